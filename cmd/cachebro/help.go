@@ -40,7 +40,7 @@ func commands() []cli.Command {
 		// Plumbing.
 		serveCommand(), hookCommand(), fsmonitorCommand(), statusLineCommand(), knowledge.ReadCommand(), knowledge.OutputCommand(),
 		// Started by cachebro itself.
-		mounting.SuperviseCommand(), mounting.MountdCommand(), past.ServeCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
+		mounting.SuperviseCommand(), mounting.MountdCommand(), past.ServeCommand(), storage.DaemonCommand(), running.PrivateCommand(), running.NetCommand(), knowledge.TracedCommand(), completeCommand(),
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 	var firstErr error
 	for _, dir := range p.socketDirs() {
-		path := filepath.Join(dir, Key(root)+".sock")
+		path := filepath.Join(dir, p.socketName(root))
 		if len(path) > maxSocket {
 			firstErr = errors.Join(firstErr, Errorf(ErrBadRequest, "export TMPDIR=/tmp", "socket path %s is longer than %d bytes", path, maxSocket))
 			continue

@@ -309,6 +309,12 @@ type PlanRequest struct {
 	// Then: restore what another machine had. The contents of Then.Sent lie in the body
 	// of the request, one behind the other.
 	Then *Then `json:"then,omitempty"`
+	// ActionKey: undo of the user's own history: the action that has this key in a
+	// project's. Project: only what sessions did that worked there. Beside: it goes with
+	// that plan of the project; of a redo: take back what went with it.
+	ActionKey string `json:"action_key,omitempty"`
+	Project   string `json:"project,omitempty"`
+	Beside    string `json:"beside,omitempty"`
 }
 
 // Then is what another machine's history knows of a tree at a moment.
@@ -391,6 +397,13 @@ type Plan struct {
 	// Session and Prompt are, of an undo by either, the ids that were meant.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
+	// ActionKey is, of an undo of one action, that action's, ActionEnd when it made its
+	// last version, for whom the other two; Of is the plan that a redo takes back.
+	ActionKey     string    `json:"action_key,omitempty"`
+	ActionEnd     time.Time `json:"action_end,omitzero"`
+	ActionSession string    `json:"action_session,omitempty"`
+	ActionPrompt  string    `json:"action_prompt,omitempty"`
+	Of            string    `json:"of,omitempty"`
 }
 
 // PlannedContents is what a file is before and after a plan. The body has the one behind the

@@ -26,6 +26,13 @@ type Paths struct {
 // maxSocket is what fits in sun_path everywhere (104 bytes on macOS, one NUL).
 const maxSocket = 103
 
+// OutsideRoot is the root of the user's own history, of what happens outside of all
+// projects. No project can have it.
+const OutsideRoot = "/"
+
+// outsideName is what its state directory is called.
+const outsideName = "outside"
+
 // Key is 16 hex digits of a root: the name of its socket, the end of its state
 // directory's name. root is absolute and clean, symlinks resolved.
 func Key(root string) string {
@@ -64,6 +71,9 @@ func (p Paths) State(root string) (string, error) {
 		}
 		return r
 	}, filepath.Base(root))
+	if root == OutsideRoot {
+		name = outsideName
+	}
 	if len(name) > 100 { // NAME_MAX is 255 bytes, key and readers need some
 		name = strings.ToValidUTF8(name[:100], "_")
 	}
@@ -190,7 +200,7 @@ func (p Paths) ourSocketDirs() []string {
 func (p Paths) Sockets(root string) []string {
 	var all []string
 	for _, d := range p.ourSocketDirs() {
-		if s := filepath.Join(d, Key(root)+".sock"); len(s) <= maxSocket {
+		if s := filepath.Join(d, p.socketName(root)); len(s) <= maxSocket {
 			all = append(all, s)
 		}
 	}
@@ -208,14 +218,43 @@ func (p Paths) Sockets(root string) []string {
 // socketNote is the file in the state directory that names the socket.
 const socketNote = "socket"
 
-// Find returns the nearest of dir and its ancestors that has a socket or a
-// state directory. dir is absolute; nothing below it is looked at, so a hung
+// socketName is what the socket of a root's daemon is called. A user may have several
+// places for histories, each with one of what is outside.
+func (p Paths) socketName(root string) string {
+	if base, err := p.StateBase(); err == nil && root == OutsideRoot {
+		root = base + root
+	}
+	return Key(root) + ".sock"
+}
+
+// NetSocket is where the recorder of what happens outside listens. It follows from where
+// the histories are, if its name is not too long for that.
+func (p Paths) NetSocket() (string, error) {
+	base, err := p.StateBase()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "run")
+	if name := filepath.Join(dir, "net.sock"); len(name) <= maxSocket {
+		if err := os.MkdirAll(base, 0o700); err != nil {
+			return "", stateError(base, err)
+		}
+		return name, ownDir(dir, true)
+	}
+	if dir, err = p.MakeRuntime("net"); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, Key(base)[:8]+".sock"), nil
+}
+
+// Find returns the nearest of dir and its ancestors, but for the root directory, that has
+// a socket or a state directory. dir is absolute; nothing below it is looked at, so a hung
 // mount on dir does not matter.
 func (p Paths) Find(dir string) (root string, ok bool) {
 	dirs := p.ourSocketDirs()
-	for d := filepath.Clean(dir); filepath.IsAbs(d); d = filepath.Dir(d) {
+	for d := filepath.Clean(dir); filepath.IsAbs(d) && d != OutsideRoot; d = filepath.Dir(d) {
 		for _, s := range dirs {
-			if _, err := os.Lstat(filepath.Join(s, Key(d)+".sock")); err == nil {
+			if _, err := os.Lstat(filepath.Join(s, p.socketName(d))); err == nil {
 				return d, true
 			}
 		}
@@ -223,9 +262,6 @@ func (p Paths) Find(dir string) (root string, ok bool) {
 			if _, err := os.Lstat(state); err == nil {
 				return d, true
 			}
-		}
-		if d == filepath.Dir(d) {
-			break
 		}
 	}
 	return "", false

@@ -67,6 +67,9 @@ func (e *Env) Locate(given string) (Target, error) {
 			return Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Source))}, nil
 		}
 	}
+	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && real == wire.OutsideRoot && IsDir(state) {
+		return Target{Root: wire.OutsideRoot}, nil
+	}
 	if root, ok := e.Paths().Find(real); ok {
 		return Target{Root: root, Rel: []byte(mounts.Rel(real, root))}, nil
 	}

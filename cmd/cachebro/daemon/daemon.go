@@ -34,6 +34,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/tidy"
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/fusefs/outside"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
@@ -251,7 +252,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
-		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git,
+		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git, Settle: d.settle,
 	}); err != nil {
 		return nil, err
 	}
@@ -266,7 +267,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
 	o := d.o
 	if d.survey, err = survey.Open(survey.Options{
-		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror,
+		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror, Unscanned: d.outside(),
 	}); err != nil {
 		return err
 	}
@@ -280,7 +281,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	d.git.Speaks(told)
 	told.Beside(d.git.Between)
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Hold: d.index.Suspend, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.index.Suspend, Log: d.log,
 	})
 	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
@@ -333,7 +334,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
 	wg.Go(func() { d.survey.Run(work) })
-	if !d.o.Mirror {
+	if !d.o.Mirror && !d.outside() { // nobody searches the whole machine by it
 		wg.Go(func() { d.find.Run(work) })
 	}
 	wg.Go(func() { d.knowledge.Run(work) })
@@ -434,6 +435,23 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		d.attribution.ForgetOld()
 		d.git.Tidy(ctx)
 		d.tidy.Collect(ctx)
+	}
+}
+
+// outside: the history is the user's own, of what no project has.
+func (d *Daemon) outside() bool { return d.o.Root == wire.OutsideRoot }
+
+// settle: see ingest.Followers.
+func (d *Daemon) settle() {
+	if d.survey.Mounted() {
+		return
+	}
+	socket, err := d.o.Paths.NetSocket()
+	if err == nil {
+		err = outside.Settle(socket, outside.SettleWithin)
+	}
+	if err != nil {
+		d.log.Warn("what watched commands left may not be known", "err", err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -23,11 +22,12 @@ import (
 // planFlags are common to all commands that take something back.
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
-	git                             bool // git's own files have been seen to
+	git                             bool  // git's own files have been seen to
+	inside                          *bool // leave what is outside of the project
 }
 
 func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
-	f := planFlags{merge: new(bool), force: new(bool)}
+	f := planFlags{merge: new(bool), force: new(bool), inside: new(bool)}
 	f.dryRun = fs.BoolP("dry-run", "n", false, "only show what would be done")
 	f.yes = fs.BoolP("yes", "y", false, "do not ask")
 	f.json = fs.Bool("json", false, "print the plan and what was done as JSON")
@@ -112,14 +112,27 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		}
 	}
 	apply.Settle(t.Base())
+	lastOf(ctx, e, t, c, &r, f)
 	looked, said := e.WatchTree(ctx, c), sayWaiting(ctx, e, c)
-	var plan wire.Plan
-	_, err := c.Call(ctx, wire.MPlan, r, body, &plan)
+	here := &side{t: t, c: c}
+	_, err := c.Call(ctx, wire.MPlan, r, body, &here.plan)
 	looked()
 	said()
 	out := e.Stdout
 	if *f.json {
 		out = io.Discard
+	}
+	var sides []*side
+	if err == nil {
+		sides = append(sides, here)
+	}
+	if there := planOutside(ctx, e, t, r, here.plan, err, f); there != nil {
+		defer there.c.Close()
+		if there.newer && err == nil {
+			here.giveUp(ctx)
+			sides = nil
+		}
+		sides, err = append(sides, there), nil
 	}
 	if err != nil {
 		if none := wire.AsError(err); len(r.Paths) == 0 {
@@ -127,74 +140,83 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		}
 		return err
 	}
-	if f.git { // it came back in another way, or has been named
-		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
-		plan.Git, plan.Conflicts, plan.Lost = "", slices.DeleteFunc(plan.Conflicts, own), slices.DeleteFunc(plan.Lost, own)
-	}
-	shown := plan
-	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
-		if err := apply.Preview(t.Base(), &shown, *f.force); err != nil {
+	steps := 0
+	for _, s := range sides {
+		if err := s.show(e, out, f); err != nil {
 			return err
 		}
-		if *f.dryRun {
-			plan = shown
-		}
+		left += len(s.plan.Conflicts) + len(s.plan.Lost)
+		steps += len(s.plan.Steps)
 	}
-	left += len(plan.Conflicts) + len(plan.Lost)
-	showPlan(e, out, shown)
 	if len(r.Paths) == 0 {
-		noteOthers(ctx, e, out, t, plan.Session, plan.Prompt)
+		noteOthers(ctx, e, out, t, here.plan.Session, here.plan.Prompt, alsoTaken(sides)...)
 	}
-	if *f.dryRun || len(plan.Steps) == 0 {
-		if len(plan.Steps) == 0 {
+	if *f.dryRun || steps == 0 {
+		if steps == 0 {
 			fmt.Fprintln(out, "nothing to do")
-			if plan.Cut != nil && !r.DryRun {
-				if err := rolledBack(ctx, e, t, c, plan); err != nil {
+			if here.plan.Cut != nil && !r.DryRun {
+				if err := rolledBack(ctx, e, t, c, here.plan); err != nil {
 					return err
 				}
 			}
 		}
 		if *f.json {
-			err = printPlanJSON(e, plan, apply.Result{})
+			err = printPlanJSON(e, sides)
 		}
 		return errors.Join(err, leftOver(left))
 	}
 	if !*f.yes {
-		if err := e.Confirm(fmt.Sprintf("%s: change %s?", plan.Kind, text.Count(apply.Files(plan), "file"))); err != nil {
-			_, _ = c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: plan.ID, Finished: true}, nil, nil)
+		files := 0
+		for _, s := range sides {
+			files += apply.Files(s.plan)
+		}
+		if err := e.Confirm(fmt.Sprintf("%s: change %s?", sides[0].plan.Kind, text.Count(files, "file"))); err != nil {
+			for _, s := range sides {
+				s.giveUp(ctx)
+			}
 			return err
 		}
 	}
-	res, err := Apply(ctx, e, t, c, plan, *f.force)
-	for _, x := range res.Failed {
-		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+	done, files := 0, 0
+	for _, s := range sides {
+		if len(s.plan.Steps) == 0 {
+			continue
+		}
+		if err != nil { // the one before was stopped
+			s.giveUp(ctx)
+			continue
+		}
+		s.res, err = Apply(ctx, e, s.t, s.c, s.plan, *f.force)
+		s.complain(e)
+		done, files, left = done+len(s.res.Done), files+FilesOf(s.plan, s.res.Done), left+len(s.res.Failed)+len(s.res.Left)
 	}
-	for _, x := range res.Left {
-		fmt.Fprintf(e.Stderr, "not quite: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
-	}
-	n := len(res.Done)
-	if err != nil && n > 0 {
+	if err != nil && done > 0 {
 		err = errPartly{err}
 	}
+	back := takesBack(sides)
 	if *f.json {
-		err = errors.Join(err, printPlanJSON(e, plan, res))
-	} else if n > 0 && ctx.Err() != nil {
-		fmt.Fprintf(out, "stopped: %d of %s done (%s takes them back)\n", n, text.Count(len(plan.Steps), "change"), takesBack(plan))
-	} else if n > 0 {
-		fmt.Fprintf(out, "done: %s (%s takes it back)\n", text.Count(FilesOf(plan, res.Done), "file"), takesBack(plan))
+		err = errors.Join(err, printPlanJSON(e, sides))
+	} else if done > 0 && ctx.Err() != nil {
+		fmt.Fprintf(out, "stopped: %d of %s done (%s takes them back)\n", done, text.Count(steps, "change"), back)
+	} else if done > 0 {
+		fmt.Fprintf(out, "done: %s (%s takes it back)\n", text.Count(files, "file"), back)
 	}
 	if err != nil {
 		return err
 	}
-	return leftOver(left + len(res.Failed) + len(res.Left))
+	return leftOver(left)
 }
 
-// takesBack is the command that takes a plan back.
-func takesBack(plan wire.Plan) string {
-	if plan.Kind == "redo" {
-		return "cachebro undo"
+// takesBack is the command that takes plans back.
+func takesBack(sides []*side) string {
+	command := "cachebro redo"
+	if sides[0].plan.Kind == "redo" {
+		command = "cachebro undo"
 	}
-	return "cachebro redo"
+	if sides[0].t.Root == wire.OutsideRoot {
+		command += " --dir /"
+	}
+	return command
 }
 
 // Apply does the steps and tells the daemon's journal.
@@ -260,12 +282,24 @@ func ConflictText(x wire.Conflict, e *cli.Env) string {
 	return text
 }
 
-func printPlanJSON(e *cli.Env, plan wire.Plan, res apply.Result) error {
+// printPlanJSON prints the first plan, with the one for what is outside of the project in it.
+func printPlanJSON(e *cli.Env, sides []*side) error {
+	out, err := planObject(sides[0].plan, sides[0].res)
+	if err == nil && len(sides) > 1 {
+		out["outside"], err = planObject(sides[1].plan, sides[1].res)
+	}
+	if err != nil {
+		return err
+	}
+	return e.PrintJSON(out)
+}
+
+func planObject(plan wire.Plan, res apply.Result) (map[string]any, error) {
 	steps := make([]map[string]any, 0, len(plan.Steps))
 	for _, s := range plan.Steps {
 		m, err := cli.Object(s, map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		steps = append(steps, m)
 	}
@@ -285,13 +319,13 @@ func printPlanJSON(e *cli.Env, plan wire.Plan, res apply.Result) error {
 	failed, err3 := list(res.Failed)
 	left, err4 := list(res.Left)
 	if err := errors.Join(err, err2, err3, err4); err != nil {
-		return err
+		return nil, err
 	}
 	out := map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed}
 	if plan.Partly {
 		out["partly"] = true // lines were counted of the first steps only
 	}
-	return e.PrintJSON(out)
+	return out, nil
 }
 
 // here is the project of the working directory, connected.

@@ -11,7 +11,7 @@ import (
 
 // noteOthers says what the prompt or session that is taken back changed in other projects,
 // and the command that takes that back.
-func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, session, prompt string) {
+func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, session, prompt string, besides ...string) {
 	connect := func(ctx context.Context, root string) (apply.Ask, func() error, error) {
 		c, err := e.Connect(ctx, root)
 		if err != nil {
@@ -22,7 +22,7 @@ func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, sess
 		}
 		return c.Call, c.Close, nil
 	}
-	for _, line := range apply.Others(ctx, e.Paths(), t.Root, session, prompt, connect) {
+	for _, line := range apply.Others(ctx, e.Paths(), t.Root, session, prompt, connect, besides...) {
 		fmt.Fprintln(w, line)
 	}
 }

@@ -139,6 +139,7 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 	machine := machines.Flag(fs)
 	hunks := fs.Bool("hunk", false, "ask of each hunk of the action whether to take it back")
 	f := addPlanFlags(fs, true)
+	f.inside = fs.Bool("inside", false, "leave what was done outside of the project")
 	args, err := e.Parse(fs, 0, -1)
 	if err != nil {
 		return err

@@ -32,6 +32,11 @@ its children did. The exit status is the command's.
 claude gets cachebro's hooks and MCP server on its command line; nothing has to
 be configured.
 
+Outside of the mount, and where nothing can be mounted at all, a net keeps what the
+command and its children overwrite, remove, rename or change: undo --session, --prompt
+and undo of an action take that back too. The mount sees more, so it is used where it
+can be. What the net cannot do:
+` + NetLimits + `
 With --private only this command sees the overlay, in a mount namespace of its
 own: it needs no fusermount3, and nothing can be left behind. Where the project
 cannot be mounted for all, that is tried, and said; where not even that can be, an
@@ -40,7 +45,8 @@ agent is started with the hooks alone: its reads still save.
 Examples:
   cachebro run -- claude
   cachebro run -- make test
-  cachebro run --private -- sh`,
+  cachebro run --private -- sh
+  cachebro run --allow-sudo -- sh`,
 		OwnSignals: true, Run: runRun,
 	}
 }
@@ -53,6 +59,7 @@ func runRun(ctx context.Context, e *cli.Env) error {
 	dir := fs.String("dir", ".", "the project")
 	bare := fs.Bool("bare", false, "add nothing to the command line of a known client")
 	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
+	sudo := fs.Bool("allow-sudo", false, "let set-uid programs have their rights; nothing outside of the mount is kept then")
 	args, err := e.Parse(fs, 1, -1)
 	if err != nil {
 		return err
@@ -86,7 +93,7 @@ func runRun(ctx context.Context, e *cli.Env) error {
 		}
 		args = dressed
 	}
-	s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession()}
+	s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession(), noNet: *sudo || !netPossible()}
 	if *private && !m.Already {
 		_, err := s.runPrivate(ctx)
 		return err
@@ -116,6 +123,14 @@ func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags
 		}
 		fmt.Fprintf(s.Stderr, "note: that failed: %s\n", cli.OneLine(err.Error()))
 	}
+	if !s.noNet {
+		fmt.Fprintf(s.Stderr, "note: no mount: %s\n", cli.OneLine(why.Error()))
+		if hint := cli.HintOf(why); hint != "" {
+			fmt.Fprintln(s.Stderr, "hint: "+hint)
+		}
+		fmt.Fprintln(s.Stderr, "note: the net keeps what this command and its children change, here and elsewhere; cachebro undo takes it back")
+		return s.run(ctx)
+	}
 	if !hooked {
 		return why
 	}
@@ -134,6 +149,7 @@ type session struct {
 	args   []string
 	client string
 	id     string
+	noNet  bool // what it destroys outside of the mount is not to be kept
 }
 
 func newSession() string {
@@ -161,6 +177,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the history of what is outside of it asks there
 	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
 	err = s.spawn()
 	s.note(ctx, c, wire.SessionEvent{Event: "end"})
@@ -195,12 +212,16 @@ func (s *session) spawn() error {
 	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer ignore()
 	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr)}
-	if err := cmd.Start(); err != nil {
+	net := s.watch(cmd)
+	err := cmd.Start()
+	s.begun(net, cmd)
+	if err != nil {
 		return fmt.Errorf("run %s: %w", cli.Quote(s.args[0]), err)
 	}
 	stop := passOn(signals, cmd.Process)
-	err := cmd.Wait()
+	err = cmd.Wait()
 	stop()
+	s.over(net)
 	return cli.ChildStatus(err)
 }
 

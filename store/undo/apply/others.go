@@ -17,7 +17,8 @@ const othersWithin = 5 * time.Second
 // Others says what an undo's prompt or session also changed in other projects, a line for
 // each with the command that takes that back. own is the project of the undo; connect
 // reaches the daemon of a project and answers how to ask it and what ends the connection.
-func Others(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error)) []string {
+// besides are projects that need not be named.
+func Others(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error), besides ...string) []string {
 	if session == "" {
 		return nil
 	}
@@ -39,7 +40,7 @@ func Others(ctx context.Context, places wire.Paths, own, session, prompt string,
 	var lines []string
 	seen := []string{own}
 	for _, root := range places.SessionProjects(session) {
-		if slices.Contains(seen, root) {
+		if slices.Contains(seen, root) || slices.Contains(besides, root) {
 			continue
 		}
 		seen = append(seen, root)

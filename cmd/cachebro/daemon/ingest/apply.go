@@ -65,6 +65,7 @@ const (
 // half. False: the store takes nothing at present, so what it has is all that
 // there is to go by.
 func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
+	g.settle()
 	head, err := g.reader.Head()
 	if err != nil {
 		return false, nil

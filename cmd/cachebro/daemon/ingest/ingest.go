@@ -90,13 +90,16 @@ type lateContent struct {
 	seq    uint64 // of the version
 }
 
-// Followers are told of what is ingested. None may be nil, and none may wait.
+// Followers are told of what is ingested. None but Settle may be nil, and none may wait.
 type Followers struct {
 	Hold    func() (release func()) // has the index wait
 	Changed func()                  // versions were added
 	Wrote   func([]store.Version)   // these, from the spool
 	Reads   func(*spool.Record)     // a process has read files
 	Git     GitFollower
+	// Settle has whoever spools without a mount tell what became of what it has told; nil:
+	// nobody does.
+	Settle func()
 }
 
 // GitFollower is told of what changes in git directories. Keep stores it, before the
@@ -372,6 +375,7 @@ func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 // been ingested; false when that takes longer than within. With nothing new it
 // costs one fstat.
 func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
+	g.settle()
 	head, err := g.reader.Head()
 	if err != nil {
 		return false
@@ -401,10 +405,18 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
+// settle has the spool hold everything, if there is somebody who writes to it.
+func (g *Ingester) settle() {
+	if g.o.Settle != nil && g.reader.WriterAlive() {
+		g.o.Settle()
+	}
+}
+
 // Await is WaitHead for a question: it waits for what was done right before it, and for
 // nothing that will not be in the log soon. behind is about how many records are
 // missing then.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
+	g.settle()
 	behind = g.Lag()
 	if near := behind <= few || time.Duration(behind)*time.Duration(g.pace.Load()) <= within/4; near && g.WaitHead(ctx, within) {
 		return 0

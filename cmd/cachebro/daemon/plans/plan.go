@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -74,7 +75,11 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
-	out.Partly = p.Partly
+	out.Partly, out.Of = p.Partly, p.Of
+	pl.names(&out, q, p.Newest)
+	if err := pl.goesWith(q, p); err != nil {
+		return nil, nil, err
+	}
 	pl.besides(ctx, &out, q, p.Newest)
 	var body []byte
 	if q.DryRun && q.Contents != nil {
@@ -197,7 +202,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 	case store.PlanRevert:
 		return pl.planRevert(ctx, q, planner)
 	case store.PlanUndo:
-		if err := pl.survey.UpdateAll(ctx); err != nil {
+		if err := pl.update(ctx); err != nil {
 			return nil, err
 		}
 		if len(q.Edits) > 0 {
@@ -219,7 +224,12 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		return p, err
 	case store.PlanRedo:
-		if err := pl.survey.UpdateAll(ctx); err != nil {
+		if q.Beside != "" {
+			if q.Plan = pl.besidePlan(q.Beside); q.Plan == "" {
+				return nil, wire.Errorf(wire.ErrNotFound, "", "nothing here went with that plan")
+			}
+		}
+		if err := pl.update(ctx); err != nil {
 			return nil, err
 		}
 		return planner.Redo(q.Plan, q.Merge, q.Force)
@@ -369,6 +379,14 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 			return v.Actor.PID != 0 && (family[attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}] || !known && v.Actor.PID == q.PID)
 		}
 	}
+	if q.ActionKey != "" {
+		if q.Action, err = pl.withKey(q.ActionKey); err != nil {
+			return uq, err
+		}
+	}
+	if q.Project != "" {
+		uq.Select.Match = pl.ofProject(q.Project)
+	}
 	if q.Action != 0 {
 		if err := pl.ofAction(&uq, q.Action); err != nil {
 			return uq, err
@@ -459,6 +477,14 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 		return nil, err
 	}
 	return planner.Restore(paths, seq)
+}
+
+// update takes into the log what has changed without a mount.
+func (pl *Plans) update(ctx context.Context) error {
+	if err := pl.survey.UpdateAll(ctx); err != nil {
+		return err
+	}
+	return pl.survey.UpdateKnown(ctx)
 }
 
 // look brings the log up to date. What is already as it was needs no step: that must be
@@ -572,7 +598,11 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
-			pl.planMoved(ctx, id, s)
+			if s.Do == store.DoWrite {
+				_, _ = pl.survey.Look(survey.WithPlan(ctx, id), s.Path)
+			} else {
+				pl.stepDone(ctx, id, s)
+			}
 		}
 	}
 	look := func(path store.Path) {
@@ -591,25 +621,60 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	}
 }
 
-// planMoved stores a step that changed names.
-func (pl *Plans) planMoved(ctx context.Context, id string, s store.Step) {
-	op, ok := map[string]store.Op{
-		store.DoRename: store.OpRename, store.DoExchange: store.OpExchange, store.DoDelete: store.OpUnlink, store.DoRmdir: store.OpRmdir,
-	}[s.Do]
-	if !ok {
-		return
-	}
+// stepDone stores a step that wrote no content, as it was when it was done: later ones may
+// have moved what it made.
+func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
+	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
 	v, found, err := pl.store.Current(s.Path)
-	if err != nil || !found || v.Deleted() {
+	live := err == nil && found && !v.Deleted()
+	switch s.Do {
+	case store.DoRename:
+		c.Op = store.OpRename
+	case store.DoExchange:
+		c.Op = store.OpExchange
+	case store.DoDelete:
+		c.Op = store.OpUnlink
+	case store.DoRmdir:
+		c.Op = store.OpRmdir
+	case store.DoChmod:
+		c.Op = store.OpChmod
+	case store.DoMkdir:
+		c.Op, live, v = store.OpMkdir, true, pl.made(ctx, s, syscall.S_IFDIR)
+	case store.DoSymlink:
+		c.Op, live, v, c.Target = store.OpSymlink, true, pl.made(ctx, s, syscall.S_IFLNK), string(s.Target)
+	case store.DoLink: // the plan's path is the new name
+		c.Op, c.Path, c.Path2 = store.OpLink, s.To, s.Path
+		v, found, err = pl.store.Current(s.To)
+		live = err == nil && found && !v.Deleted()
+		if st, err := pl.source.Lstat(ctx, s.To); err == nil {
+			v.Stat = st
+		}
+	}
+	if !live {
 		return
 	}
-	c := store.Change{Op: op, Path: s.Path, Path2: s.To, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
-	if s.To != "" {
-		c.Class = pl.source.Class(ctx, s.To)
+	c.Stat, c.Class = v.Stat, v.Class
+	if s.Do == store.DoChmod {
+		c.Stat.Mode = v.Stat.Mode&syscall.S_IFMT | s.Mode&^syscall.S_IFMT
+		if st, err := pl.source.Lstat(ctx, s.Path); err == nil && st.Ino == v.Stat.Ino && st.Dev == v.Stat.Dev {
+			c.Stat = st
+		}
+	}
+	if c.Path2 != "" {
+		c.Class = pl.source.Class(ctx, c.Path2)
 	}
 	if _, err := pl.ingest.Append(ctx, []store.Change{c}, nil); err != nil {
 		pl.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
 	}
+}
+
+// made is what a step made that is no regular file.
+func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Version {
+	v := store.Version{Class: pl.source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
+	if st, err := pl.source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
+		v.Stat = st
+	}
+	return v
 }
 
 // maxAsked is how much of a prompt's words the title of a plan has, in characters.

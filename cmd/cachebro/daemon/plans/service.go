@@ -29,6 +29,7 @@ type Options struct {
 	Lost        *lost.Service
 	Git         *gitstate.Service
 	Paths       onwire.Paths
+	Places      wire.Paths              // where the histories are
 	Hold        func() (release func()) // keeps the index from taking versions in
 	Log         *slog.Logger
 }
@@ -44,6 +45,7 @@ type Plans struct {
 	lost        *lost.Service
 	git         *gitstate.Service
 	paths       onwire.Paths
+	places      wire.Paths
 	hold        func() (release func())
 	log         *slog.Logger
 
@@ -53,7 +55,7 @@ type Plans struct {
 
 // New makes the service.
 func New(o Options) *Plans {
-	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, git: o.Git, paths: o.Paths, hold: o.Hold, log: o.Log}
+	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, git: o.Git, paths: o.Paths, places: o.Places, hold: o.Hold, log: o.Log}
 }
 
 // Handlers are those of the requests about plans.

@@ -24,6 +24,8 @@ const (
 	// prompts are: background commands go on writing.
 	sharedFor     = time.Hour
 	sharedPrompts = 20
+	// outsideWait is how long a project's daemon may take to tell the user's own history.
+	outsideWait = 5 * time.Second
 )
 
 // meetings says until when a session need not be asked about.
@@ -95,9 +97,13 @@ func (ss *Sessions) meetOnce(session string) {
 }
 
 func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wire.HookTimeouts.Connect+wire.HookTimeouts.Answer)
+	patience := wire.HookTimeouts
+	if ss.paths.Root == wire.OutsideRoot { // no hook tells of sessions here, and nobody waits
+		patience = wire.Timeouts{Connect: outsideWait, Answer: outsideWait}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Connect+patience.Answer)
 	defer cancel()
-	c, err := wire.Dial(ctx, ss.places, wire.Hello{Version: ss.version, Client: "daemon", Root: root}, wire.HookTimeouts)
+	c, err := wire.Dial(ctx, ss.places, wire.Hello{Version: ss.version, Client: "daemon", Root: root}, patience)
 	if err != nil {
 		if c != nil {
 			c.Close()

@@ -46,6 +46,9 @@ func newBaseline(survey *Survey) *baseline {
 // request asks for a scan; again starts over when one is under way, for that
 // one began before the mount did.
 func (b *baseline) request(again bool) {
+	if !b.survey.scans {
+		return
+	}
 	b.mu.Lock()
 	if again {
 		b.done = time.Time{}

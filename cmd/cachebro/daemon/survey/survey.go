@@ -26,6 +26,8 @@ type Options struct {
 	// Absent: the files are on another machine, of whose history this is a copy. The
 	// newest versions are all that is known of them.
 	Absent bool
+	// Unscanned: nobody looks at all files, there are too many.
+	Unscanned bool
 }
 
 // Survey answers what is at a path now. Its methods may be called concurrently.
@@ -38,6 +40,7 @@ type Survey struct {
 	log     *slog.Logger
 	changed func()
 	absent  bool
+	scans   bool
 
 	mount    mount
 	baseline *baseline
@@ -50,7 +53,7 @@ type Survey struct {
 // Open takes up what the last daemon knew. Run must be called for the looks at every
 // file that are asked for.
 func Open(o Options) (*Survey, error) {
-	s := &Survey{root: o.Root, state: o.State, store: o.Store, source: o.Source, ingest: o.Ingest, log: o.Log, changed: o.Changed, absent: o.Absent,
+	s := &Survey{root: o.Root, state: o.State, store: o.Store, source: o.Source, ingest: o.Ingest, log: o.Log, changed: o.Changed, absent: o.Absent, scans: !o.Unscanned,
 		verified: newVerifiedTable()}
 	s.baseline = newBaseline(s)
 	return s, s.load()

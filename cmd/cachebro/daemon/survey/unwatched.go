@@ -121,18 +121,21 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	if s.absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
-	var known []store.Path
+	var known []store.Version
 	err := s.store.Live("", func(v store.Version) error {
 		if v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
-			known = append(known, v.Path)
+			known = append(known, v)
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return onwire.Error(err)
 	}
-	for _, p := range known {
-		if _, err := s.Look(ctx, p); ctx.Err() != nil {
+	for _, v := range known {
+		if st, err := s.source.Lstat(ctx, v.Path); err == nil && source.SameContent(v.Stat, st) {
+			continue // perhaps the log has no content of it; nothing threatens that
+		}
+		if _, err := s.Look(ctx, v.Path); ctx.Err() != nil {
 			return err
 		}
 	}

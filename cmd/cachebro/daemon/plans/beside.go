@@ -1,0 +1,85 @@
+package plans
+
+import (
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/undo"
+	"cachebro/store/wire"
+)
+
+// What a watched command did outside of its project is in the user's own history. It is
+// taken back together with what it did in the project, by a plan here and one there.
+
+// besideBucket has, for a plan of a project, the plan here that went with it.
+const besideBucket = "beside"
+
+// goesWith notes that a plan was made together with one of a project.
+func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
+	if q.Beside == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
+		return nil
+	}
+	return pl.store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
+}
+
+// besidePlan is the plan that went with one of a project, "" if none did.
+func (pl *Plans) besidePlan(of string) string {
+	b, _, err := pl.store.KV(besideBucket).Get(of)
+	if err != nil {
+		pl.log.Warn("what went with a plan", "plan", of, "err", err)
+	}
+	return string(b)
+}
+
+// names says which action an undo is of.
+func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
+	if q.Kind != store.PlanUndo {
+		return
+	}
+	if q.Action != 0 {
+		v, err := pl.store.Version(q.Action)
+		if err != nil {
+			return
+		}
+		newest = v
+	}
+	if newest.Seq != 0 {
+		out.ActionKey, out.ActionEnd = pl.actions.Speaker().Key(newest), onwire.Time(newest.Time)
+		out.ActionSession, out.ActionPrompt = string(newest.Actor.Session), newest.Actor.Prompt
+	}
+}
+
+// mostSought bounds how many versions are looked at for an action.
+const mostSought = 200_000
+
+// withKey finds the newest version of the action that has a key.
+func (pl *Plans) withKey(key string) (seq uint64, err error) {
+	speaker, looked := pl.actions.Speaker(), 0
+	err = pl.store.View(func(v *store.View) error {
+		return v.Each(store.Filter{}, func(o store.Version) bool {
+			looked++
+			if !o.Excluded() && speaker.Key(o) == key {
+				seq = o.Seq
+			}
+			return seq == 0 && looked < mostSought
+		})
+	})
+	if err == nil && seq == 0 {
+		err = wire.Errorf(wire.ErrNotFound, "", "that action changed nothing here")
+	}
+	return seq, err
+}
+
+// ofProject matches what sessions did that worked in a project.
+func (pl *Plans) ofProject(root string) func(store.Version) bool {
+	known := map[store.SessionID]bool{}
+	return func(v store.Version) bool {
+		works, ok := known[v.Actor.Session]
+		if !ok {
+			works = v.Actor.Session != "" && slices.Contains(pl.places.SessionProjects(string(v.Actor.Session)), root)
+			known[v.Actor.Session] = works
+		}
+		return works
+	}
+}

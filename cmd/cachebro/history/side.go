@@ -1,0 +1,211 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
+)
+
+// side is a plan of one history. What a watched command did outside of its project is taken
+// back with the rest, by a plan of the user's own history.
+type side struct {
+	t     cli.Target
+	c     *wire.Client
+	plan  wire.Plan
+	res   apply.Result
+	newer bool // the last action did nothing in the project
+}
+
+// outsideWithin is how long the user's own history may take for its plan.
+const outsideWithin = 2 * time.Minute
+
+// planOutside plans what goes with a plan of a project in the user's own history; nil:
+// nothing does. none is why the project has no plan.
+func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) *side {
+	if own.Root == wire.OutsideRoot || *f.inside || f.git || len(r.Paths) > 0 || len(r.Edits) > 0 || r.Elsewhere != nil || r.GitOp != 0 || none != nil && !errors.Is(none, wire.ErrNotFound) {
+		return nil
+	}
+	t := cli.Target{Root: wire.OutsideRoot}
+	if state, err := e.Paths().State(t.Root); err != nil || !cli.IsDir(state) {
+		return nil
+	}
+	ask := wire.PlanRequest{Kind: r.Kind, Merge: r.Merge, Force: r.Force, DryRun: r.DryRun, Beside: here.ID, Asker: r.Asker}
+	if len(here.Steps) == 0 {
+		ask.Beside = ""
+	}
+	asks := []wire.PlanRequest{ask}
+	switch {
+	case r.Kind == "redo":
+		if asks[0].Beside = here.Of; here.Of == "" {
+			return nil
+		}
+	case r.Kind != "undo" || r.Agent != "" || r.PID != 0:
+		return nil
+	case r.ToolCall != "":
+		asks[0].ToolCall = r.ToolCall
+	case r.Session != "" || r.Prompt != "":
+		asks[0].Session, asks[0].Prompt = here.Session, here.Prompt
+		if none != nil {
+			meant := wire.AsError(none)
+			asks[0].Session, asks[0].Prompt = meant.Session, meant.Prompt
+		}
+		if asks[0].Session == "" && asks[0].Prompt == "" {
+			return nil
+		}
+	case r.Last || r.Action != 0:
+		asks = nil
+		if here.ActionKey != "" {
+			with := ask
+			with.ActionKey = here.ActionKey
+			asks = append(asks, with)
+		}
+		if r.Last {
+			last := ask
+			last.Last, last.Beside, last.Since, last.Project = true, "", here.ActionEnd, own.Root
+			asks = append(asks, last)
+		}
+	case !r.Since.IsZero():
+		asks[0].Since, asks[0].Project = r.Since, own.Root
+	}
+	ctx, cancel := context.WithTimeout(ctx, outsideWithin)
+	defer cancel()
+	c, err := e.Connect(ctx, t.Root)
+	if err != nil {
+		if c != nil {
+			c.Close()
+		}
+		fmt.Fprintf(e.Stderr, "note: what was done outside of the project is left: %s\n", cli.OneLine(err.Error()))
+		return nil
+	}
+	for _, q := range asks {
+		if q.Session != "" { // its history may not have heard of the session
+			_, _ = c.Call(ctx, wire.MSession, wire.SessionEvent{Event: "lost", Session: q.Session}, nil, nil)
+		}
+		s := &side{t: t, c: c, newer: q.Last}
+		if s.plan, err = wire.Call[wire.Plan](ctx, c, wire.MPlan, q); err == nil && len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) > 0 {
+			return s
+		}
+		if err != nil && !errors.Is(err, wire.ErrNotFound) {
+			fmt.Fprintf(e.Stderr, "note: what was done outside of the project is left: %s\n", cli.OneLine(err.Error()))
+		}
+	}
+	c.Close()
+	return nil
+}
+
+// lastOf gives the last session or prompt its id, if what it did was all outside of the
+// project, whose history does not know of it then.
+func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wire.PlanRequest, f planFlags) {
+	if r.Session != "last" && r.Prompt != "last" || t.Root == wire.OutsideRoot || *f.inside {
+		return
+	}
+	if state, err := e.Paths().State(wire.OutsideRoot); err != nil || !cli.IsDir(state) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, outsideWithin)
+	defer cancel()
+	there, err := e.Connect(ctx, wire.OutsideRoot)
+	if err != nil {
+		if there != nil {
+			there.Close()
+		}
+		return // said when the plan is made
+	}
+	defer there.Close()
+	last := wire.PlanRequest{Kind: "undo", Last: true, DryRun: true, Project: t.Root}
+	out, err := wire.Call[wire.Plan](ctx, there, wire.MPlan, last)
+	if err != nil || out.ActionSession == "" {
+		return
+	}
+	last.Project = ""
+	here, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, last)
+	if err == nil && !out.ActionEnd.After(here.ActionEnd) {
+		return
+	}
+	switch {
+	case r.Prompt != "last":
+		r.Session = out.ActionSession
+	case out.ActionPrompt != "":
+		r.Prompt = out.ActionPrompt
+	}
+}
+
+// giveUp ends a plan of which nothing was done.
+func (s *side) giveUp(ctx context.Context) {
+	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
+}
+
+// show prints what a plan would do.
+func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
+	if f.git { // it came back in another way, or has been named
+		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
+		s.plan.Git, s.plan.Conflicts, s.plan.Lost = "", slices.DeleteFunc(s.plan.Conflicts, own), slices.DeleteFunc(s.plan.Lost, own)
+	}
+	shown := s.plan
+	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
+		if err := apply.Preview(s.t.Base(), &shown, *f.force); err != nil {
+			return err
+		}
+		if *f.dryRun {
+			s.plan = shown
+		}
+	}
+	if s.t.Root == wire.OutsideRoot {
+		shown = absolute(shown)
+	}
+	showPlan(e, w, shown)
+	return nil
+}
+
+// absolute is a plan of the user's own history with paths as people know them.
+func absolute(p wire.Plan) wire.Plan {
+	abs := func(b []byte) []byte {
+		if len(b) == 0 {
+			return b
+		}
+		return append([]byte("/"), b...)
+	}
+	p.Title = "outside of the project: " + p.Title
+	p.Steps, p.Conflicts, p.Lost = slices.Clone(p.Steps), slices.Clone(p.Conflicts), slices.Clone(p.Lost)
+	for i := range p.Steps {
+		p.Steps[i].Path, p.Steps[i].To = abs(p.Steps[i].Path), abs(p.Steps[i].To)
+	}
+	for _, list := range [][]wire.Conflict{p.Conflicts, p.Lost} {
+		for i := range list {
+			list[i].Path = abs(list[i].Path)
+		}
+	}
+	return p
+}
+
+// complain names what was not done.
+func (s *side) complain(e *cli.Env) {
+	name := func(p []byte) string {
+		if s.t.Root == wire.OutsideRoot {
+			return cli.Quote("/" + string(p))
+		}
+		return cli.Quote(string(p))
+	}
+	for _, x := range s.res.Failed {
+		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", name(x.Path), cli.OneLine(x.Why))
+	}
+	for _, x := range s.res.Left {
+		fmt.Fprintf(e.Stderr, "not quite: %s: %s\n", name(x.Path), cli.OneLine(x.Why))
+	}
+}
+
+// alsoTaken are the roots of the histories that are taken back.
+func alsoTaken(sides []*side) (roots []string) {
+	for _, s := range sides {
+		roots = append(roots, s.t.Root)
+	}
+	return roots
+}

@@ -1,0 +1,266 @@
+//go:build linux && (amd64 || arm64)
+
+package running
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/outside"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/notifier"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// NetCommand is cachebro net.
+func NetCommand() cli.Command {
+	return cli.Command{
+		Name: "net", Short: "keeps what watched commands destroy outside of mounts (started by cachebro run)", OwnSignals: true,
+		Run: func(_ context.Context, e *cli.Env) error {
+			if len(e.Args) > 2 && e.Args[0] == enter {
+				return enterNet(e)
+			}
+			if _, err := e.Parse(e.Flags(), 0, 0); err != nil {
+				return err
+			}
+			return serveNet(e)
+		},
+	}
+}
+
+// takeOverWithin is how long a recorder waits for the end of the one before it.
+const takeOverWithin = 10 * time.Second
+
+func serveNet(e *cli.Env) error {
+	paths := e.Paths()
+	socket, err := paths.NetSocket()
+	if err != nil {
+		return err
+	}
+	base, err := paths.StateBase()
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	w := &waking{env: e, log: logger, at: map[string]time.Time{}}
+	o := outside.Options{
+		Paths: paths, Places: outside.NewPlaces(paths.Home, e.Getenv, base, filepath.Dir(socket)), Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()},
+		Version: cli.Version, Logger: logger, Stirred: w.wake,
+	}
+	var r *outside.Recorder
+	for deadline := time.Now().Add(takeOverWithin); ; time.Sleep(20 * time.Millisecond) {
+		if r, err = outside.New(o); !errors.Is(err, spool.ErrLocked) || time.Now().After(deadline) {
+			break
+		}
+		if c, derr := net.Dial("unixpacket", socket); derr == nil { // somebody else was started, too
+			c.Close()
+			fmt.Fprintln(os.Stdout, "ready")
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_ = os.Remove(socket) // of one that was killed
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen: %w", err), r.Close())
+	}
+	fmt.Fprintln(os.Stdout, "ready")
+	err = outside.Serve(r, l)
+	w.wait.Wait()
+	return err
+}
+
+// waking sees to it that a daemon takes in what is spooled.
+type waking struct {
+	env  *cli.Env
+	log  *slog.Logger
+	wait sync.WaitGroup
+
+	mu sync.Mutex // guards at
+	at map[string]time.Time
+}
+
+// wakeEvery is less than after how long a daemon ends that has nothing to do.
+const wakeEvery = 20 * time.Second
+
+func (w *waking) wake(root string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.at[root]) < wakeEvery {
+		return
+	}
+	w.at[root] = time.Now()
+	w.wait.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), wakeEvery)
+		defer cancel()
+		c, err := w.env.ConnectAs(ctx, root, "net", wire.Timeouts{})
+		if err != nil {
+			w.log.Warn("the store daemon does not answer", "root", root, "error", err)
+		}
+		if c != nil {
+			c.Close()
+		}
+	})
+}
+
+// startNet starts a recorder and returns when it can be reached.
+func startNet(e *cli.Env) error {
+	state, err := e.Paths().MakeState(wire.OutsideRoot)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(state, "net.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	said, say, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	cmd := &exec.Cmd{Path: e.Exe, Args: []string{"cachebro", "net"}, Dir: "/", Env: e.Vars, Stdout: say, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	err = cmd.Start()
+	say.Close()
+	if err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }()
+	if line, _ := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
+		return cli.Hintf("tail "+cli.Arg(log.Name()), "the recorder could not start")
+	}
+	return nil
+}
+
+// watched is a command whose calls are seen, so that what it destroys is kept.
+type watched struct {
+	sock *os.File
+	w    *outside.Watch
+}
+
+// told is the file that says that this user was told of the limits.
+const told = "limits-told"
+
+// sayLimits tells a user once what the net is and cannot do.
+func (s *session) sayLimits() {
+	state, err := s.Paths().State(wire.OutsideRoot)
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(filepath.Join(state, told), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return
+	}
+	f.Close()
+	fmt.Fprintln(s.Stderr, "note: a net keeps what this command destroys outside of mounts; cachebro undo takes it back. Its limits, said this once:")
+	fmt.Fprint(s.Stderr, NetLimits)
+}
+
+// setUID: the command needs the rights of a set-uid program.
+func setUID(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.Mode()&os.ModeSetuid != 0 && os.Geteuid() != 0
+}
+
+// watch has a command start under the filter; nil, with a note: it cannot be.
+func (s *session) watch(cmd *exec.Cmd) *watched {
+	if s.noNet {
+		return nil
+	}
+	if setUID(s.path) {
+		fmt.Fprintf(s.Stderr, "note: %s has set-uid rights, which it would lose: it runs without the net\n", cli.Quote(s.path))
+		return nil
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		s.unwatched(err)
+		return nil
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "watched")
+	cmd.Args = append([]string{"cachebro", "net", enter, cmd.Path}, cmd.Args...)
+	cmd.Path = s.Exe
+	cmd.ExtraFiles = []*os.File{theirs}
+	return &watched{sock: os.NewFile(uintptr(pair[0]), "watch")}
+}
+
+// begun is called when the command was started, or could not be.
+func (s *session) begun(n *watched, cmd *exec.Cmd) {
+	if n == nil {
+		return
+	}
+	cmd.ExtraFiles[0].Close()
+	defer n.sock.Close()
+	if cmd.Process == nil {
+		return
+	}
+	fd, err := notifier.Receive(n.sock)
+	if err != nil {
+		s.unwatched(err)
+		return
+	}
+	socket, err := s.Paths().NetSocket()
+	if err != nil {
+		s.unwatched(err)
+	}
+	n.w = outside.NewWatch(socket, fd, func() error { return startNet(s.Env) }, s.unwatched, s.restarted)
+	s.sayLimits()
+}
+
+// over is called when the command has ended.
+func (s *session) over(n *watched) {
+	if n == nil || n.w == nil {
+		return
+	}
+	if err := n.w.End(s.Exe); err != nil {
+		fmt.Fprintf(s.Stderr, "note: what the command left may not be known: %s\n", cli.OneLine(err.Error()))
+	}
+}
+
+// restarted: what had not been looked at yet when a recorder died is not taken back by undo,
+// though what was there before is kept.
+func (s *session) restarted() {
+	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one goes on: undo may not know what was changed in the second before; cachebro log / --baselines shows what was kept\n", s.Now().Format(time.TimeOnly))
+}
+
+func (s *session) unwatched(err error) {
+	if errors.Is(err, unix.EBUSY) || err.Error() == "seccomp: "+unix.EBUSY.Error() {
+		return // the run around this one sees it
+	}
+	fmt.Fprintf(s.Stderr, "note: what the command destroys outside of mounts is not kept: %s\n", cli.OneLine(err.Error()))
+}
+
+// enter is the first argument of "cachebro net" that becomes a command.
+const enter = "enter"
+
+// enterNet becomes a command under the filter. Descriptor 3 is the socket of its run.
+func enterNet(e *cli.Env) error {
+	const given = 3
+	unix.CloseOnExec(given)
+	err := notifier.Enter(given, outside.Filter(), e.Args[1], e.Args[2:], e.Vars)
+	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0) // unwatched is better than not at all
+	return syscall.Exec(e.Args[1], e.Args[2:], e.Vars)
+}
+
+// netPossible reports whether the kernel can show us a command's calls.
+func netPossible() bool {
+	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0
+}

@@ -1,0 +1,23 @@
+//go:build linux || darwin
+
+package fusefs
+
+// Callers finds out who is behind a thread, for whoever hears of system calls in another
+// way than through a mount.
+type Callers struct{ procs *processes }
+
+// NewCallers returns a Callers. told is called when the command of a process becomes known.
+func NewCallers(told func(*Process)) *Callers {
+	c := &Callers{newProcesses()}
+	c.procs.commands.tell = told
+	return c
+}
+
+// Of is the process of a thread that is about to change something.
+func (c *Callers) Of(tid uint32) Caller {
+	by := Caller{PID: tid, TID: tid}
+	if by.Proc = c.procs.thread(tid, trustWrite).proc; by.Proc != nil {
+		by.PID, by.UID = by.Proc.PID, by.Proc.UID
+	}
+	return by
+}

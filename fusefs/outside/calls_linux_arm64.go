@@ -1,0 +1,7 @@
+package outside
+
+// There are no such calls here.
+const (
+	sysRmdir  = -1
+	sysLchown = -1
+)

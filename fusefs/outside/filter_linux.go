@@ -1,0 +1,59 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cachebro/store/leaf/notifier"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// natively are changing calls that need not be seen: times alone destroy nothing that is
+// kept, and a descriptor that can be written through was opened in our sight.
+var natively = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
+
+// olderTimes: see natively.
+func init() {
+	for _, nr := range olderTimes {
+		natively[nr] = true
+	}
+}
+
+// writes are the flags of open(2) with which it may change or make something.
+const writes = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
+
+// Filter is the program that shows the calls which can change or destroy something.
+func Filter() []unix.SockFilter {
+	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Allow, notifier.Stmt(notifier.Load, notifier.OffNR)}
+	if notifier.ForeignFrom > 0 {
+		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Allow)
+	}
+	calls := slices.Sorted(maps.Keys(notifier.Calls))
+	for _, nr := range calls { // most opens only read: they are decided first
+		if c := notifier.Calls[nr]; c.Op == notifier.Open && c.Flags >= 0 {
+			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*uint32(c.Flags)),
+				notifier.Jump(notifier.Any, writes, 0, 1), notifier.Show, notifier.Allow)
+		}
+	}
+	for _, nr := range calls {
+		if shown(nr, notifier.Calls[nr]) {
+			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Show)
+		}
+	}
+	// What a ring does cannot be seen. Programs do without where there is none.
+	p = append(p, notifier.Jump(notifier.Equal, unix.SYS_IO_URING_SETUP, 0, 1), notifier.Refuse(unix.ENOSYS))
+	return append(p, notifier.Allow)
+}
+
+// shown: the call is shown whatever its arguments are.
+func shown(nr uint32, c notifier.Call) bool {
+	switch c.Op {
+	case notifier.Open:
+		return c.Flags < 0 // creat
+	case notifier.Open2, notifier.Change, notifier.Make, notifier.Remove, notifier.Move, notifier.Hard:
+		return !natively[nr]
+	}
+	return false
+}

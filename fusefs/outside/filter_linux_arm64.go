@@ -1,0 +1,3 @@
+package outside
+
+var olderTimes []uint32

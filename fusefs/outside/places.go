@@ -1,0 +1,73 @@
+package outside
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Places knows where nothing is kept: caches, stores of packages, what a client keeps of
+// itself, the kernel's own, and cachebro's. This is the one list of them.
+type Places struct {
+	home    string
+	skipped []string // directories and files, absolute
+	temp    []string // see Temporary
+}
+
+// cachesOfHome are skipped below the home directory.
+var cachesOfHome = []string{
+	".cache", "Library/Caches", ".npm", ".pnpm-store", ".local/share/pnpm", ".yarn/berry/cache", ".bun/install/cache", "go/pkg/mod", ".cargo/registry", ".cargo/git",
+	".rustup/toolchains", ".m2/repository", ".gradle/caches", ".gradle/daemon", ".ivy2/cache", ".nuget/packages", ".gem", ".rbenv/versions", ".pyenv/versions",
+	".conda/pkgs", ".local/share/Trash", ".local/share/uv", ".config/go/telemetry", ".mozilla", ".config/google-chrome", ".config/chromium", ".vscode-server",
+	// What clients keep of their own conversations; to take that back would confuse them.
+	".claude.json", ".claude/projects", ".claude/todos", ".claude/tasks", ".claude/statsig", ".claude/shell-snapshots", ".claude/file-history", ".claude/history.jsonl",
+	".claude/debug", ".claude/sessions", ".claude/session-env", ".claude/backups", ".claude/cache", ".claude/telemetry", ".claude/ide", ".claude/plugins/cache",
+	".codex/sessions", ".codex/log", ".codex/history.jsonl", ".gemini/tmp", ".qwen/tmp", ".local/share/opencode", ".local/state/opencode",
+}
+
+// cachesOfSystem are skipped wherever.
+var cachesOfSystem = []string{"/proc", "/sys", "/dev", "/run/lock", "/run/user", "/var/cache", "/var/lib/apt/lists", "/var/lib/docker", "/nix/store"}
+
+// NewPlaces reads the places from the environment. own are cachebro's own directories.
+func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
+	p := &Places{home: home, skipped: append(own, cachesOfSystem...), temp: []string{"/tmp", "/var/tmp"}}
+	if filepath.IsAbs(home) && home != "/" {
+		for _, d := range cachesOfHome {
+			p.skipped = append(p.skipped, filepath.Join(home, d))
+		}
+	}
+	for _, name := range []string{"XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "npm_config_cache", "PIP_CACHE_DIR", "CARGO_TARGET_DIR"} {
+		if d := getenv(name); filepath.IsAbs(d) && d != "/" {
+			p.skipped = append(p.skipped, filepath.Clean(d))
+		}
+	}
+	if d := getenv("TMPDIR"); filepath.IsAbs(d) && d != "/" {
+		p.temp = append(p.temp, filepath.Clean(d))
+	}
+	return p
+}
+
+// Skipped reports whether nothing of a path, absolute and clean, is kept.
+func (p *Places) Skipped(path string) bool {
+	for _, d := range p.skipped {
+		if within(path, d) {
+			return true
+		}
+	}
+	// A client writes its state beside, and renames it.
+	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
+}
+
+// Temporary reports whether a path lies in a directory for temporary files. What a
+// command makes there itself is its own affair; what was there before is kept.
+func (p *Places) Temporary(path string) bool {
+	for _, d := range p.temp {
+		if within(path, d) && path != d {
+			return true
+		}
+	}
+	return false
+}
+
+func within(path, dir string) bool {
+	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
+}

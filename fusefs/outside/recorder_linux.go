@@ -1,0 +1,487 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/notifier"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/wire"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options of a Recorder. All are needed.
+type Options struct {
+	Paths   wire.Paths
+	Places  *Places
+	Ignore  ignore.Options
+	Version string
+	Logger  *slog.Logger
+	// Stirred is called when there is something new in the spool of a root; it must not wait.
+	Stirred func(root string)
+}
+
+// Recorder keeps what process trees are about to destroy.
+type Recorder struct {
+	o       Options
+	places  *Places
+	callers *fusefs.Callers
+	ns      string // our mount namespace
+	comm    string // of this program
+
+	// mu guards what follows.
+	mu         sync.Mutex
+	tracks     map[string]*track // by root
+	roots      map[string]rooted // by directory
+	entries    map[string]*entry // by path
+	pending    []*entry          // in the order in which they were touched
+	ops        []*op             // whose effect has not been seen yet
+	overlays   []mounts.Mount
+	overlaysAt time.Time
+}
+
+// rooted is the project that a directory belongs to.
+type rooted struct {
+	track *track
+	at    time.Time
+}
+
+// rootedFor is how long a directory is taken to belong to the same project.
+const rootedFor = 5 * time.Second
+
+// entry is a path that a tree has touched.
+type entry struct {
+	path  string
+	track *track
+	// known is what was there when the history was told last; zero: nothing.
+	known   event.Stat
+	file    *file // of what was there; nil: nothing
+	by      fusefs.Caller
+	when    time.Time
+	waits   bool       // what became of it is to be looked at
+	listed  bool       // it is in pending
+	opened  bool       // for writing
+	shifted bool       // it has just got the path that it has
+	last    event.Stat // when it was looked at last
+	next    time.Time  // when to look again
+}
+
+// op is a call on names that has been let go and whose effect is not seen yet.
+type op struct {
+	op       event.Op
+	from, to spot
+	a, b     *track
+	file     *file // of from; nil for a directory that goes
+	replaced *file
+	target   string
+	by       fusefs.Caller
+	when     time.Time
+	tid      uint32
+}
+
+// New returns a Recorder with the user's own history open.
+func New(o Options) (*Recorder, error) {
+	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}}
+	r.callers = fusefs.NewCallers(r.described)
+	var err error
+	if r.ns, err = os.Readlink("/proc/self/ns/mnt"); err != nil {
+		return nil, err
+	}
+	if r.comm, err = procfs.Comm(os.Getpid()); err != nil {
+		return nil, err
+	}
+	own, err := openTrack(wire.OutsideRoot, o)
+	if err != nil {
+		return nil, err
+	}
+	r.tracks[wire.OutsideRoot] = own
+	return r, nil
+}
+
+// described passes the command of a process on.
+func (r *Recorder) described(p *fusefs.Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tracks {
+		t.capture.Described(p)
+	}
+}
+
+// Close settles everything, and ends.
+func (r *Recorder) Close() error {
+	r.Settle()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var failed error
+	for _, t := range r.tracks {
+		if err := t.close(); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// trackOf is the history that a path belongs to. One that somebody else writes to, or
+// that cannot be opened, is passed over.
+func (r *Recorder) trackOf(path string) *track {
+	dir := filepath.Dir(path)
+	if k, ok := r.roots[dir]; ok && time.Since(k.at) < rootedFor {
+		return k.track
+	}
+	t := r.tracks[wire.OutsideRoot]
+	if root, ok := r.o.Paths.Find(dir); ok {
+		if known := r.tracks[root]; known != nil {
+			t = known
+		} else if opened, err := openTrack(root, r.o); err == nil {
+			r.tracks[root], t = opened, opened
+		} else {
+			r.o.Logger.Warn("a project's history cannot be written; changes go to the user's own", "root", root, "error", err)
+		}
+	}
+	if len(r.roots) > 10_000 {
+		clear(r.roots)
+	}
+	r.roots[dir] = rooted{t, time.Now()}
+	return t
+}
+
+// own: a temporary file that the tree made itself.
+func (r *Recorder) own(s spot, began time.Time) bool {
+	return r.trackOf(s.path).root == wire.OutsideRoot && r.places.Temporary(s.path) && (!s.there || s.st.Birth >= began.UnixNano())
+}
+
+// touch is the entry of a path, with what is known of it now.
+func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
+	e := r.entries[s.path]
+	if e == nil {
+		if len(r.entries) >= maxEntries {
+			r.forget()
+		}
+		e = &entry{path: s.path, track: r.trackOf(s.path)}
+		if s.there {
+			e.known, e.file = s.st, e.track.fileOf(s.path, s.st)
+		}
+		r.entries[s.path] = e
+	}
+	e.by, e.when = by, time.Now()
+	return e
+}
+
+// maxEntries bounds the paths that are remembered.
+const maxEntries = 200_000
+
+// forget drops what nothing is awaited of.
+func (r *Recorder) forget() {
+	for p, e := range r.entries {
+		if !e.waits {
+			delete(r.entries, p)
+		}
+	}
+}
+
+// await has what becomes of an entry looked at.
+func (r *Recorder) await(e *entry) {
+	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
+	r.list(e)
+}
+
+func (r *Recorder) list(e *entry) {
+	if !e.listed {
+		e.listed = true
+		r.pending = append(r.pending, e)
+	}
+}
+
+// take empties the list of those that something is awaited of.
+func (r *Recorder) take() []*entry {
+	all := r.pending
+	r.pending = nil
+	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
+}
+
+// see looks at a call before it goes on. began is when the tree did.
+func (r *Recorder) see(n *notifier.Notice, began time.Time) {
+	c, ok := notifier.Calls[uint32(n.NR)]
+	if !ok || n.Foreign() {
+		return
+	}
+	by := r.callers.Of(n.PID)
+	if by.Proc != nil && by.Proc.Comm == r.comm {
+		return // what we write is told elsewhere; who serves a mount must not wait for itself
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.confirm(n.PID)
+	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
+	if err != nil {
+		r.o.Logger.Warn("a call is not seen", "error", err, "nr", n.NR)
+		return
+	}
+	if path == "" && c.Op != notifier.Hard {
+		return
+	}
+	switch c.Op {
+	case notifier.Open, notifier.Open2:
+		if flags, err := n.OpenFlags(c); err == nil {
+			r.open(n, by, path, flags, began)
+		}
+	case notifier.Change:
+		if n.NR == unix.SYS_TRUNCATE {
+			r.open(n, by, path, unix.O_WRONLY|unix.O_TRUNC, began)
+			return
+		}
+		r.change(n, by, path, !lastLinks[n.NR] && (c.Flags < 0 || n.Args[c.Flags]&unix.AT_SYMLINK_NOFOLLOW == 0) && c.Path >= 0, began)
+	case notifier.Make:
+		r.make(n, by, path, began)
+	case notifier.Remove:
+		r.remove(n, by, path, n.NR == sysRmdir || n.NR == unix.SYS_UNLINKAT && n.Args[2]&unix.AT_REMOVEDIR != 0, began)
+	case notifier.Move, notifier.Hard:
+		to, err := n.Path(c.Dir2, c.Path2, false)
+		if err != nil || to == "" {
+			return
+		}
+		if c.Op == notifier.Move {
+			flags := uint64(0)
+			if n.NR == unix.SYS_RENAMEAT2 {
+				flags = n.Args[4]
+			}
+			r.move(n, by, path, to, flags, began)
+			return
+		}
+		follow := n.NR == unix.SYS_LINKAT && n.Args[4]&unix.AT_SYMLINK_FOLLOW != 0
+		r.link(n, by, path, to, follow, began)
+	}
+}
+
+// lastLinks are calls that do not follow a symbolic link at the end.
+var lastLinks = map[int32]bool{unix.SYS_LSETXATTR: true, unix.SYS_LREMOVEXATTR: true, sysLchown: true}
+
+// open: a file may be written to.
+func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags uint64, began time.Time) {
+	if flags&unix.O_PATH != 0 || flags&unix.O_TMPFILE == unix.O_TMPFILE {
+		return
+	}
+	only := flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL
+	s, ok := r.resolve(n, path, flags&unix.O_NOFOLLOW == 0 && !only)
+	writes := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
+	switch {
+	case !ok, r.own(s, began):
+	case !s.there:
+		if flags&unix.O_CREAT != 0 {
+			r.made(by, s, false)
+		}
+	case only, !writes, !isRegular(s.st), !allowed(s.path):
+	default:
+		op := event.OpWrite
+		if flags&unix.O_TRUNC != 0 {
+			op = event.OpTruncate
+		}
+		r.writes(by, s, op)
+	}
+}
+
+// made: a name may come to be where there is none.
+func (r *Recorder) made(by fusefs.Caller, s spot, dir bool) {
+	if t := r.trackOf(s.path); t.unkept(s.path, dir) {
+		return
+	}
+	e := r.touch(s, by)
+	e.opened = !dir
+	r.await(e)
+}
+
+// writes: a regular file is about to be written to.
+func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op) {
+	if r.trackOf(s.path).unkept(s.path, false) && s.st.Nlink < 2 {
+		return
+	}
+	e := r.current(s, by)
+	e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o})
+	e.opened = true
+	r.await(e)
+}
+
+// current is the entry of a path whose present state the history knows, or will know from
+// what its caller tells.
+func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
+	if e := r.entries[s.path]; e != nil {
+		r.settle(e)
+	}
+	e := r.touch(s, by)
+	if e.file == nil || e.file.inode != event.InodeOf(s.st) {
+		e.known, e.file = s.st, e.track.fileOf(s.path, s.st)
+	}
+	return e
+}
+
+// change: mode, owner or attributes are about to change.
+func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, began time.Time) {
+	s, ok := r.resolve(n, path, follow)
+	if !ok || !s.there || r.own(s, began) || r.trackOf(s.path).unkept(s.path, isDir(s.st)) {
+		return
+	}
+	e := r.current(s, by)
+	r.found(e, s)
+	r.await(e)
+}
+
+// found tells how a name is that may be unknown.
+func (r *Recorder) found(e *entry, s spot) {
+	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
+}
+
+// mostFound bounds what is looked at below a directory that moves.
+const mostFound = 50_000
+
+// foundBelow tells how everything is below a directory that is about to move: the history
+// could not say later what had which name.
+func (r *Recorder) foundBelow(t *track, s spot) {
+	if !isDir(s.st) {
+		return
+	}
+	looked := 0
+	_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
+		if looked++; err != nil || path == s.path {
+			return nil // what cannot be seen is not told of
+		}
+		if looked > mostFound {
+			return filepath.SkipAll
+		}
+		if t.unkept(path, d.IsDir()) {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if st, there := lstat(path); there && st.Dev == s.st.Dev {
+			t.capture.Found(t.fileOf(path, st), t.rel(path), target(path, st), st)
+		}
+		return nil
+	})
+}
+
+// otherNames tells of the other names of a file in the same directory, while all are there.
+func (r *Recorder) otherNames(e *entry, s spot) {
+	if isDir(s.st) || s.st.Nlink < 2 || len(e.file.Paths()) >= int(s.st.Nlink) {
+		return
+	}
+	dir := filepath.Dir(s.path)
+	all, err := os.ReadDir(dir)
+	if err != nil || len(all) > mostFound {
+		return
+	}
+	for _, d := range all {
+		path := filepath.Join(dir, d.Name())
+		if path == s.path || !d.Type().IsRegular() {
+			continue
+		}
+		if st, there := lstat(path); there && same(st, s.st) {
+			e.track.capture.Found(e.track.fileOf(path, st), e.track.rel(path), "", st)
+		}
+	}
+}
+
+// make: a directory, a symbolic link or a special file comes to be.
+func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, began time.Time) {
+	s, ok := r.resolve(n, path, false)
+	if ok && !s.there && !r.own(s, began) {
+		r.made(by, s, true)
+	}
+}
+
+// remove: a name is about to go.
+func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, began time.Time) {
+	s, ok := r.resolve(n, path, false)
+	if !ok || !s.there || dir != isDir(s.st) || r.own(s, began) || !allowed(filepath.Dir(s.path)) {
+		return
+	}
+	e := r.current(s, by)
+	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
+	if dir {
+		o.op = event.OpRmdir
+	}
+	r.losing(e, s, by, o.op)
+	r.ops = append(r.ops, o)
+}
+
+// losing keeps what a name stands for that is about to go or be replaced.
+func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
+	if isRegular(s.st) {
+		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
+	}
+	if !isRegular(s.st) || s.st.Nlink > 1 {
+		r.found(e, s)
+		r.otherNames(e, s)
+	}
+}
+
+// move: a name is about to be given another, or two to change places.
+func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, began time.Time) {
+	a, ok := r.resolve(n, from, false)
+	b, ok2 := r.resolve(n, to, false)
+	if !ok && !ok2 || !ok && a.path == "" || !a.there && ok {
+		return
+	}
+	if !ok2 && b.path == "" || b.there && (same(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
+		return
+	}
+	if r.own(a, began) && r.own(b, began) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
+		return
+	}
+	r.settleBelow(a)
+	ea := r.current(a, by)
+	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
+	r.found(ea, a)
+	r.foundBelow(o.a, a)
+	if o.a != o.b && isRegular(a.st) {
+		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
+	}
+	if b.there {
+		r.settleBelow(b)
+		eb := r.current(b, by)
+		o.replaced = eb.file
+		if flags&unix.RENAME_EXCHANGE != 0 {
+			o.op = event.OpExchange
+			r.found(eb, b)
+		} else {
+			r.losing(eb, b, by, event.OpRename)
+		}
+	} else {
+		r.parents(b.path)
+	}
+	if o.a == o.b {
+		ea.file.moving(o.a.rel(b.path))
+	}
+	r.ops = append(r.ops, o)
+}
+
+// link: a file is about to get another name.
+func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, began time.Time) {
+	b, ok := r.resolve(n, to, false)
+	if !ok || b.there || r.own(b, began) {
+		return
+	}
+	a, ok := spot{}, false
+	if from != "" {
+		a, ok = r.resolve(n, from, follow)
+	}
+	t := r.trackOf(b.path)
+	if !ok || !a.there || r.trackOf(a.path) != t {
+		r.made(by, b, false) // a file without a name, or one of elsewhere
+		return
+	}
+	e := r.current(a, by)
+	r.found(e, a)
+	r.parents(b.path)
+	r.ops = append(r.ops, &op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
+}

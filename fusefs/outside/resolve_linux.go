@@ -1,0 +1,182 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/kernelfs"
+	"cachebro/store/leaf/notifier"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// spot is where a call's path leads: the path with no symbolic links in it, and what is
+// there now.
+type spot struct {
+	path  string // absolute, in our own mount namespace
+	st    event.Stat
+	there bool
+}
+
+// maxLinks is how many symbolic links a path may end in.
+const maxLinks = 40
+
+// resolve follows a path as the kernel is about to. false: it leads nowhere, or to where
+// nothing is kept.
+func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
+	path = ofCaller(n.PID, path)
+	prefix := r.view(n.PID)
+	for range maxLinks {
+		trimmed := strings.TrimRight(path, "/")
+		follow = follow || trimmed != path
+		dir, base := filepath.Split(trimmed)
+		if base == "" || base == "." || base == ".." {
+			return r.directory(prefix + path)
+		}
+		s, ok := r.in(prefix, dir, base)
+		if !ok {
+			return s, false
+		}
+		if !s.there || !follow || kindOf(s.st) != unix.S_IFLNK {
+			return s, !r.places.Skipped(s.path)
+		}
+		to, err := os.Readlink(prefix + dir + base)
+		if err != nil {
+			return s, false
+		}
+		if strings.HasPrefix(prefix+dir, "/proc/") { // a descriptor's link is no path
+			return r.directory(prefix + path)
+		}
+		if !strings.HasPrefix(to, "/") {
+			to = dir + to
+		}
+		path = to
+	}
+	return spot{}, false
+}
+
+// ofCaller replaces names that mean the process which asks.
+func ofCaller(pid uint32, path string) string {
+	if !strings.HasPrefix(path, "/proc/") && !strings.HasPrefix(path, "/dev/") {
+		return path
+	}
+	for _, own := range []struct{ name, is string }{{"/proc/self/", "/proc/%d/"}, {"/proc/thread-self/", "/proc/%d/"}, {"/dev/fd/", "/proc/%d/fd/"}} {
+		if rest, ok := strings.CutPrefix(path, own.name); ok {
+			return fmt.Sprintf(own.is, pid) + rest
+		}
+	}
+	switch path {
+	case "/dev/stdin":
+		return fmt.Sprintf("/proc/%d/fd/0", pid)
+	case "/dev/stdout":
+		return fmt.Sprintf("/proc/%d/fd/1", pid)
+	case "/dev/stderr":
+		return fmt.Sprintf("/proc/%d/fd/2", pid)
+	}
+	return path
+}
+
+// view is what stands before a path to see it as a process does: nothing where its root
+// and its mounts are ours.
+func (r *Recorder) view(pid uint32) string {
+	at := "/proc/" + strconv.Itoa(int(pid))
+	if ns, err := os.Readlink(at + "/ns/mnt"); err == nil && ns == r.ns {
+		if root, err := os.Readlink(at + "/root"); err == nil && root == "/" {
+			return ""
+		}
+	}
+	return at + "/root"
+}
+
+// directory is where a path leads that ends in "." or "..", or a descriptor.
+func (r *Recorder) directory(path string) (spot, bool) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return spot{}, false
+	}
+	defer unix.Close(fd)
+	real, ok := r.nameOf(fd)
+	if !ok || r.beyond(fd, real) {
+		return spot{}, false
+	}
+	var sx sys.Stat
+	if err := sys.StatFD(fd, &sx); err != nil {
+		return spot{}, false
+	}
+	here, ok := lstat(real)
+	return spot{real, sx.Stat, true}, ok && same(here, sx.Stat) && !r.places.Skipped(real)
+}
+
+// in is a name in a directory.
+func (r *Recorder) in(prefix, dir, base string) (spot, bool) {
+	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return spot{}, false
+	}
+	defer unix.Close(fd)
+	real, ok := r.nameOf(fd)
+	if !ok || r.beyond(fd, real) {
+		return spot{}, false
+	}
+	if prefix != "" { // it is ours to keep only if it is the same directory here
+		var there sys.Stat
+		here, ok := lstat(real)
+		if err := sys.StatFD(fd, &there); err != nil || !ok || !same(here, there.Stat) {
+			return spot{}, false
+		}
+	}
+	s := spot{path: filepath.Join(real, base)}
+	var sx sys.Stat
+	err = sys.StatAt(fd, base, &sx)
+	if err != nil && err != unix.ENOENT {
+		return spot{}, false
+	}
+	s.st, s.there = sx.Stat, err == nil
+	return s, true
+}
+
+// nameOf is the path of a descriptor.
+func (r *Recorder) nameOf(fd int) (string, bool) {
+	var buf [unix.PathMax + 16]byte
+	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:])
+	if err != nil || n == 0 || buf[0] != '/' {
+		return "", false
+	}
+	name := string(buf[:n])
+	return name, !strings.HasSuffix(name, " (deleted)")
+}
+
+const fuseMagic = 0x65735546
+
+// beyond: the kernel's own file systems, and mounts of ours, which see for themselves.
+func (r *Recorder) beyond(fd int, path string) bool {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || kernelfs.Is(fd) {
+		return true
+	}
+	if int64(fs.Type) != fuseMagic {
+		return false
+	}
+	if time.Since(r.overlaysAt) > overlaysFor {
+		r.overlays, _ = mounts.Overlays()
+		r.overlaysAt = time.Now()
+	}
+	_, ours := mounts.Above(r.overlays, path)
+	return ours
+}
+
+// overlaysFor is how long the list of mounts is believed.
+const overlaysFor = time.Second
+
+// allowed: the caller may change names in the directory of a path, or write the file.
+func allowed(path string) bool {
+	return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
+}

@@ -1,0 +1,203 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cachebro/store/leaf/notifier"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	mostPacket = 64 << 10
+	pageSize   = 4096
+)
+
+// service answers those who run a tree.
+type service struct {
+	r    *Recorder
+	stir chan struct{} // capacity 1: a call was seen; never closed
+
+	mu   sync.Mutex // guards what follows
+	open int        // connections
+	idle chan struct{}
+}
+
+// Serve is the recorder's process: it answers until nothing is left to be seen.
+func Serve(r *Recorder, l *net.UnixListener) error {
+	s := &service{r: r, stir: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() { s.rests(stop) })
+	all.Go(func() { // ends with the listener
+		for {
+			c, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			s.count(1)
+			all.Go(func() {
+				defer s.count(-1)
+				s.connection(c)
+			})
+		}
+	})
+	s.linger()
+	err := l.Close() // and removes the socket: who comes now starts another recorder
+	close(stop)
+	all.Wait()
+	return errors.Join(err, r.Close())
+}
+
+// lingerFor is how long a recorder waits for another tree.
+const lingerFor = time.Second
+
+// linger returns once nobody has been there for a while.
+func (s *service) linger() {
+	for t := time.NewTimer(lingerFor); ; {
+		select {
+		case <-s.idle:
+			t.Reset(lingerFor)
+		case <-t.C:
+			s.mu.Lock()
+			open := s.open
+			s.mu.Unlock()
+			if open == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (s *service) count(by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open += by; s.open == 0 {
+		select {
+		case s.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// rests settles what is quiet, for as long as there is something.
+func (s *service) rests(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-s.stir:
+		}
+		for awaits := true; awaits; {
+			select {
+			case <-stop:
+				return
+			case <-time.After(quietFor):
+			}
+			awaits = s.r.rest()
+		}
+	}
+}
+
+// connection deals with one connection, until its other end closes it.
+func (s *service) connection(c *net.UnixConn) {
+	f, err := c.File() // it blocks: that is quicker than Go's poller
+	c.Close()
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	var t tree
+	defer t.close()
+	buf, oob := make([]byte, mostPacket), make([]byte, unix.CmsgSpace(2*4))
+	for {
+		n, oobn, _, _, err := unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			break
+		}
+		answer := append(make([]byte, 0, answerSize), buf[0])
+		switch buf[0] {
+		case doWatch:
+			if err := t.take(oob[:oobn]); err != nil {
+				s.r.o.Logger.Warn("a tree is not watched", "error", err)
+				return
+			}
+		case doSettle:
+			s.r.Settle()
+		case doCall:
+			call, err := notifier.AsPacked(buf[1:n])
+			if err != nil {
+				s.r.o.Logger.Warn("a call is not seen", "error", err)
+				return
+			}
+			s.see(call, t.began)
+			answer = append(answer, buf[1:answerSize]...)
+		}
+		if err := unix.Sendto(fd, answer, unix.MSG_NOSIGNAL, nil); err != nil {
+			break
+		}
+	}
+	if t.listener == nil {
+		return
+	}
+	t.alone(func(n *notifier.Notice) { s.see(n, t.began) })
+	s.r.Settle()
+}
+
+func (s *service) see(n *notifier.Notice, began time.Time) {
+	s.r.see(n, began)
+	select {
+	case s.stir <- struct{}{}:
+	default:
+	}
+}
+
+// clockTick is by how much the times of files are behind at most.
+const clockTick = 50 * time.Millisecond
+
+// tree is one that is watched.
+type tree struct {
+	listener, page *os.File
+	began          time.Time
+}
+
+func (t *tree) take(oob []byte) error {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) != 1 {
+		return errors.New("it came without its listener")
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 2 {
+		return errors.New("it came without its page")
+	}
+	t.listener, t.page, t.began = os.NewFile(uintptr(fds[0]), "listener"), os.NewFile(uintptr(fds[1]), "page"), time.Now().Add(-clockTick)
+	return nil
+}
+
+func (t *tree) close() {
+	if t.listener != nil {
+		t.listener.Close()
+		t.page.Close()
+	}
+}
+
+// alone sees the rest of a tree whose run has ended or died. A call that it had taken goes
+// on. Where only ancestors may read a process's memory, nothing more is seen, and all of
+// it goes on.
+func (t *tree) alone(see func(*notifier.Notice)) {
+	b := make([]byte, notifier.NoticeSize)
+	fd := int(t.listener.Fd())
+	if _, err := t.page.ReadAt(b, 0); err == nil {
+		notifier.GoOnLeft(fd, b)
+	}
+	notifier.Serve(fd, -1, b, see)
+}

@@ -1,0 +1,368 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cachebro/fusefs"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/procfs"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Settle tells the histories how everything is that the trees have touched.
+func (r *Recorder) Settle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.confirm(0)
+	for _, e := range r.take() {
+		r.settle(e)
+	}
+}
+
+// quietFor is after how long without a change a file is taken to be closed.
+const quietFor = 100 * time.Millisecond
+
+// rest settles what has been quiet since it was called last, and reports whether anything
+// is awaited still.
+func (r *Recorder) rest() (awaits bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.confirm(0)
+	now := time.Now()
+	r.ops = keep(r.ops, func(o *op) bool { return now.Sub(o.when) < opFor || alive(o.tid) && now.Sub(o.when) < time.Minute })
+	for _, e := range r.take() {
+		st, there := lstat(e.path)
+		if now.Before(e.next) || there && isRegular(st) && !unchanged(st, e.last) {
+			r.list(e)
+			e.last = st
+			continue
+		}
+		r.settle(e)
+	}
+	return len(r.pending) > 0 || len(r.ops) > 0
+}
+
+// opFor is how long a call may take that has been let go, at least.
+const opFor = time.Second
+
+func alive(tid uint32) bool { return unix.Kill(int(tid), 0) != unix.ESRCH }
+
+func keep[T any](all []T, which func(T) bool) []T {
+	var kept []T
+	for _, x := range all {
+		if which(x) {
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}
+
+// settle tells the history what became of a path.
+func (r *Recorder) settle(e *entry) {
+	waited := e.waits
+	e.waits = false
+	st, there := lstat(e.path)
+	switch {
+	case !there && e.known.Ino == 0:
+		delete(r.entries, e.path) // it came and went, or never came
+		return
+	case !there, !waited && unchanged(st, e.known):
+		return // what takes a name away tells, if that was the tree
+	case !waited && !(same(st, e.known) && e.opened && r.holds(e)):
+		r.byOthers(e, st)
+	case same(st, e.known):
+		r.altered(e, st)
+	default:
+		r.appeared(e, st)
+	}
+	e.known = st
+	if waited && e.opened && isRegular(st) && r.holds(e) {
+		r.await(e) // who writes to it goes on
+		e.next = time.Now().Add(heldEvery)
+	}
+}
+
+// heldEvery is how often a file is looked at that a process keeps open.
+const heldEvery = time.Second
+
+// byOthers: somebody who is not watched has changed a path since.
+func (r *Recorder) byOthers(e *entry, st event.Stat) {
+	was := e.file
+	e.file, e.opened = e.track.fileOf(e.path, st), false
+	if was != nil && was != e.file {
+		was.unnamed(e.track.rel(e.path))
+	}
+	if isRegular(st) {
+		e.track.capture.Outside(e.file, e.known, st)
+	}
+}
+
+// altered: the file that was there may have been changed by the tree.
+func (r *Recorder) altered(e *entry, st event.Stat) {
+	as := unchanged(st, e.known)
+	switch {
+	case e.opened && isRegular(st):
+		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Time: e.when}
+		if as {
+			closed.TailFrom = st.Size
+		}
+		e.track.capture.Closed(closed)
+	case !as:
+		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
+	}
+}
+
+// appeared: something is there that was not.
+func (r *Recorder) appeared(e *entry, st event.Stat) {
+	r.parents(e.path)
+	replaces := e.known.Ino != 0
+	e.file = e.track.fileOf(e.path, st)
+	ev := fusefs.Event{File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Target: target(e.path, st), Class: e.track.class(e.path, isDir(st)), Time: e.when}
+	ev.Class2 = ev.Class
+	switch kindOf(st) {
+	case unix.S_IFREG:
+		if ev.Op = event.OpCreate; !replaces {
+			e.track.capture.Done(ev)
+		} else {
+			ev.Op = event.OpWrite
+		}
+		e.track.capture.Closed(fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: ev.Op, Stat: st, TailFrom: -1, LastPath: ev.Path, Time: e.when})
+		return
+	case unix.S_IFDIR:
+		ev.Op = event.OpMkdir
+	case unix.S_IFLNK:
+		ev.Op = event.OpSymlink
+	default:
+		ev.Op = event.OpMknod
+	}
+	e.track.capture.Done(ev)
+}
+
+// parents settles the directories above a path that the tree has made: they come first.
+func (r *Recorder) parents(path string) {
+	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+		e := r.entries[dir]
+		if e == nil || !e.waits || e.known.Ino != 0 {
+			return
+		}
+		r.settle(e)
+	}
+}
+
+// settleBelow settles what is awaited below a directory that is about to move.
+func (r *Recorder) settleBelow(s spot) {
+	if !isDir(s.st) {
+		return
+	}
+	for _, e := range r.pending {
+		if e.waits && within(e.path, s.path) {
+			r.settle(e)
+		}
+	}
+}
+
+// holds reports whether who wrote to a file last still has it open for writing.
+func (r *Recorder) holds(e *entry) bool {
+	if e.by.Proc == nil {
+		return false
+	}
+	if st, err := procfs.ReadStat(int(e.by.Proc.PID)); err != nil || st.Start != e.by.Proc.Start {
+		return false
+	}
+	at := fmt.Sprintf("/proc/%d/", e.by.Proc.PID)
+	fds, err := os.ReadDir(at + "fd")
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		to, err := os.Readlink(at + "fd/" + fd.Name())
+		if err != nil || to != e.path {
+			continue
+		}
+		b, err := os.ReadFile(at + "fdinfo/" + fd.Name())
+		if err != nil {
+			continue
+		}
+		for line := range strings.SplitSeq(string(b), "\n") {
+			if flags, ok := strings.CutPrefix(line, "flags:"); ok {
+				if v, err := strconv.ParseUint(strings.TrimSpace(flags), 8, 64); err == nil && v&unix.O_ACCMODE != unix.O_RDONLY {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// confirm tells the histories of calls on names whose effect is there. A thread that
+// makes another call has ended its last one: if nothing is to be seen of it, it failed.
+func (r *Recorder) confirm(tid uint32) {
+	if len(r.ops) == 0 {
+		return
+	}
+	r.ops = keep(r.ops, func(o *op) bool { return !r.happened(o) && o.tid != tid })
+}
+
+// happened tells of a call whose effect can be seen.
+func (r *Recorder) happened(o *op) bool {
+	from, there := lstat(o.from.path)
+	gone := !there || !same(from, o.from.st)
+	switch o.op {
+	case event.OpUnlink, event.OpRmdir:
+		if !gone {
+			return false
+		}
+		r.removed(o)
+		return true
+	}
+	to, there := lstat(o.to.path)
+	if !there || !same(to, o.from.st) {
+		return false
+	}
+	switch o.op {
+	case event.OpLink:
+		o.file.named(o.b.rel(o.to.path))
+		r.told(o.to.path, o.b, to, o.file, o)
+		o.a.capture.Done(fusefs.Event{Op: event.OpLink, File: o.file, Caller: o.by, Path: o.a.rel(o.from.path), Path2: o.b.rel(o.to.path), Target: o.target, Stat: to,
+			Class: o.a.class(o.from.path, false), Class2: o.b.class(o.to.path, false), Time: o.when})
+		return true
+	case event.OpExchange:
+		if !there || !same(from, o.to.st) {
+			return false
+		}
+	default:
+		if !gone {
+			return false
+		}
+	}
+	r.moved(o, from, to)
+	return true
+}
+
+// removed: a name has gone.
+func (r *Recorder) removed(o *op) {
+	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
+	ev.Class2 = ev.Class
+	o.file.unnamed(ev.Path)
+	if o.op == event.OpUnlink {
+		ev.File = o.file
+	}
+	o.a.capture.Done(ev)
+	r.absent(o.from.path)
+	o.a.forget(o.file)
+}
+
+// absent notes that nothing is at a path.
+func (r *Recorder) absent(path string) {
+	if e := r.entries[path]; e != nil {
+		e.known, e.file, e.opened = event.Stat{}, nil, false
+	}
+}
+
+// forget drops a file that has no names any more.
+func (t *track) forget(f *file) {
+	if f != nil && f.Path() == "" {
+		delete(t.files, f.inode)
+	}
+}
+
+// told notes what a history has been told of a path.
+func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *entry {
+	e := r.entries[path]
+	if e == nil {
+		e = &entry{path: path, track: t}
+		r.entries[path] = e
+	}
+	e.known, e.file, e.by, e.when = st, f, o.by, o.when
+	return e
+}
+
+// moved: a name has become another, or two have changed places.
+func (r *Recorder) moved(o *op, from, to event.Stat) {
+	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
+	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: to, Time: o.when,
+		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
+	var opened bool
+	if e := r.entries[o.from.path]; e != nil {
+		opened = e.opened
+	}
+	if o.replaced != nil {
+		ev.Replaced = o.replaced
+		o.replaced.unnamed(b)
+	}
+	o.file.unnamed(a)
+	if o.a != o.b { // from one history to another
+		ev.Op, ev.Path2, ev.Stat = event.OpUnlink, "", o.from.st
+		if isDir(to) {
+			ev.Op, ev.File = event.OpRmdir, nil
+		}
+		ev.Class2 = ev.Class
+		o.a.capture.Done(ev)
+		r.absent(o.from.path)
+		o.a.forget(o.file)
+		e := r.touch(spot{path: o.to.path}, o.by)
+		if e.known.Ino == 0 || isRegular(e.known) {
+			r.await(e)
+		}
+		return
+	}
+	o.file.named(b)
+	r.absent(o.from.path)
+	e := r.told(o.to.path, o.b, to, o.file, o)
+	e.opened = opened
+	if isDir(to) || o.op == event.OpExchange {
+		r.shift(o, o.op == event.OpExchange)
+	}
+	if o.op == event.OpExchange {
+		o.replaced.named(a)
+		r.told(o.from.path, o.a, from, o.replaced, o)
+	} else if o.replaced != nil {
+		o.a.forget(o.replaced)
+	}
+	if ev.Class2 != ev.Class && ev.Class == ignore.Excluded {
+		ev.Class = ev.Class2
+	}
+	o.a.capture.Done(ev)
+}
+
+// shift gives what is known below a directory that moved its new paths. Of two that
+// changed places it is forgotten.
+func (r *Recorder) shift(o *op, both bool) {
+	from, to := o.from.path, o.to.path
+	for p, e := range r.entries {
+		switch {
+		case p == from || p == to:
+		case within(p, to), both && within(p, from): // of what had the name before
+			if !e.shifted {
+				delete(r.entries, p)
+				e.waits = false
+			}
+		case within(p, from):
+			e.shifted = true
+			delete(r.entries, p)
+			e.path = to + p[len(from):]
+			r.entries[e.path] = e
+		}
+	}
+	for _, e := range r.entries {
+		e.shifted = false
+	}
+	a, b := o.a.rel(from), o.b.rel(to)
+	for key, f := range o.a.files {
+		switch {
+		case f == o.file || f == o.replaced:
+		case both && (within(f.Path(), a) || within(f.Path(), b)):
+			delete(o.a.files, key)
+		default:
+			f.moved(a, b)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// track is one history that changes go to.
+type track struct {
+	root    string // absolute; "/" of the user's own
+	dir     *os.File
+	writer  *spool.Writer
+	matcher *ignore.Matcher
+	capture *capture.Capture
+
+	ids   uint64
+	files map[event.Inode]*file
+}
+
+// openTrack opens the history of a root in its state directory.
+func openTrack(root string, o Options) (_ *track, err error) {
+	state, err := o.Paths.MakeState(root)
+	if err != nil {
+		return nil, err
+	}
+	t := &track{root: root, files: map[event.Inode]*file{}}
+	defer func() {
+		if err != nil {
+			t.drop()
+		}
+	}()
+	if t.dir, err = os.Open(root); err != nil {
+		return nil, err
+	}
+	if t.writer, err = spool.OpenWriter(wire.SpoolDir(state), spool.Options{}); err != nil {
+		return nil, err
+	}
+	if t.matcher, err = ignore.New(t.dir, o.Ignore); err != nil {
+		return nil, fmt.Errorf("read the ignore rules: %w", err)
+	}
+	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root,
+		Stirred: func() { o.Stirred(root) }})
+	return t, nil
+}
+
+// close brings everything that is queued into the spool.
+func (t *track) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	err := t.capture.Close(ctx)
+	t.drop()
+	return err
+}
+
+func (t *track) drop() {
+	if t.writer != nil {
+		_ = t.writer.Close()
+	}
+	if t.matcher != nil {
+		_ = t.matcher.Close()
+	}
+	if t.dir != nil {
+		t.dir.Close()
+	}
+}
+
+// rel is a path below the root as a history has it.
+func (t *track) rel(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, t.root), "/")
+}
+
+func (t *track) abs(rel string) string { return filepath.Join(t.root, rel) }
+
+func (t *track) class(path string, dir bool) ignore.Class { return t.matcher.Class(t.rel(path), dir) }
+
+// unkept: nothing becomes of what is made there.
+func (t *track) unkept(path string, dir bool) bool {
+	rel := t.rel(path)
+	if t.matcher.Class(rel, dir) != ignore.Excluded {
+		return false
+	}
+	_, _, git := gitdir.Split(rel)
+	return !git
+}
+
+// fileOf is the file at a path, by what lstat says of it.
+func (t *track) fileOf(path string, st event.Stat) *file {
+	key := event.InodeOf(st)
+	f := t.files[key]
+	if f == nil {
+		t.ids++
+		f = &file{track: t, id: t.ids, inode: key}
+		t.files[key] = f
+	}
+	f.named(t.rel(path))
+	return f
+}
+
+// file is a fusefs.File that is reached by its names.
+type file struct {
+	track *track
+	id    uint64
+	inode event.Inode
+	mark  atomic.Uint32
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	paths []string // relative to the root
+	next  string   // a rename that is under way gives it this name
+}
+
+var _ fusefs.File = (*file)(nil)
+
+func (f *file) ID() uint64 { return f.id }
+
+func (f *file) Path() string {
+	if all := f.Paths(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+func (f *file) Paths() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.paths)
+}
+
+func (f *file) Mark() *atomic.Uint32 { return &f.mark }
+
+// named notes a name.
+func (f *file) named(rel string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == rel {
+		f.next = ""
+	}
+	if !slices.Contains(f.paths, rel) {
+		f.paths = append(f.paths, rel)
+	}
+}
+
+// unnamed notes that a name has gone.
+func (f *file) unnamed(rel string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths = slices.DeleteFunc(f.paths, func(p string) bool { return p == rel })
+}
+
+// moving notes where the file may be found in a moment.
+func (f *file) moving(rel string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = rel
+}
+
+// moved changes the names that lie below a directory.
+func (f *file) moved(from, to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, p := range f.paths {
+		if within(p, from) {
+			f.paths[i] = to + p[len(from):]
+		}
+	}
+}
+
+func (f *file) candidates() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := slices.Clone(f.paths)
+	if f.next != "" {
+		all = append(all, f.next)
+	}
+	return all
+}
+
+// open opens the file by one of its names.
+func (f *file) open(flags int) (int, error) {
+	err := error(syscall.ESTALE)
+	for _, p := range f.candidates() {
+		name := f.track.abs(p)
+		fd, oerr := unix.Open(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+		if oerr == unix.EPERM { // not the owner
+			fd, oerr = unix.Open(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		}
+		if oerr != nil {
+			err = oerr
+			continue
+		}
+		var sx sys.Stat
+		if sys.StatFD(fd, &sx) == nil && event.InodeOf(sx.Stat) == f.inode {
+			return fd, nil
+		}
+		unix.Close(fd)
+	}
+	return -1, &os.PathError{Op: "open", Path: f.Path(), Err: err}
+}
+
+func (f *file) Open() (*os.File, error) {
+	fd, err := f.open(unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Path()), nil
+}
+
+func (f *file) Stat() (event.Stat, error) {
+	for _, p := range f.candidates() {
+		if st, ok := lstat(f.track.abs(p)); ok && event.InodeOf(st) == f.inode {
+			return st, nil
+		}
+	}
+	return event.Stat{}, &os.PathError{Op: "stat", Path: f.Path(), Err: syscall.ESTALE}
+}
+
+func (f *file) At(fn func(path string) error) error {
+	fd, err := f.open(unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return fn(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// lstat is what is at a path; false: nothing, or it may not be seen.
+func lstat(path string) (event.Stat, bool) {
+	var sx sys.Stat
+	if err := sys.StatAt(unix.AT_FDCWD, path, &sx); err != nil {
+		return event.Stat{}, false
+	}
+	return sx.Stat, true
+}
+
+func kindOf(st event.Stat) uint32  { return st.Mode & unix.S_IFMT }
+func isRegular(st event.Stat) bool { return kindOf(st) == unix.S_IFREG }
+func isDir(st event.Stat) bool     { return kindOf(st) == unix.S_IFDIR }
+func same(a, b event.Stat) bool    { return event.InodeOf(a) == event.InodeOf(b) }
+func unchanged(a, b event.Stat) bool {
+	return same(a, b) && a.Ctime == b.Ctime && a.Size == b.Size && a.Mtime == b.Mtime && a.Mode == b.Mode
+}
+
+// target is where a symbolic link points, "" for anything else.
+func target(path string, st event.Stat) string {
+	if kindOf(st) != unix.S_IFLNK {
+		return ""
+	}
+	to, _ := os.Readlink(path)
+	return to
+}
+
+const drainLimit = 60 * time.Second
