@@ -72,21 +72,33 @@ func run(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(b.work)
+	return b.whole(context.Background(), b.identify, b.binaries, b.documents, b.archives, b.packages, b.npm, b.registry, b.checksums)
+}
+
+// whole makes everything beside the place where it is to lie, and puts it there when it is
+// complete: what lies there is never half of a release.
+func (b *build) whole(ctx context.Context, steps ...func(context.Context) error) error {
+	place, err := filepath.Abs(b.out)
+	if err != nil {
+		return err
+	}
+	b.out = place + ".incomplete"
 	if err := os.RemoveAll(b.out); err != nil {
 		return err
 	}
+	defer os.RemoveAll(b.out)
 	if err := os.MkdirAll(b.out, 0o755); err != nil {
 		return err
 	}
-	if b.out, err = filepath.Abs(b.out); err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{b.identify, b.binaries, b.documents, b.archives, b.packages, b.npm, b.registry, b.checksums} {
-		if err := step(context.Background()); err != nil {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := os.RemoveAll(place); err != nil {
+		return err
+	}
+	return os.Rename(b.out, place)
 }
 
 // identify finds version, commit and time. A tree without git has the time that

@@ -187,7 +187,7 @@ func (b *build) packages(ctx context.Context) error {
 		}
 		config := map[string]any{
 			"name": "cachebro", "arch": t.arch, "platform": "linux", "version": b.version, "release": "1", "section": "utils", "priority": "optional",
-			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "license": "MIT", "mtime": b.made,
+			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "homepage": homepage, "license": "MIT", "mtime": b.made,
 			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": b.contents(t, docs),
 			"scripts": scripts,
 		}
@@ -232,6 +232,7 @@ func (b *build) npm(context.Context) error {
 		optional[name] = b.version
 		err := write(name, map[string]any{
 			"name": name, "version": b.version, "description": "cachebro for " + t.String(), "license": "MIT",
+			"homepage": homepage, "repository": repository,
 			"os": []string{t.os}, "cpu": []string{cpus[t.arch]}, "files": []string{"bin"}, "preferUnplugged": true,
 		}, file{"package/bin/cachebro", b.binary(t), 0o755}, file{"package/THIRD-PARTY-LICENSES", filepath.Join(b.work, "doc", "THIRD-PARTY-LICENSES"), 0o644})
 		if err != nil {
@@ -251,9 +252,15 @@ func (b *build) npm(context.Context) error {
 	// What imports the package is OpenCode, which takes plugins from npm.
 	return write("cachebro", map[string]any{
 		"name": npmName, "version": b.version, "description": summary, "license": "MIT", "mcpName": registryName, "main": openCode,
+		"homepage": homepage, "repository": repository,
 		"bin": map[string]string{"cachebro": "cachebro.js"}, "optionalDependencies": optional, "engines": map[string]string{"node": ">=16"},
 	}, files...)
 }
+
+// homepage is where people read of us; repository is the same as npm wants it.
+const homepage = "https://github.com/cachebro/cachebro"
+
+var repository = map[string]string{"type": "git", "url": "git+" + homepage + ".git"}
 
 const (
 	npmName  = "cachebro"

@@ -78,6 +78,8 @@ func TestNpmAndRegistry(t *testing.T) {
 	var wrapper struct {
 		Name, Version, McpName, Main string
 		Bin, Scripts                 map[string]string
+		Homepage                     string
+		Repository                   struct{ Type, URL string }
 		Optional                     map[string]string `json:"optionalDependencies"`
 	}
 	if err := json.Unmarshal([]byte(files["package/package.json"]), &wrapper); err != nil {
@@ -85,6 +87,9 @@ func TestNpmAndRegistry(t *testing.T) {
 	}
 	if files["package/"+wrapper.Bin["cachebro"]] == "" || len(wrapper.Scripts) > 0 || len(wrapper.Optional) != 2 {
 		t.Errorf("the package: %+v", wrapper)
+	}
+	if wrapper.Homepage != homepage || wrapper.Repository.Type != "git" || !strings.Contains(wrapper.Repository.URL, strings.TrimPrefix(homepage, "https://")) {
+		t.Errorf("who meets the package does not learn where it comes from: %+v", wrapper)
 	}
 	// Clients take us from the package as from a checkout.
 	for _, name := range []string{wrapper.Main, ".claude-plugin/marketplace.json", "hooks/plugin/.claude-plugin/plugin.json", "hooks/plugin/.codex-plugin/plugin.json", "hooks/gemini/gemini-extension.json"} {
@@ -207,4 +212,38 @@ func TestFleetTarball(t *testing.T) {
 			t.Errorf("%s: %.200q", base, files)
 		}
 	}
+}
+
+// What lies in the place of a release is replaced by a complete one only.
+func TestWholeOrNothing(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "dist")
+	make := func(text string, fails error) error {
+		b := &build{out: place}
+		return b.whole(t.Context(), func(context.Context) error {
+			return os.WriteFile(filepath.Join(b.out, "package"), []byte(text), 0o644)
+		}, func(context.Context) error { return fails })
+	}
+	want := func(text string) {
+		t.Helper()
+		got, err := os.ReadFile(filepath.Join(place, "package"))
+		if err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+		if left, _ := filepath.Glob(place + ".*"); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+	if err := make("one", nil); err != nil {
+		t.Fatal(err)
+	}
+	want("one")
+	no := errors.New("no room")
+	if err := make("two", no); !errors.Is(err, no) {
+		t.Errorf("%v", err)
+	}
+	want("one")
+	if err := make("three", nil); err != nil {
+		t.Fatal(err)
+	}
+	want("three")
 }

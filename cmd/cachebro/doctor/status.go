@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -54,6 +55,11 @@ func runStatus(ctx context.Context, e *cli.Env) error {
 	t, err := e.Directory(args)
 	if err != nil {
 		return err
+	}
+	if len(args) > 0 && len(t.Rel) > 0 { // what is not there has no status, though a directory above it may
+		if _, err := os.Lstat(args[0]); err != nil {
+			return err
+		}
 	}
 	c, err := e.Connect(ctx, t.Root)
 	if c != nil {
@@ -153,7 +159,7 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		fmt.Fprintln(w, "capture:  "+captureLine(p, st))
 	}
 	fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now()))
-	fmt.Fprintf(w, "store:    %d versions of %d files, %s on disk, %s free%s\n", st.Store.Versions, st.Store.Files, text.Bytes(st.Store.DiskBytes), text.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
+	fmt.Fprintf(w, "store:    %s of %s, %s on disk, %s free%s\n", text.Count(int(st.Store.Versions), "version"), text.Count(int(st.Store.Files), "file"), text.Bytes(st.Store.DiskBytes), text.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
 	if text, ok := st.Index["text"].(string); ok {
 		fmt.Fprintln(w, "index:    "+cli.OneLine(text))
 	}
