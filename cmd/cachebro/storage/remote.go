@@ -19,7 +19,7 @@ import (
 // RemoteCommand is cachebro remote.
 func RemoteCommand() cli.Command {
 	return cli.Command{
-		Name: "remote", Group: cli.GroupStore, Args: "[add ADDRESS | rm | send | secrets | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
+		Name: "remote", Group: cli.GroupStore, Args: "[add BUCKET | rm | send | secrets | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
 		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
 and the last ones when a session ends and at umount. Without arguments it says what
 was sent and what was not. cachebro resume brings a history back on another machine.
