@@ -55,7 +55,7 @@ func runMount(ctx context.Context, e *cli.Env) error {
 	var f MountFlags
 	fs := e.Flags()
 	fs.StringVar(&f.at, "at", "", "mount on this empty directory instead of in place")
-	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree")
+	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree; also your home directory or one of the system")
 	fs.BoolVar(&f.foreground, "foreground", false, "stay until the mount ends; ^C unmounts")
 	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
 	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,8 +45,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 			return m, err
 		}
 	}
-	if m.Root == "/" {
-		return m, cli.Hintf("cd ~/src/app, or wherever the project is, and once more", "the root directory cannot be a project")
+	if err := refuseWhole(e, m.Root, f.Exact); err != nil {
+		return m, err
 	}
 	if f.at != "" && !m.InPlace() {
 		if err := checkElsewhere(m.Root, m.Mountpoint); err != nil {
@@ -104,6 +105,33 @@ const (
 	databaseLooks = 5
 	databasePause = 100 * time.Millisecond
 )
+
+// ofTheSystem are directories that hold a system, or its users, and no project.
+var ofTheSystem = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var",
+	"/Applications", "/Library", "/System", "/Users", "/private"}
+
+// refuseWhole refuses what is no project by itself: all that anybody's programs write there
+// would become history, and each command in a project below it would take it for the
+// project. exact: it is meant all the same.
+func refuseWhole(e *cli.Env, root string, exact bool) error {
+	const hint = "cd ~/src/app, or wherever the project is, and once more"
+	if root == "/" {
+		return cli.Hintf(hint, "the root directory cannot be a project")
+	}
+	if exact {
+		return nil
+	}
+	what := ""
+	if home, err := filepath.EvalSymlinks(e.Getenv("HOME")); err == nil && home == root {
+		what = "your home directory"
+	} else if slices.Contains(ofTheSystem, root) {
+		what = "a directory of the system"
+	}
+	if what == "" {
+		return nil
+	}
+	return cli.Hintf(hint+"; cachebro mount --exact "+cli.Arg(root)+" insists", "%s is %s: a history of it would hold what every program writes there", cli.Quote(root), what)
+}
 
 // refuseDatabases refuses to cover files that a process uses as a database: it would
 // stay beside the mount, without whoever opens the same file from now on seeing what it
