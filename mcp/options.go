@@ -28,6 +28,10 @@ type Options struct {
 	// so that a client can list tools without a daemon.
 	Dial func(context.Context) (Caller, error)
 
+	// Others says, a line for each, what the session or prompt of an undo also changed in
+	// other projects; nil: there are none.
+	Others func(ctx context.Context, session, prompt string) []string
+
 	// Root is the project's root, absolute and clean, as the daemon knows it.
 	Root string
 	// Mountpoint is where the overlay shows the project when that is not Root.
@@ -87,6 +91,9 @@ func (o *Options) check() error {
 	}
 	if o.Profile == "" {
 		o.Profile = ProfileDefault
+	}
+	if o.Others == nil {
+		o.Others = func(context.Context, string, string) []string { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -76,13 +76,18 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	apply.Settle(c.s.dir())
 	var p wire.Plan
 	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
-		return nil, err
+		none := wire.AsError(err)
+		return nil, c.withOthers(ctx, err, none.Session, none.Prompt)
 	}
 	if len(p.Steps) == 0 {
-		return nil, nothing(p, "nothing to "+kind)
+		return nil, c.withOthers(ctx, nothing(p, "nothing to "+kind), p.Session, p.Prompt)
+	}
+	others := ""
+	for _, line := range c.s.opt.Others(ctx, p.Session, p.Prompt) {
+		others += "\n" + line
 	}
 	preview := func() *mcp.CallToolResult {
-		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind))
+		return textResult(cut + planText("would "+kind, p, apply.Result{}) + others + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind))
 	}
 	if dry != nil && *dry || dry == nil && apply.Files(p) > 1 {
 		if err := apply.Preview(c.s.dir(), &p, false); err != nil {
@@ -105,7 +110,17 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	if err != nil {
 		return nil, err
 	}
-	return planResult(cut, verb, p, done, out, other(c, kind)), nil
+	return planResult(cut, verb, p, done, out, others+other(c, kind)), nil
+}
+
+// withOthers adds to an error what the session or prompt that was meant changed in other
+// projects.
+func (c *call) withOthers(ctx context.Context, err error, session, prompt string) error {
+	lines := c.s.opt.Others(ctx, session, prompt)
+	if len(lines) == 0 {
+		return err
+	}
+	return wire.Errorf(wire.AsError(err), wire.Hint(err), "%v; %s", err, strings.Join(lines, "; "))
 }
 
 // other names the way back.

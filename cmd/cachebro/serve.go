@@ -12,6 +12,7 @@ import (
 	"cachebro/hooks/clients"
 	"cachebro/mcp"
 	"cachebro/store/tokens"
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
 
@@ -70,6 +71,18 @@ func runServe(ctx context.Context, e *cli.Env) error {
 			}
 			return c, nil
 		},
+	}
+	o.Others = func(ctx context.Context, session, prompt string) []string {
+		return apply.Others(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {
+			c, err := e.ConnectAs(ctx, root, "mcp", wire.Timeouts{})
+			if err != nil {
+				if c != nil {
+					c.Close()
+				}
+				return nil, nil, err
+			}
+			return c.Call, c.Close, nil
+		})
 	}
 	if t.Point != t.Root {
 		o.Mountpoint = t.Point

@@ -125,7 +125,8 @@ type Status struct {
 	Baseline   Baseline       `json:"baseline"`
 	Gaps       []Gap          `json:"gaps,omitempty"` // newest first, at most 20
 	GapCount   int64          `json:"gap_count"`
-	Sessions   int            `json:"sessions"` // live ones
+	Sessions   int            `json:"sessions"`          // live ones
+	Unheard    string         `json:"unheard,omitempty"` // the newest session that only its processes' environment named, if it is of today
 	Index      map[string]any `json:"index,omitempty"`
 	Results    *ResultsState  `json:"results,omitempty"`
 	Remote     *RemoteState   `json:"remote,omitempty"` // nil: the history stays here

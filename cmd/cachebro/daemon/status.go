@@ -13,7 +13,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	mounted, attach, beat := d.survey.MountState()
 	st := wire.Status{
 		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
-		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(),
+		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(), Unheard: d.sessions.Unheard(),
 	}
 	if mounted {
 		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture

@@ -59,6 +59,9 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	}
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
+	if st.Unheard != "" {
+		out = append(out, good("sessions", "%s is known only by its environment: no hook told of it, so its prompts and calls are not known (cachebro init sets hooks up)", cli.OneLine(st.Unheard)))
+	}
 	if st.Remote != nil {
 		out = append(out, remoteFindings(ctx, e, t, *st.Remote)...)
 	}

@@ -1,6 +1,7 @@
 package last
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +14,40 @@ import (
 // maxLooked sessions or prompts are looked at.
 const maxLooked = 500
 
-// Session resolves the name of a session; "last" is the newest that changed something.
+// Session resolves the name of a session; "last" is the newest that changed something. It
+// may be one whose hooks never came, which only its processes' environment named.
 func Session(st *store.Store, name string) (store.SessionID, error) {
-	return SessionWith(st, name, func(s store.Session) (bool, error) { return Changed(st, store.Filter{Session: s.ID}) })
+	id, err := SessionWith(st, name, func(s store.Session) (bool, error) { return Changed(st, store.Filter{Session: s.ID}) })
+	if name != "last" || err != nil && !errors.Is(err, wire.ErrNotFound) {
+		return id, err
+	}
+	newest, nerr := newestOf(st, id)
+	ids, ierr := st.SessionsBeginning("")
+	if err := errors.Join(nerr, ierr); err != nil {
+		return "", err
+	}
+	for _, other := range ids {
+		seq, serr := newestOf(st, store.SessionID(other))
+		if serr != nil {
+			return "", serr
+		}
+		if seq > newest {
+			id, newest, err = store.SessionID(other), seq, nil
+		}
+	}
+	return id, err
+}
+
+// newestOf is the newest version of a session, 0 where it has none.
+func newestOf(st *store.Store, id store.SessionID) (uint64, error) {
+	if id == "" {
+		return 0, nil
+	}
+	vs, _, err := st.Log(store.Filter{Session: id, Limit: 1})
+	if err != nil || len(vs) == 0 {
+		return 0, err
+	}
+	return vs[0].Seq, nil
 }
 
 // SessionWith resolves the name of a session; "last" is the newest of which has is true,

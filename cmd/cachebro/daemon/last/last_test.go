@@ -90,6 +90,9 @@ func TestLast(t *testing.T) {
 	if got, err := Prompt(s, "undo", "", "", "q7"); err != nil || got != "q77" {
 		t.Errorf("%q, %v", got, err)
 	}
+	if got, err := Session(s, "last"); err != nil || got != "7a41b2c3-ce88" {
+		t.Errorf("the newest is one that no client told of: %q, %v", got, err)
+	}
 	has := func(s store.Session) (bool, error) { return s.ID == "old", nil }
 	if got, err := SessionWith(s, "last", has); err != nil || got != "old" {
 		t.Errorf("%q, %v", got, err)

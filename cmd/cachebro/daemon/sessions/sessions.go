@@ -294,3 +294,23 @@ func (ss *Sessions) Live() int {
 	}
 	return n
 }
+
+// Unheard is the session with the newest change of the last day of which no hook told: it
+// is known by the environment of its processes alone. "" where there is none.
+func (ss *Sessions) Unheard() (id string) {
+	ids, err := ss.store.SessionsBeginning("")
+	if err != nil {
+		return ""
+	}
+	newest := time.Now().Add(-24 * time.Hour).UnixNano()
+	for _, name := range ids {
+		if _, known, err := ss.store.Sessions.Get(store.SessionID(name)); known || err != nil {
+			continue
+		}
+		vs, _, err := ss.store.Log(store.Filter{Session: store.SessionID(name), Limit: 1})
+		if err == nil && len(vs) > 0 && vs[0].Time > newest {
+			id, newest = name, vs[0].Time
+		}
+	}
+	return id
+}
