@@ -19,7 +19,6 @@ func sandboxed(b *bench, c *checks) {
 	c.that(os.WriteFile(config, settings, 0o600) == nil, "the sandbox is switched on")
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
-	before := snapshot(b.project)
 	// Of twenty commands the log shows those that changed something, and nothing of what
 	// the sandbox does around each of them.
 	many := b.conv("many")
@@ -62,7 +61,7 @@ func sandboxed(b *bench, c *checks) {
 	around := differences(start, snapshot(b.project))
 	c.that(err == nil && len(around) == 0, "undo of the prompt: %v %s", around, tailLine(out))
 
-	before = snapshot(b.project)
+	before := snapshot(b.project)
 	m := b.conv("inside")
 	probe := m.do(shell("touch " + filepath.Join(b.dir, "outside") + "; echo changed >src/new.txt; cat src/new.txt"))
 	log := m.do(shell("cachebro log"))
