@@ -42,7 +42,9 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("%s --%s is not in its help", d.Name, f.Name)
 			}
 		}
-		if n := strings.Count(help, "\n      --") + strings.Count(help, "\n  -"); n != len(d.Flags) {
+		_, flags, _ := strings.Cut(help, "\nFlags:\n")
+		flags = "\n" + flags
+		if n := strings.Count(flags, "\n      --") + strings.Count(flags, "\n  -"); n != len(d.Flags) {
 			t.Errorf("%s: %d flags described, %d in its help:\n%s", d.Name, len(d.Flags), n, help)
 		}
 		// The man page has the same flags, each with the same words.
