@@ -62,7 +62,8 @@ func (o *overlay) caller(in *fuse.InHeader, writes bool) Caller {
 	if writes {
 		trust = trustWrite
 	}
-	if c.Proc = o.procs.thread(in.Pid, trust).proc; c.Proc != nil {
+	c.Proc = o.procs.thread(in.Pid, trust).proc
+	if c.Proc != nil {
 		c.PID = c.Proc.PID
 	} else {
 		c.PID = in.Pid

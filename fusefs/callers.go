@@ -16,7 +16,8 @@ func NewCallers(told func(*Process)) *Callers {
 // Of is the process of a thread that is about to change something.
 func (c *Callers) Of(tid uint32) Caller {
 	by := Caller{PID: tid, TID: tid}
-	if by.Proc = c.procs.thread(tid, trustWrite).proc; by.Proc != nil {
+	by.Proc = c.procs.thread(tid, trustWrite).proc
+	if by.Proc != nil {
 		by.PID, by.UID = by.Proc.PID, by.Proc.UID
 	}
 	return by

@@ -34,7 +34,8 @@ func stampOf(sx *sys.Stat) stamp {
 
 // tell notes what the Observer has been told of. It needs n.order.
 func (n *inode) tell(s stamp) {
-	if n.told = nil; s.size >= TailMin {
+	n.told = nil
+	if s.size >= TailMin {
 		n.told = &s
 	}
 }
@@ -58,7 +59,8 @@ func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, appends bo
 		}
 		w.dirty = true
 		o.ledger.flag(n, nodeDirty, true)
-		if w.tail = 0; as {
+		w.tail = 0
+		if as {
 			w.tail = math.MaxInt64
 		}
 		w.size, w.left = before.size, before

@@ -67,7 +67,8 @@ func (c *commands) begin(look func()) (begun bool) {
 // program has its name and no arguments yet.
 func commandLine(pid uint32) (b []byte, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
-		if b, err = procfs.Begin(int(pid), commandMax); err != nil || len(b) > 0 || pause > execMax {
+		b, err = procfs.Begin(int(pid), commandMax)
+		if err != nil || len(b) > 0 || pause > execMax {
 			return b, err
 		}
 		time.Sleep(pause)

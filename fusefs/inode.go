@@ -269,7 +269,8 @@ func (n *inode) dropLink(parent *inode, name string) (left bool) {
 	if n.more != nil && len(*n.more) > 0 {
 		n.fs.ledger.drop(n.link.slot)
 		n.link = (*n.more)[0]
-		if *n.more = (*n.more)[1:]; len(*n.more) == 0 {
+		*n.more = (*n.more)[1:]
+		if len(*n.more) == 0 {
 			n.more = nil
 		}
 		return true

@@ -113,7 +113,8 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bo
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
 	known := n.told != nil && (w == nil || !w.dirty) // before is of this moment
-	if w = o.soil(n, c, event.OpWrite, before, appends, cancel); !known {
+	w = o.soil(n, c, event.OpWrite, before, appends, cancel)
+	if !known {
 		w.check(h.fd)
 	}
 	if first && in.Pid != 0 {

@@ -241,7 +241,8 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		}
 	}
 	if st == fuse.EAGAIN && wait {
-		if st = l.mayWait(f, in); st.Ok() {
+		st = l.mayWait(f, in)
+		if st.Ok() {
 			w := &lockWait{in: *in, f: f, h: h}
 			f.waiters = append(f.waiters, w)
 			l.waiting[in.Unique] = w
@@ -307,7 +308,8 @@ func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 			return st
 		}
 		var err error
-		if w, err = o.newLockOwner(f, h, in); err != nil {
+		w, err = o.newLockOwner(f, h, in)
+		if err != nil {
 			o.dropGuard(f)
 			return status(err)
 		}
@@ -330,7 +332,8 @@ func (o *overlay) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	}
 	var err error
 	for {
-		if err = unix.Flock(h.fd, how|unix.LOCK_NB); err != unix.EINTR {
+		err = unix.Flock(h.fd, how|unix.LOCK_NB)
+		if err != unix.EINTR {
 			break
 		}
 	}
@@ -362,7 +365,8 @@ func (o *overlay) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockOw
 			}
 		}
 		w.borrowed = h
-		if w.fd, err = unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		w.fd, err = unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -383,7 +387,8 @@ func (o *overlay) guardMemory(f *lockedFile, h *handle) fuse.Status {
 	fd, err := sys.OpenAgain(h.fd, unix.O_RDWR)
 	if err != nil {
 		typ = unix.F_RDLCK
-		if fd, err = sys.OpenAgain(h.fd, unix.O_RDONLY); err != nil {
+		fd, err = sys.OpenAgain(h.fd, unix.O_RDONLY)
+		if err != nil {
 			return fuse.Status(unix.ENOLCK)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // place opens the directory of a name; hidden is the answer for the name that a
 // mount keeps to itself. The caller releases d.
 func (o *overlay) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
-	if parent, st = o.node(node); !st.Ok() {
+	parent, st = o.node(node)
+	if !st.Ok() {
 		return nil, nil, st
 	}
 	if o.hidden(parent, name) {

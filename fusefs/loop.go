@@ -228,7 +228,8 @@ func (d *device) loop() {
 		if m > 0 {
 			// ENOENT: the request was interrupted, nobody waits any more.
 			for {
-				if _, err = unix.Write(d.fd, out[:m]); err != unix.EINTR {
+				_, err = unix.Write(d.fd, out[:m])
+				if err != unix.EINTR {
 					break
 				}
 			}

@@ -15,7 +15,8 @@ func Unmount(mountpoint string) error {
 	var err error
 	for try := range 5 {
 		// Files that were closed a moment ago are released in the background.
-		if err = unmount(mountpoint, false); !errors.Is(err, ErrBusy) {
+		err = unmount(mountpoint, false)
+		if !errors.Is(err, ErrBusy) {
 			break
 		}
 		time.Sleep(time.Duration(try+1) * 10 * time.Millisecond)

@@ -168,13 +168,15 @@ func unmount(mountpoint string, lazy bool) error {
 	err := unix.Unmount(mountpoint, flags)
 	if err == unix.EPERM {
 		var bin string
-		if bin, err = helper(); err == nil {
+		bin, err = helper()
+		if err == nil {
 			args := []string{"-u", "--", mountpoint}
 			if lazy {
 				args = []string{"-u", "-z", "--", mountpoint}
 			}
 			var out []byte
-			if out, err = exec.Command(bin, args...).CombinedOutput(); err != nil {
+			out, err = exec.Command(bin, args...).CombinedOutput()
+			if err != nil {
 				err = helperError(string(out), err)
 			}
 		}

@@ -108,7 +108,8 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		return status(err)
 	}
 	asked := name
-	if name = o.spelled(parent, d, asked, &sx); name != asked && o.hidden(parent, name) {
+	name = o.spelled(parent, d, asked, &sx)
+	if name != asked && o.hidden(parent, name) {
 		return fuse.ENOENT
 	}
 	n := o.known(parent, name, &sx)
@@ -173,10 +174,12 @@ type rename struct {
 func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	r := rename{fromName: oldName, toName: newName, askedFrom: oldName, asked: newName}
 	var st fuse.Status
-	if r.from, st = o.node(in.NodeId); !st.Ok() {
+	r.from, st = o.node(in.NodeId)
+	if !st.Ok() {
 		return st
 	}
-	if r.to, st = o.node(in.Newdir); !st.Ok() {
+	r.to, st = o.node(in.Newdir)
+	if !st.Ok() {
 		return st
 	}
 	if in.Flags&^(sys.NoReplace|sys.Exchange|sys.Whiteout) != 0 {
@@ -211,12 +214,14 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	if err != nil {
 		return status(err)
 	}
-	if r.fromName = o.spelled(r.from, d1, oldName, &r.srcStat); r.fromName != oldName && o.hidden(r.from, r.fromName) {
+	r.fromName = o.spelled(r.from, d1, oldName, &r.srcStat)
+	if r.fromName != oldName && o.hidden(r.from, r.fromName) {
 		return fuse.ENOENT
 	}
 	r.src = o.known(r.from, r.fromName, &r.srcStat)
 	if err := sys.StatAt(d2.fd, newName, &r.dstStat); err == nil {
-		if r.toName = o.spelled(r.to, d2, newName, &r.dstStat); r.toName != newName && o.hidden(r.to, r.toName) {
+		r.toName = o.spelled(r.to, d2, newName, &r.dstStat)
+		if r.toName != newName && o.hidden(r.to, r.toName) {
 			return fuse.EACCES
 		}
 		r.dst = o.known(r.to, r.toName, &r.dstStat)

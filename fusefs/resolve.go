@@ -47,7 +47,8 @@ func (o *overlay) dirByName(n *inode) (*dirfd, error) {
 			return nil, err
 		}
 		var sx sys.Stat
-		if err = sys.StatFD(fd, &sx); err == nil && keyOf(&sx) != n.key {
+		err = sys.StatFD(fd, &sx)
+		if err == nil && keyOf(&sx) != n.key {
 			err = unix.ESTALE
 		}
 		if err != nil {
@@ -116,7 +117,8 @@ func (o *overlay) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, erro
 			}
 			return -1, false, err
 		}
-		if err = sys.StatFD(fd, sx); err == nil && keyOf(sx) != n.key {
+		err = sys.StatFD(fd, sx)
+		if err == nil && keyOf(sx) != n.key {
 			err = unix.ESTALE
 		}
 		if err == nil && trunc {
@@ -246,7 +248,8 @@ func (o *overlay) withName(n *inode, f func(at sys.Ref) error) error {
 				continue
 			}
 			var sx sys.Stat
-			if err = sys.StatAt(d.fd, l.name, &sx); err == nil && keyOf(&sx) == n.key {
+			err = sys.StatAt(d.fd, l.name, &sx)
+			if err == nil && keyOf(&sx) == n.key {
 				err = f(sys.At(d.fd, l.name))
 				d.release()
 				return err

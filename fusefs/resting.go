@@ -57,7 +57,8 @@ func (r *records) take() uint32 {
 // give takes a record back. When none is left in use, the memory goes.
 func (r *records) give(i uint32) {
 	*r.at(i) = record{}
-	if r.free = append(r.free, i); len(r.free) == len(r.chunks)*recordChunk {
+	r.free = append(r.free, i)
+	if len(r.free) == len(r.chunks)*recordChunk {
 		*r = records{}
 	}
 }

@@ -45,7 +45,8 @@ func Mount(opt Options) (*Server, error) {
 	}
 	fd, mounted := opt.FD, func() error { return nil }
 	if fd <= 0 {
-		if fd, mounted, err = mountDevice(&opt); err != nil {
+		fd, mounted, err = mountDevice(&opt)
+		if err != nil {
 			o.close()
 			return nil, err
 		}

@@ -80,7 +80,8 @@ func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) 
 		fd = h.fd
 	} else {
 		var err error
-		if fd, err = o.openWritable(n); err != nil {
+		fd, err = o.openWritable(n)
+		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)

@@ -63,7 +63,8 @@ func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
 	defer s.RUnlock()
-	if n = s.m[id]; n == nil && s.resting.used > 0 {
+	n = s.m[id]
+	if n == nil && s.resting.used > 0 {
 		k, rests = t.restingKey(id)
 	}
 	return n, k, rests
@@ -86,7 +87,8 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
 	defer s.Unlock()
-	if n = s.m[k]; n == nil {
+	n = s.m[k]
+	if n == nil {
 		n = t.wakeLocked(k)
 	}
 	if n != nil {

@@ -417,7 +417,8 @@ func (s *Server) takeOver() (*Server, error) {
 	err := s.dev.replay(s.fs.ledger) // changes nothing: another version may still try
 	if err == nil {
 		s.fs.restore(s.opt.Kept)
-		if err = s.dev.resend(); err != nil {
+		err = s.dev.resend()
+		if err != nil {
 			s.fs.ledger.setState(ledgerUnable)
 		}
 	}

@@ -166,7 +166,8 @@ func (c *call) readRecord(ctx context.Context) bool {
 			return false
 		}
 		known := false
-		if args, known = n.calls[c.toolUse]; known || try == chainTries {
+		args, known = n.calls[c.toolUse]
+		if known || try == chainTries {
 			break
 		}
 		time.Sleep(chainWait)

@@ -77,7 +77,8 @@ func (d dialect) translate(client string, e event, f fields) event {
 		}
 	}
 	if d.record && e.name == "PostToolUse" && e.tool == "Bash" {
-		if e.own, _ = unquote(f["tool_response"]); e.own != "" {
+		e.own, _ = unquote(f["tool_response"])
+		if e.own != "" {
 			e.response = fields{"stdout": f["tool_response"]}
 		}
 	}

@@ -42,22 +42,26 @@ func members(b []byte) (f fields, end int, ok bool) {
 	}
 	for {
 		from := i
-		if i, ok = quoted(b, i); !ok {
+		i, ok = quoted(b, i)
+		if !ok {
 			return nil, 0, false
 		}
 		name, ok := unquote(b[from:i])
 		if !ok {
 			return nil, 0, false
 		}
-		if i = space(b, i); i >= len(b) || b[i] != ':' {
+		i = space(b, i)
+		if i >= len(b) || b[i] != ':' {
 			return nil, 0, false
 		}
 		from = space(b, i+1)
-		if i, ok = value(b, from, 0); !ok {
+		i, ok = value(b, from, 0)
+		if !ok {
 			return nil, 0, false
 		}
 		f[name] = b[from:i:i]
-		if i = space(b, i); i >= len(b) {
+		i = space(b, i)
+		if i >= len(b) {
 			return nil, 0, false
 		}
 		switch b[i] {
@@ -84,23 +88,28 @@ func value(b []byte, i, depth int) (end int, ok bool) {
 		return quoted(b, i)
 	case '{', '[':
 		closing := c + 2 // of both pairs
-		if i = space(b, i+1); i < len(b) && b[i] == closing {
+		i = space(b, i+1)
+		if i < len(b) && b[i] == closing {
 			return i + 1, true
 		}
 		for {
 			if c == '{' {
-				if i, ok = quoted(b, i); !ok {
+				i, ok = quoted(b, i)
+				if !ok {
 					return 0, false
 				}
-				if i = space(b, i); i >= len(b) || b[i] != ':' {
+				i = space(b, i)
+				if i >= len(b) || b[i] != ':' {
 					return 0, false
 				}
 				i = space(b, i+1)
 			}
-			if i, ok = value(b, i, depth+1); !ok {
+			i, ok = value(b, i, depth+1)
+			if !ok {
 				return 0, false
 			}
-			if i = space(b, i); i >= len(b) {
+			i = space(b, i)
+			if i >= len(b) {
 				return 0, false
 			}
 			if b[i] == closing {

@@ -98,7 +98,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 	for _, h := range a.Hits {
 		name := h.Title
 		if h.Type == "file" || name == "" {
-			if name = string(h.Path); h.Line > 0 {
+			name = string(h.Path)
+			if h.Line > 0 {
 				name = fmt.Sprintf("%s:%d", name, h.Line)
 			}
 		}
@@ -202,7 +203,8 @@ func keywords(prompt string) []string {
 			continue
 		}
 		seen[w] = true
-		if out = append(out, w); len(out) == indexKeywords {
+		out = append(out, w)
+		if len(out) == indexKeywords {
 			break
 		}
 	}

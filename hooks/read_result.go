@@ -36,7 +36,8 @@ func withLines(own fields, f readFile) fields {
 	if err != nil || json.Unmarshal(b, &file) != nil {
 		return nil
 	}
-	if out["file"], err = json.Marshal(file); err != nil {
+	out["file"], err = json.Marshal(file)
+	if err != nil {
 		return nil
 	}
 	out["type"] = json.RawMessage(`"text"`)

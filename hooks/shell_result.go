@@ -116,7 +116,8 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	for i, p := range parts {
 		pc := piece{Part: p, printed: p.Text}
 		if p.Kind == shell.PartShow {
-			if pc.raw, pc.printed, pc.first, pc.count, ok = p.Lines(c.cwd); !ok {
+			pc.raw, pc.printed, pc.first, pc.count, ok = p.Lines(c.cwd)
+			if !ok {
 				return answer{}
 			}
 		}

@@ -92,7 +92,8 @@ func statusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
 	if s.Baseline.Running && s.Baseline.Total > 0 {
 		parts = append(parts, fmt.Sprintf("baseline %d of %d files", s.Baseline.Files, s.Baseline.Total))
 	}
-	if branch = clean(branch); branch != "" {
+	branch = clean(branch)
+	if branch != "" {
 		parts = append(parts, branch)
 	}
 	return " cachebro  " + strings.Join(parts, " · ")

@@ -100,7 +100,8 @@ func stopLine(m wire.Metrics, branch string, modified int) string {
 	if m.Diffs > 0 {
 		parts = append(parts, text.Count(m.Diffs, "diff"))
 	}
-	if branch = clean(branch); branch != "" {
+	branch = clean(branch)
+	if branch != "" {
 		parts = append(parts, branch)
 	}
 	if modified > 0 {

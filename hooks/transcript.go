@@ -228,7 +228,8 @@ func (ch *chain) advance(transcript string) error {
 				return errors.New("an entry of the transcript is too long")
 			}
 			var rest []byte
-			if rest, err = r.ReadBytes('\n'); err == nil {
+			rest, err = r.ReadBytes('\n')
+			if err == nil {
 				line = append(head, rest...)
 			}
 		}

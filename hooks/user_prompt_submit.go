@@ -40,7 +40,8 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	if len(ids) > 0 {
 		a.sent = func() { c.delivered(ids) }
 	}
-	if a.out.context = news; !c.opt.index {
+	a.out.context = news
+	if !c.opt.index {
 		return a
 	}
 	text := c.promptIndex(ctx)

@@ -26,7 +26,8 @@ func bind(req mcp.CallToolRequest, into any) error {
 		}
 		raw = b
 	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		raw = []byte("{}")
 	}
 	var args map[string]json.RawMessage

@@ -49,7 +49,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		return "", ctx.Err() // nothing is written yet
 	}
 	end := c.window(ctx, path)
-	if err = ch.f.Put(ch.after); err != nil {
+	err = ch.f.Put(ch.after)
+	if err != nil {
 		end(true)
 		return "", fileError(ch.rel, err)
 	}

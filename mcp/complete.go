@@ -26,7 +26,8 @@ func (p pathCompletions) CompleteResourceArgument(_ context.Context, uri string,
 	rel := ""
 	if dir != "" {
 		var err error
-		if rel, err = p.s.resolve(dir); err != nil {
+		rel, err = p.s.resolve(dir)
+		if err != nil {
 			return none, nil
 		}
 	}

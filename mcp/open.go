@@ -38,7 +38,8 @@ func (s *Server) open(rel string) (*replace.File, error) {
 		return nil, fileError(rel, err)
 	}
 	f.Exists = true
-	if err = regular(rel, f.Info); err == nil {
+	err = regular(rel, f.Info)
+	if err == nil {
 		f.Content, err = readAll(root, target)
 	}
 	if err != nil {

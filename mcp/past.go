@@ -33,7 +33,8 @@ var restoreTool = &tool{
 			return nil, badInput("at "+quote(a.At)+" is one file's version", "give 10m, 12:40, 2026-01-31 12:40 or a number from search_history; revert_file takes @N")
 		}
 		req := wire.PlanRequest{Kind: "restore", At: at}
-		if req.Paths, err = c.paths(a.Paths); err != nil {
+		req.Paths, err = c.paths(a.Paths)
+		if err != nil {
 			return nil, err
 		}
 		return c.planned(ctx, req, a.DryRun, "restored")

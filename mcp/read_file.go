@@ -67,7 +67,8 @@ var readFileTool = &tool{
 		}
 		note := ""
 		if a.Symbol != "" {
-			if a.Offset, a.Limit, note, err = c.symbolRange(ctx, rel, a.Symbol); err != nil {
+			a.Offset, a.Limit, note, err = c.symbolRange(ctx, rel, a.Symbol)
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -129,7 +130,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {
 		var perr error
-		if p, perr = s.page(a.rel, a.offset, a.limit, s.most(ctx)); perr != nil && !errors.Is(perr, wire.ErrOutside) {
+		p, perr = s.page(a.rel, a.offset, a.limit, s.most(ctx))
+		if perr != nil && !errors.Is(perr, wire.ErrOutside) {
 			return readText{}, c.explain(a.rel, perr)
 		}
 		if p.long {

@@ -37,7 +37,8 @@ var revertFileTool = &tool{
 		case a.Version != "" && a.Steps != 0:
 			return nil, badInput("steps_back and version are both given", "give one of them")
 		case a.Version != "":
-			if req.Version, err = version(a.Version); err != nil {
+			req.Version, err = version(a.Version)
+			if err != nil {
 				return nil, err
 			}
 			req.Version.Path = req.Path

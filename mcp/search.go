@@ -63,7 +63,8 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	rel := ""
 	if a.Path != "" {
 		var err error
-		if rel, err = c.s.resolve(a.Path); err != nil {
+		rel, err = c.s.resolve(a.Path)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -98,7 +98,8 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 			t, ok := now[uri]
 			if !ok {
 				var err error
-				if t, err = s.resource(ctx, uri); err != nil {
+				t, err = s.resource(ctx, uri)
+				if err != nil {
 					answered = answered && !unreachable(err)
 					continue // nothing is known to have changed
 				}

@@ -26,7 +26,8 @@ var summarizeTool = &tool{
 			if err != nil {
 				return nil, err
 			}
-			if r.Metrics, err = c.s.metrics(ctx, wire.MetricsQuery{Session: session}); err != nil {
+			r.Metrics, err = c.s.metrics(ctx, wire.MetricsQuery{Session: session})
+			if err != nil {
 				return nil, err
 			}
 			r.Set = set

@@ -38,12 +38,14 @@ func (c *call) takeBack(ctx context.Context, kind string, a undoArgs) (*mcp.Call
 	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
 	if a.Since != "" {
 		var err error
-		if req.Since, err = since(a.Since, time.Now()); err != nil {
+		req.Since, err = since(a.Since, time.Now())
+		if err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	if req.Paths, err = c.paths(a.Paths); err != nil {
+	req.Paths, err = c.paths(a.Paths)
+	if err != nil {
 		return nil, err
 	}
 	if !req.Last && req.Session == "" && req.Prompt == "" && req.ToolCall == "" && req.Since.IsZero() {

@@ -99,7 +99,8 @@ func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) 
 // editNode sets what is given and leaves the rest.
 func editNode(text []byte, ref, summary string, source []string) (_ []byte, err error) {
 	if summary != "" {
-		if text, err = manifest.Set(text, summary, "nodes", ref, "summary"); err != nil {
+		text, err = manifest.Set(text, summary, "nodes", ref, "summary")
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +108,8 @@ func editNode(text []byte, ref, summary string, source []string) (_ []byte, err 
 		return text, nil
 	}
 	for i, s := range source {
-		if source[i], err = manifest.CleanPath(s); err != nil {
+		source[i], err = manifest.CleanPath(s)
+		if err != nil {
 			return nil, fmt.Errorf("source: %w", err)
 		}
 	}

@@ -242,7 +242,8 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 		}
 		for _, v := range newer {
 			delete(notText, v.Path)
-			if seq = v.Seq; x.searchable(v) && q.admits(v.Path, KindOf(string(v.Path))) {
+			seq = v.Seq
+			if x.searchable(v) && q.admits(v.Path, KindOf(string(v.Path))) {
 				take[v.Path] = true
 			}
 		}

@@ -126,12 +126,14 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 		if gctx.Err() != nil || h.enough(limit, v.Seq) {
 			return false
 		}
-		if cut = h.over(); cut {
+		cut = h.over()
+		if cut {
 			return false
 		}
 		g.Go(func() error {
 			vs, err := x.corpus.History(v.Path, false)
-			if vs = store.Lasting(vs); err != nil || len(vs) < 2 {
+			vs = store.Lasting(vs)
+			if err != nil || len(vs) < 2 {
 				return err
 			}
 			ms := make([]*matcher, 1)
@@ -152,7 +154,8 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	case gerr != nil:
 		return PastResult{}, gerr
 	}
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	err = cmp.Or(err, ctx.Err())
+	if err != nil {
 		return PastResult{}, err
 	}
 	slices.SortFunc(h.hits, func(a, b Past) int {

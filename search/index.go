@@ -212,7 +212,8 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	}
 	if o.Embedder != nil {
 		var err error
-		if x.vectors, err = openVectors(dir+".vectors", o.Embedder.Model()); err != nil {
+		x.vectors, err = openVectors(dir+".vectors", o.Embedder.Model())
+		if err != nil {
 			o.Logger.Error("search goes by words alone", "err", err)
 		}
 	}

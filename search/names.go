@@ -199,7 +199,8 @@ func (x *Index) Suggest(pattern string, n int) []string {
 	var out []string
 	for _, c := range all {
 		if !slices.Contains(out, c.word) {
-			if out = append(out, c.word); len(out) == n {
+			out = append(out, c.word)
+			if len(out) == n {
 				break
 			}
 		}

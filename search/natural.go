@@ -85,7 +85,8 @@ func Keywords(prompt string, n int) []string {
 			continue
 		}
 		seen[w] = true
-		if out = append(out, w); len(out) == n {
+		out = append(out, w)
+		if len(out) == n {
 			break
 		}
 	}

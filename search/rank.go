@@ -131,7 +131,8 @@ func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, li
 		return nil, err
 	}
 	if len(out) > 0 && len(out) < fewRanked {
-		if out, err = x.widen(ctx, reader, query, out, q, h); err != nil {
+		out, err = x.widen(ctx, reader, query, out, q, h)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -180,7 +180,8 @@ func (x *Index) embedNew(ctx context.Context) error {
 	live := map[store.Hash]bool{}
 	x.mu.RLock()
 	for p, f := range x.files {
-		if live[f.hash] = true; f.indexed && !f.gen && !x.vectors.has(f.hash) {
+		live[f.hash] = true
+		if f.indexed && !f.gen && !x.vectors.has(f.hash) {
 			all = append(all, todo{p, f})
 		}
 	}

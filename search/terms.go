@@ -57,7 +57,8 @@ func matchTerms(block []byte, w wordNeed) (words []string, ok bool) {
 			i = bytes.LastIndexByte(block[:i], '\n')
 		}
 		end := i + 1 + bytes.IndexByte(block[i+1:], '\n')
-		if words = append(words, string(block[i+1:end])); len(words) > maxTerms {
+		words = append(words, string(block[i+1:end]))
+		if len(words) > maxTerms {
 			return nil, false
 		}
 		at = end

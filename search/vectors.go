@@ -47,10 +47,12 @@ func openVectors(path, model string) (*vectors, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	t.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
 		return nil, err
 	}
-	if err = t.file.Truncate(good); err == nil {
+	err = t.file.Truncate(good)
+	if err == nil {
 		_, err = t.file.Seek(good, io.SeekStart)
 	}
 	if err == nil && good == 0 {

@@ -249,7 +249,8 @@ func (b *batch) write(c *Change, i int) error {
 	}
 	v := c.version(c.Path, c.Op)
 	if c.HasContent {
-		if v.Blob, err = b.store(c, i, cur); err != nil {
+		v.Blob, err = b.store(c, i, cur)
+		if err != nil {
 			return err
 		}
 	} else {
@@ -257,7 +258,8 @@ func (b *batch) write(c *Change, i int) error {
 		b.forget(c.Node)
 		switch {
 		case c.NoContent == "" && c.Stat.Size == 0:
-			if v.Blob, err = b.put(nil, Version{}); err != nil {
+			v.Blob, err = b.put(nil, Version{})
+			if err != nil {
 				return err
 			}
 		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):
@@ -437,7 +439,8 @@ func (b *batch) chmod(c *Change) error {
 	v := c.version(c.Path, OpChmod)
 	switch {
 	case c.HasContent:
-		if v.Blob, err = b.store(c, -1, cur); err != nil {
+		v.Blob, err = b.store(c, -1, cur)
+		if err != nil {
 			return err
 		}
 	case live:
@@ -451,7 +454,8 @@ func (b *batch) chmod(c *Change) error {
 	if live && same(cur, v) {
 		return b.refresh(cur, v)
 	}
-	if _, err = b.add(v); err != nil {
+	_, err = b.add(v)
+	if err != nil {
 		return err
 	}
 	if c.Stat.Nlink > 1 && !isDir(c.Stat) {

@@ -58,7 +58,8 @@ func (b *batch) live(p Path) (Version, bool, error) {
 	v, known := b.cur[p]
 	if !known {
 		var ok bool
-		if v, ok = b.s.current.Get(p); !ok {
+		v, ok = b.s.current.Get(p)
+		if !ok {
 			item, err := b.w.Txn.Get(keyCurrent(p))
 			switch {
 			case err == nil:

@@ -43,7 +43,8 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 		}
 		alone := n == 0
 		if alone {
-			if now, err = s.Content(vs[known[0]].Blob); err != nil {
+			now, err = s.Content(vs[known[0]].Blob)
+			if err != nil {
 				known = known[1:]
 				continue // pruned: its lines are the next version's
 			}

@@ -23,7 +23,8 @@ func (v *View) Children(dir Path, fn func(Path) bool) error {
 			child = Path(key[1 : len(prefix)+i])
 		}
 		if len(name) > 0 && !known[child] {
-			if known[child] = true; !fn(child) {
+			known[child] = true
+			if !fn(child) {
 				return nil
 			}
 		}

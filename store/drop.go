@@ -21,7 +21,8 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 		n++
 		return n%1024 != 0 || ctx.Err() == nil
 	})
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	err = cmp.Or(err, ctx.Err())
+	if err != nil {
 		return err
 	}
 	open, err := s.Journal.Open()

@@ -26,7 +26,8 @@ func (b *batch) remove(c *Change) error {
 	if err != nil {
 		return err
 	}
-	if cur, live, err = b.preimage(c, cur, live); err != nil {
+	cur, live, err = b.preimage(c, cur, live)
+	if err != nil {
 		return err
 	}
 	if c.LastName {
@@ -36,14 +37,16 @@ func (b *batch) remove(c *Change) error {
 	case live:
 	case c.Class != 2 && (c.Op == OpRmdir && isDir(c.Stat) || c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)):
 		// The making of one is told at once, so it was there before anybody looked.
-		if cur, err = b.wasThere(c, ""); err != nil {
+		cur, err = b.wasThere(c, "")
+		if err != nil {
 			return err
 		}
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
 		// Nothing is recorded of an ignored file before. That it was here is known
 		// nevertheless, and what it held, if another name of it is known.
-		if cur, err = b.wasThere(c, "not captured: the file had another name"); err != nil {
+		cur, err = b.wasThere(c, "not captured: the file had another name")
+		if err != nil {
 			return err
 		}
 		live = true
@@ -71,7 +74,8 @@ func (b *batch) remove(c *Change) error {
 				continue
 			}
 			v := c.version(kids[i], OpUnlink)
-			if v.Stat, v.Class = was.Stat, was.Class; isDir(was.Stat) {
+			v.Stat, v.Class = was.Stat, was.Class
+			if isDir(was.Stat) {
 				v.Op = OpRmdir
 			}
 			if _, err := b.add(v); err != nil {
@@ -80,7 +84,8 @@ func (b *batch) remove(c *Change) error {
 		}
 	}
 	v := c.version(c.Path, c.Op)
-	if v.NoContent = c.NoContent; live {
+	v.NoContent = c.NoContent
+	if live {
 		v.Class = cur.Class
 		if v.Stat == (Stat{}) {
 			v.Stat = cur.Stat
@@ -136,7 +141,8 @@ func (b *batch) rename(c *Change) error {
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
 			// The making of one is told at once, so it was there before anybody looked.
-			if cur, err = b.wasThere(c, ""); err != nil {
+			cur, err = b.wasThere(c, "")
+			if err != nil {
 				return err
 			}
 		}
@@ -145,7 +151,8 @@ func (b *batch) rename(c *Change) error {
 		cur.NoContent, cur.Blob = c.NoContent, Hash{}
 	}
 	if c.HasContent {
-		if cur.Blob, err = b.store(c, -1, over); err != nil {
+		cur.Blob, err = b.store(c, -1, over)
+		if err != nil {
 			return err
 		}
 		cur.NoContent, cur.Foreign = "", false
@@ -157,7 +164,8 @@ func (b *batch) rename(c *Change) error {
 	}
 	var kids []Path
 	if isDir(cur.Stat) || isDir(c.Stat) {
-		if kids, err = b.below(c.Path); err != nil {
+		kids, err = b.below(c.Path)
+		if err != nil {
 			return err
 		}
 	}
@@ -293,7 +301,8 @@ func (b *batch) link(c *Change) error {
 	v.From, v.Prev = c.Path, cur.Seq
 	switch {
 	case c.HasContent:
-		if v.Blob, err = b.store(c, -1, cur); err != nil {
+		v.Blob, err = b.store(c, -1, cur)
+		if err != nil {
 			return err
 		}
 	case live:

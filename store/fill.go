@@ -39,7 +39,8 @@ func (s *Store) Fill(ctx context.Context, fs []Found) error {
 		if !live || v.Seq != f.Version.Seq || v.Blob != (Hash{}) || !isRegular(v.Stat) {
 			continue
 		}
-		if v.Blob, err = b.put(f.Content, v); err != nil {
+		v.Blob, err = b.put(f.Content, v)
+		if err != nil {
 			return fmt.Errorf("content of %q: %w", string(v.Path), err)
 		}
 		v.NoContent, v.Taken = "", s.opt.Now().UnixNano()

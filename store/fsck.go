@@ -47,7 +47,8 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 		s.contents.FetchPacks(c.problem)
 	}
 	vd, err := s.contents.Verify(ctx, c.problem, step)
-	if c.Blobs, c.Bytes, c.Unread = vd.Blobs, vd.Bytes, vd.Unread; err != nil {
+	c.Blobs, c.Bytes, c.Unread = vd.Blobs, vd.Bytes, vd.Unread
+	if err != nil {
 		return c, err
 	}
 	s.writeMu.Lock()

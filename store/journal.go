@@ -84,7 +84,8 @@ func keyPlanPart(id string, n int) []byte {
 func (j *Journal) Plan(id string) (Plan, error) {
 	var p Plan
 	err := j.s.db.View(func(txn *badger.Txn) (err error) {
-		if p, err = planHead(txn, id); err != nil {
+		p, err = planHead(txn, id)
+		if err != nil {
 			return err
 		}
 		for i := 0; ; i++ {

@@ -188,7 +188,8 @@ func (v *View) bounded(f Filter) (Filter, error) {
 		if err != nil {
 			return f, err
 		}
-		if f.Until = (time.Time{}); f.Before == 0 || f.Before > at {
+		f.Until = (time.Time{})
+		if f.Before == 0 || f.Before > at {
 			f.Before = at + 1
 		}
 	}

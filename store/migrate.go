@@ -79,7 +79,8 @@ func schemaOf(d *db.DB) (uint64, error) {
 		}
 		return item.Value(func(v []byte) error {
 			var k int
-			if n, k = binary.Uvarint(v); k <= 0 || n == 0 {
+			n, k = binary.Uvarint(v)
+			if k <= 0 || n == 0 {
 				return fmt.Errorf("%w: schema number", ErrDamaged)
 			}
 			return nil

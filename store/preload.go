@@ -19,7 +19,8 @@ func (b *batch) preload(cs []Change) error {
 	}
 	paths := make([]Path, 0, len(cs))
 	want := func(p Path) {
-		if p = cleaned(p); p == "" {
+		p = cleaned(p)
+		if p == "" {
 			return
 		}
 		if v, ok := b.s.current.Get(p); ok {

@@ -128,7 +128,8 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 				if down && blk == 0 {
 					return nil
 				}
-				if next = (blk + 1) * timeBlock; down {
+				next = (blk + 1) * timeBlock
+				if down {
 					next = blk*timeBlock - 1
 				}
 				blk = next / timeBlock
@@ -246,7 +247,8 @@ func (v *View) History(p Path, follow bool) (out []Version, err error) {
 		}
 		cut := -1
 		if follow && hops < 1000 {
-			if cut, err = v.arrival(vs); err != nil {
+			cut, err = v.arrival(vs)
+			if err != nil {
 				return out, err
 			}
 		}
@@ -282,7 +284,8 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 			if !ok {
 				continue
 			}
-			if o, err = v.Version(seq); !errors.Is(err, ErrNotFound) {
+			o, err = v.Version(seq)
+			if !errors.Is(err, ErrNotFound) {
 				it.Next()
 				return o, err
 			}
@@ -293,12 +296,14 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 	o, err := next()
 	for err == nil && o.Seq != 0 {
 		var below Version
-		if below, err = next(); err != nil {
+		below, err = next()
+		if err != nil {
 			break
 		}
 		came := false
 		if follow {
-			if came, err = v.arrives(o, below); err != nil {
+			came, err = v.arrives(o, below)
+			if err != nil {
 				break
 			}
 		}
@@ -411,7 +416,8 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	gone := false
 	err := item.Value(func(val []byte) (err error) {
 		if len(val) > 8 && binary.BigEndian.Uint64(val) <= v.seq {
-			if gone, err = currentDeleted(val); gone || err != nil {
+			gone, err = currentDeleted(val)
+			if gone || err != nil {
 				return err
 			}
 		}
@@ -423,7 +429,8 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	}
 	if o.Seq > v.seq {
 		var found bool
-		if o, found, err = newestOf(v.txn, o.Path, v.seq); err != nil || !found {
+		o, found, err = newestOf(v.txn, o.Path, v.seq)
+		if err != nil || !found {
 			return err
 		}
 	}

@@ -80,7 +80,8 @@ func Lasting(vs []Version) []Version {
 	var out []Version
 	life := 0 // where in out the present file begins
 	for _, v := range vs {
-		if out = append(out, v); !v.Deleted() {
+		out = append(out, v)
+		if !v.Deleted() {
 			continue
 		}
 		if v.Op == OpMoved && slices.ContainsFunc(out[life:], func(o Version) bool { return o.Op == OpCreate }) &&

@@ -99,7 +99,8 @@ func (r *reader) fields(read func(key uint64)) {
 		if key <= last {
 			r.bad = true
 		}
-		if last = key; !r.bad {
+		last = key
+		if !r.bad {
 			read(key)
 		}
 	}

@@ -25,10 +25,12 @@ func open(ctx context.Context, e *cli.Env, address string, conns int) (*fleet.DB
 
 // bucket is a project's place in a bucket.
 func bucket(e *cli.Env, address, identity string) (p remote.Place, b *remote.Bucket, err error) {
-	if p, err = remote.ParsePlace(address, e.Getenv); err != nil {
+	p, err = remote.ParsePlace(address, e.Getenv)
+	if err != nil {
 		return p, nil, err
 	}
-	if b, err = remote.Dial(p); err == nil && identity != "" {
+	b, err = remote.Dial(p)
+	if err == nil && identity != "" {
 		err = b.Unlock(identity)
 	}
 	return p, b, err
@@ -53,7 +55,8 @@ func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
 	if q.Machine == "all" {
 		q.Machine = ""
 	}
-	if q.Since, err = e.TimeFlag("since", *a.since); err == nil {
+	q.Since, err = e.TimeFlag("since", *a.since)
+	if err == nil {
 		q.Until, err = e.TimeFlag("until", *a.until)
 	}
 	return q, err
@@ -101,12 +104,14 @@ func log(ctx context.Context, e *cli.Env) error {
 	defer d.Close()
 	now := e.Now()
 	more := false
-	if q.Limit = *limit; q.Limit > 0 {
+	q.Limit = *limit
+	if q.Limit > 0 {
 		q.Limit++ // to know whether there are more
 	}
 	shown := 0
 	err = d.Log(ctx, q, func(v fleet.Version) error {
-		if more = *limit > 0 && shown == *limit; more {
+		more = *limit > 0 && shown == *limit
+		if more {
 			return nil
 		}
 		shown++

@@ -61,7 +61,8 @@ func commandPage(d described) string {
 	p.head("cachebro-"+d.Name, d.Short)
 	fmt.Fprintf(&p, ".SH SYNOPSIS\n\\fBcachebro %s\\fR [\\fIFLAGS\\fR] %s\n", roff(d.Name), roff(d.Args))
 	text, examples, _ := strings.Cut(d.Long, "Examples:\n")
-	if text = strings.TrimSpace(text); text != "" {
+	text = strings.TrimSpace(text)
+	if text != "" {
 		p.WriteString(".SH DESCRIPTION\n")
 		p.paragraphs(text)
 	}

@@ -56,7 +56,8 @@ func runServe(ctx context.Context, e *cli.Env) error {
 	}
 	if *session == "" {
 		for _, name := range []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"} {
-			if *session = e.Getenv(name); *session != "" {
+			*session = e.Getenv(name)
+			if *session != "" {
 				break
 			}
 		}

@@ -24,7 +24,8 @@ func (c *Capture) attributes(f fusefs.File) string {
 	err := f.At(func(path string) error { set = attrs.Read(path); return nil })
 	if errors.Is(err, syscall.ENOTSUP) {
 		var file *os.File
-		if file, err = f.Open(); err == nil {
+		file, err = f.Open()
+		if err == nil {
 			set = attrs.ReadFD(int(file.Fd()))
 			file.Close()
 		}

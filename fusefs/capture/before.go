@@ -128,7 +128,8 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		return
 	}
 	r := c.asFound(f, name, st, class)
-	if r.Target = target; isRegular(st) && st.Size > 0 {
+	r.Target = target
+	if isRegular(st) && st.Size > 0 {
 		r.Reason = spool.NotRead
 	}
 	if c.append(r) {

@@ -295,7 +295,8 @@ func (c *copies) transfer(j *job) error {
 	c.mu.Unlock()
 	if f == nil {
 		var err error
-		if f, err = c.open(j); err != nil {
+		f, err = c.open(j)
+		if err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -445,7 +446,8 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 		case <-j.done:
 			return
 		case <-t.C:
-			if why = "changed before its content was captured: the spool is too slow"; c.isStopped() || c.roomy() != nil {
+			why = "changed before its content was captured: the spool is too slow"
+			if c.isStopped() || c.roomy() != nil {
 				why = c.why()
 			}
 		case <-quit.ch:

@@ -57,7 +57,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpChmod:
 		if e.File != nil && !isDir(e.Stat) && (class != ignore.Tracked || e.File.Path() == "") {
 			r.Path, class = c.nameOf(e.File)
-			if r.Class = class; class == ignore.Excluded && unseen(e.File, e.Stat) {
+			r.Class = class
+			if class == ignore.Excluded && unseen(e.File, e.Stat) {
 				c.appendBy(e.Caller, r) // the store may know a tracked name
 			}
 		}
@@ -135,7 +136,8 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		case !regular:
 			r.Op = event.OpCreate
 		default:
-			if r.Op = event.OpCreate; e.Replaced != nil {
+			r.Op = event.OpCreate
+			if e.Replaced != nil {
 				r.Op = event.OpWrite
 			}
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)

@@ -133,7 +133,8 @@ func (c *Capture) gitWas(ch fusefs.Change, r *spool.Record, vanishes bool) bool 
 		r.Was, r.Len = spool.WasBegin, st.Size
 	case st.Size <= gitInline:
 		b, err := gitRead(ch.File, st.Size)
-		if r.Was, r.Before = spool.WasInline, b; err != nil {
+		r.Was, r.Before = spool.WasInline, b
+		if err != nil {
 			lost(err)
 		}
 	default:
@@ -179,7 +180,8 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 		}
 		err := link()
 		if errors.Is(err, syscall.ENOENT) {
-			if err = os.MkdirAll(filepath.Dir(to), 0o700); err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o700)
+			if err == nil {
 				err = link()
 			}
 		}
@@ -194,7 +196,8 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 		if serr != nil {
 			return err
 		}
-		if size = st.Size; size > limits.GitAcross {
+		size = st.Size
+		if size > limits.GitAcross {
 			return fmt.Errorf("it is large, and cannot be linked: %w", err)
 		}
 	} else if size > gitCopied {
@@ -232,7 +235,8 @@ func gitCopy(f fusefs.File, to string) error {
 		_ = out.Chown(int(st.Uid), int(st.Gid)) // root's
 		err = out.Chmod(fi.Mode().Perm())
 	}
-	if err = errors.Join(err, out.Close()); err != nil {
+	err = errors.Join(err, out.Close())
+	if err != nil {
 		_ = os.Remove(to)
 	}
 	return err

@@ -21,7 +21,8 @@ func Mounts() ([]Mount, error) {
 		return nil, fmt.Errorf("read the mount table: %w", err)
 	}
 	stats := make([]unix.Statfs_t, n+8)
-	if n, err = unix.Getfsstat(stats, unix.MNT_NOWAIT); err != nil {
+	n, err = unix.Getfsstat(stats, unix.MNT_NOWAIT)
+	if err != nil {
 		return nil, fmt.Errorf("read the mount table: %w", err)
 	}
 	var all []Mount

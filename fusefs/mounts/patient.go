@@ -44,13 +44,15 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 			select {
 			case r := <-results:
 				waited = 0
-				if pids = pids[1:]; r.ok {
+				pids = pids[1:]
+				if r.ok {
 					found = append(found, r.value)
 				}
 			case <-timer.C:
 				// A loaded machine may keep the goroutine waiting, too.
 				waited++
-				if moving = !blocked(pids[0]) && waited < maxWaits; !moving {
+				moving = !blocked(pids[0]) && waited < maxWaits
+				if !moving {
 					pids = pids[1:]
 				}
 			}

@@ -94,10 +94,12 @@ func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	var err error
-	if r.ns, err = os.Readlink("/proc/self/ns/mnt"); err != nil {
+	r.ns, err = os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
 		return nil, err
 	}
-	if r.comm, err = procfs.Comm(os.Getpid()); err != nil {
+	r.comm, err = procfs.Comm(os.Getpid())
+	if err != nil {
 		return nil, err
 	}
 	own, err := openTrack(wire.OutsideRoot, o)

@@ -129,7 +129,8 @@ func (r *Recorder) appeared(e *entry, st event.Stat) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if ev.Op = event.OpCreate; !replaces {
+		ev.Op = event.OpCreate
+		if !replaces {
 			e.track.capture.Done(ev)
 		} else {
 			ev.Op = event.OpWrite

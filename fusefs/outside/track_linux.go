@@ -49,13 +49,16 @@ func openTrack(root string, o Options) (_ *track, err error) {
 			t.drop()
 		}
 	}()
-	if t.dir, err = os.Open(root); err != nil {
+	t.dir, err = os.Open(root)
+	if err != nil {
 		return nil, err
 	}
-	if t.writer, err = spool.OpenWriter(wire.SpoolDir(state), spool.Options{}); err != nil {
+	t.writer, err = spool.OpenWriter(wire.SpoolDir(state), spool.Options{})
+	if err != nil {
 		return nil, err
 	}
-	if t.matcher, err = ignore.New(t.dir, o.Ignore); err != nil {
+	t.matcher, err = ignore.New(t.dir, o.Ignore)
+	if err != nil {
 		return nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
 	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root,

@@ -91,12 +91,14 @@ func (w *Watch) attach() error {
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		conn, err := dial(w.socket)
 		if err != nil {
-			if err = w.start(); err == nil {
+			err = w.start()
+			if err == nil {
 				conn, err = dial(w.socket)
 			}
 		}
 		if err == nil {
-			if err = ask(conn, []byte{doWatch}, startWithin, w.listener, w.memfd); err == nil {
+			err = ask(conn, []byte{doWatch}, startWithin, w.listener, w.memfd)
+			if err == nil {
 				w.conn = conn
 				return nil
 			}
@@ -111,7 +113,8 @@ func (w *Watch) attach() error {
 func (w *Watch) again() {
 	now := time.Now()
 	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < soon })
-	if w.starts = append(w.starts, now); len(w.starts) > mostStarts {
+	w.starts = append(w.starts, now)
+	if len(w.starts) > mostStarts {
 		w.fail(errors.New("the recorder ends again and again"))
 		return
 	}

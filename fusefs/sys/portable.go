@@ -89,7 +89,8 @@ func OpenAgain(fd, flags int) (int, error) {
 	}
 	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil && flags&unix.O_TRUNC != 0 {
-		if err = unix.Ftruncate(again, 0); err != nil {
+		err = unix.Ftruncate(again, 0)
+		if err != nil {
 			unix.Close(again)
 			again = -1
 		}

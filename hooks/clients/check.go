@@ -145,11 +145,13 @@ func checkHook(ctx context.Context, s Setup) Finding {
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", hookLine(s.Exe, "PreToolUse", s.HookOptions))
 		cmd.Stdin = strings.NewReader(`{"hook_event_name":"Doctor","session_id":"doctor"}`)
 		start := time.Now()
-		if out, err = cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		out, err = cmd.CombinedOutput()
+		if err != nil || len(out) > 0 {
 			break
 		}
 		took = min(took, time.Since(start))
-		if cpu = min(cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()); took <= hookShould {
+		cpu = min(cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+		if took <= hookShould {
 			break
 		}
 	}

@@ -85,7 +85,8 @@ func GitDirs(config []byte) []string {
 	var dirs []string
 	for line := range strings.Lines(string(config[from:to])) {
 		if d, ok := strings.CutPrefix(line, `[includeIf "gitdir:`); ok {
-			if d, ok = strings.CutSuffix(strings.TrimSpace(d), `"]`); ok {
+			d, ok = strings.CutSuffix(strings.TrimSpace(d), `"]`)
+			if ok {
 				dirs = append(dirs, unescape(unescape(d)))
 			}
 		}

@@ -29,7 +29,8 @@ func (c *Change) place(create bool) (*os.Root, string, error) {
 	if c.within != "" {
 		base = c.within
 		var err error
-		if rel, err = filepath.Rel(base, c.target); err != nil || !filepath.IsLocal(rel) {
+		rel, err = filepath.Rel(base, c.target)
+		if err != nil || !filepath.IsLocal(rel) {
 			return nil, "", fmt.Errorf("it is not inside %s", base)
 		}
 	} else if create {
@@ -128,7 +129,8 @@ func replaceIn(dir *os.Root, name string, b []byte, mode fs.FileMode) error {
 	}
 	defer dir.Remove(tmp) // gone after the rename
 	_, err = f.Write(b)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
 		return err
 	}
 	return dir.Rename(tmp, name)

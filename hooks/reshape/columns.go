@@ -110,7 +110,8 @@ func readShort(l string) (e longLine, ok bool) {
 	if len(l) < 11 || !strings.ContainsRune("-dlpscb", rune(l[0])) || strings.Trim(l[1:10], "rwxsStT-") != "" {
 		return e, false
 	}
-	if e.mode, l, ok = strings.Cut(l, " "); !ok {
+	e.mode, l, ok = strings.Cut(l, " ")
+	if !ok {
 		return e, false
 	}
 	e.links = "1"

@@ -59,7 +59,8 @@ func forbiddenText(text string) bool {
 	keys := map[string]bool{} // "warning: …" on each line is no YAML
 	lines, total, structured, oks, pairs, commas := 0, 0, 0, 0, 0, -2
 	for l := range strings.Lines(text) {
-		if l = strings.TrimRight(l, "\r\n"); l == "" {
+		l = strings.TrimRight(l, "\r\n")
+		if l == "" {
 			continue
 		}
 		if total++; total > 400 {

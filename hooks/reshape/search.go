@@ -225,7 +225,8 @@ func matches(c *command, text string) (string, string, bool) {
 		for ; i < end; i++ {
 			l := lines[i]
 			if f := found[i]; f.path != "" {
-				if l = f.rest; !c.numbered {
+				l = f.rest
+				if !c.numbered {
 					l = string(f.mark) + l
 				}
 			}

@@ -171,7 +171,8 @@ func (p Part) Lines(cwd string) (raw, printed string, first, count int, ok bool)
 		return "", "", 0, 0, false
 	}
 	raw = strings.Join(all[first-1:last], "")
-	if printed = raw; p.Show.Numbered {
+	printed = raw
+	if p.Show.Numbered {
 		printed = CatNumbers(raw, first)
 	}
 	return raw, printed, first, last - first + 1, true

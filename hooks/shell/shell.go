@@ -64,7 +64,8 @@ func ParseShow(command string) (shown, bool) {
 // showOf is parseShow for one statement.
 func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 	if b, pipe := stmt.Cmd.(*syntax.BinaryCmd); pipe && b.Op == syntax.Pipe && plainStmt(stmt) {
-		if s, ok = showOf(b.X); !ok {
+		s, ok = showOf(b.X)
+		if !ok {
 			return shown{}, false
 		}
 		args, ok := literals(b.Y)
@@ -209,7 +210,8 @@ func parseCat(args []string) (shown, bool) {
 	options := map[string][]string{"cat": {"-n", "--number"}, "nl": {"-ba", "-b", "--body-numbering=a"}}
 	rest := args[1:]
 	if len(rest) > 0 && slices.Contains(options[args[0]], rest[0]) {
-		if s.Numbered = true; rest[0] == "-b" {
+		s.Numbered = true
+		if rest[0] == "-b" {
 			if len(rest) < 2 || rest[1] != "a" {
 				return shown{}, false
 			}
@@ -306,7 +308,8 @@ func parseSed(args []string) (shown, bool) {
 		}
 		s.Last = first + n
 	default:
-		if s.Last, err = strconv.Atoi(b); err != nil || s.Last < 1 {
+		s.Last, err = strconv.Atoi(b)
+		if err != nil || s.Last < 1 {
 			return shown{}, false
 		}
 		s.Last = max(s.Last, first) // sed prints line A at least

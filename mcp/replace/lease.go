@@ -70,7 +70,8 @@ func (f *File) replace(held *displace.Held, tmp string) (err error) {
 			return ErrMeanwhile
 		}
 	}
-	if err = f.Root.Rename(tmp, f.Path); err != nil {
+	err = f.Root.Rename(tmp, f.Path)
+	if err != nil {
 		_ = f.Root.Remove(tmp)
 	}
 	return err

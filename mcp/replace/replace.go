@@ -150,7 +150,8 @@ func (f *File) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 			if f.Root.Chown(tmp, int(old.Uid), int(old.Gid)) != nil {
 				return false, nil
 			}
-			if fi, err = f.Root.Stat(tmp); err != nil { // chown clears the set-id bits
+			fi, err = f.Root.Stat(tmp)
+			if err != nil { // chown clears the set-id bits
 				return false, err
 			}
 		}

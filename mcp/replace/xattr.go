@@ -16,7 +16,8 @@ func copyXattrs(dst, src *os.File) bool {
 		return true // none, or none possible
 	}
 	names := make([]byte, n)
-	if n, err = unix.Flistxattr(int(src.Fd()), names); err != nil {
+	n, err = unix.Flistxattr(int(src.Fd()), names)
+	if err != nil {
 		return false
 	}
 	for attr := range bytes.SplitSeq(bytes.TrimSuffix(names[:n], []byte{0}), []byte{0}) {
@@ -29,7 +30,8 @@ func copyXattrs(dst, src *os.File) bool {
 			return false
 		}
 		val := make([]byte, size)
-		if size, err = unix.Fgetxattr(int(src.Fd()), key, val); err != nil {
+		size, err = unix.Fgetxattr(int(src.Fd()), key, val)
+		if err != nil {
 			return false
 		}
 		if unix.Fsetxattr(int(dst.Fd()), key, val[:size], 0) != nil {

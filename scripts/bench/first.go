@@ -92,7 +92,8 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 		if err := json.Unmarshal(out, &st); err != nil {
 			return err
 		}
-		if pid = st.PID; st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // of what is written all the time something is always left
+		pid = st.PID
+		if st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // of what is written all the time something is always left
 			complete = time.Now()
 		}
 	}

@@ -108,7 +108,8 @@ func reread(binary, dir string) error {
 	if err := c.rereads(dir, 2); err != nil {
 		return err
 	}
-	if c.agent, err = newAgent(binary, dir); err != nil {
+	c.agent, err = newAgent(binary, dir)
+	if err != nil {
 		return err
 	}
 	defer c.agent.close()

@@ -61,7 +61,8 @@ func readSome(dir string) error {
 	files := chosen[dir]
 	if files == nil {
 		var err error
-		if files, err = sample(dir, 200); err != nil {
+		files, err = sample(dir, 200)
+		if err != nil {
 			return err
 		}
 		chosen[dir] = files
@@ -73,7 +74,8 @@ func readSome(dir string) error {
 			return err
 		}
 		for {
-			if _, err = f.Read(buf); err != nil {
+			_, err = f.Read(buf)
+			if err != nil {
 				break
 			}
 		}

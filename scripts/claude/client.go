@@ -100,7 +100,8 @@ func (b *bench) start(argv []string) run {
 	}
 	var stdin io.WriteCloser
 	if b.prompts != nil {
-		if stdin, err = cmd.StdinPipe(); err != nil {
+		stdin, err = cmd.StdinPipe()
+		if err != nil {
 			return run{err: err}
 		}
 	}

@@ -191,7 +191,8 @@ func (p *page) comment(file string, line int, text string) error {
 	link := regexp.MustCompile(regexp.QuoteMeta(file) + `[\s\S]*?hx-get="(diff\?[^"]+)"`)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var err error
-		if actions, err = p.get("actions"); err != nil {
+		actions, err = p.get("actions")
+		if err != nil {
 			return err
 		}
 		if link.MatchString(actions) {

@@ -75,7 +75,8 @@ func outputs(b *bench, c *checks) {
 		step int
 		mark string
 	}{{"Grep", own, "grouped by path"}, {"Glob", glob, "indented"}} {
-		if d = m.got(tool.step); strings.Contains(d.text, "No such tool") {
+		d = m.got(tool.step)
+		if strings.Contains(d.text, "No such tool") {
 			continue // this version leaves searching to the shell
 		}
 		c.that(strings.Contains(d.text, tool.mark), "the client's own %s: %d bytes: %s", tool.name, d.size(), head(d.text))

@@ -53,7 +53,8 @@ func (c *checks) hung(b *bench) {
 			c.that(false, "continue the daemon: %v", err)
 		}
 		ended(c, r, "20 tool calls, daemon stopped")
-		if same = r.took * 21 / 23; same < normal+time.Second { // it asked the model twice more
+		same = r.took * 21 / 23
+		if same < normal+time.Second { // it asked the model twice more
 			break
 		}
 	}

@@ -104,7 +104,8 @@ func run() int {
 	}
 	dir := *keep
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "cachebro-clients-"); err != nil {
+		dir, err = os.MkdirTemp("", "cachebro-clients-")
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -124,7 +125,8 @@ func run() int {
 			return 1
 		}
 		rows = append(rows, row)
-		if row, err = b.counts(c); err != nil {
+		row, err = b.counts(c)
+		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", c.name(), err)
 			return 1
 		}
@@ -189,7 +191,8 @@ func (b *bench) scene(c client, s scene, name string) (err error) {
 	if err := os.Symlink(b.exe, filepath.Join(b.home, "bin/cachebro")); err != nil {
 		return err
 	}
-	if b.model, err = startModel(filepath.Join(b.dir, name, "requests")); err != nil {
+	b.model, err = startModel(filepath.Join(b.dir, name, "requests"))
+	if err != nil {
 		return err
 	}
 	defer b.model.server.Close()

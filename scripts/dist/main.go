@@ -68,7 +68,8 @@ func run(args []string) error {
 		b.targets = append(b.targets, target{system, arch})
 	}
 	var err error
-	if b.work, err = os.MkdirTemp("", "cachebro-dist"); err != nil {
+	b.work, err = os.MkdirTemp("", "cachebro-dist")
+	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.work)

@@ -29,7 +29,8 @@ type exerciser struct {
 func fsx(dir string, s settings) error {
 	x := &exerciser{path: filepath.Join(dir, fmt.Sprintf("fsx-%d.bin", os.Getpid())), rng: rand.New(rand.NewSource(s.seed)), counts: map[string]int{}}
 	var err error
-	if x.f, err = os.OpenFile(x.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+	x.f, err = os.OpenFile(x.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
 		return err
 	}
 	defer func() { x.f.Close(); os.Remove(x.path) }()
@@ -49,7 +50,8 @@ func fsx(dir string, s settings) error {
 }
 
 func (x *exerciser) note(format string, args ...any) {
-	if x.recent = append(x.recent, fmt.Sprintf(format, args...)); len(x.recent) > 20 {
+	x.recent = append(x.recent, fmt.Sprintf(format, args...))
+	if len(x.recent) > 20 {
 		x.recent = x.recent[1:]
 	}
 }

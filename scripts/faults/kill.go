@@ -174,7 +174,8 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	switch {
 	case k.dead:
 		// Whoever still got a signal through recovers it; else the user does.
-		if dead = !p.answersWithin(time.Second); !dead {
+		dead = !p.answersWithin(time.Second)
+		if !dead {
 			c.back = append(c.back, time.Since(killed))
 			break
 		}

@@ -66,7 +66,8 @@ func (d *disk) cut() error {
 // unmount waits for who has just been killed.
 func (d *disk) unmount() (err error) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err = syscall.Unmount(d.at, 0); err == nil || err == syscall.EINVAL {
+		err = syscall.Unmount(d.at, 0)
+		if err == nil || err == syscall.EINVAL {
 			return nil
 		}
 	}

@@ -50,7 +50,8 @@ func scribes(dir string, seed int64) error {
 			for n := 0; !stop.Load(); time.Sleep(time.Duration(4000+r.Intn(8000)) * time.Microsecond) {
 				if f == nil {
 					var err error
-					if f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666); err != nil {
+					f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+					if err != nil {
 						continue
 					}
 					gone = ""
@@ -194,7 +195,8 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	}
 	var left []string
 	for _, r := range records {
-		if r = strings.TrimSuffix(r, "\n"); missing[r] {
+		r = strings.TrimSuffix(r, "\n")
+		if missing[r] {
 			left = append(left, r)
 		}
 	}

@@ -25,7 +25,8 @@ const shellEnd = "\x01end "
 func startShell(cmd *exec.Cmd) (*shell, error) {
 	s := &shell{cmd: cmd}
 	var err error
-	if s.in, err = cmd.StdinPipe(); err != nil {
+	s.in, err = cmd.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
 	out, err := cmd.StdoutPipe()

@@ -80,7 +80,8 @@ func torn(s settings) (err error) {
 		if err != nil {
 			return err
 		}
-		if r = checkTorn(files, list); len(r.missing) < left { // the store still gets on
+		r = checkTorn(files, list)
+		if len(r.missing) < left { // the store still gets on
 			left, deadline = len(r.missing), time.Now().Add(patience)
 		}
 		if left == 0 || time.Now().After(deadline) {
@@ -155,7 +156,8 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 	}
 	defer g.Close()
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return nil, err
 	}
 	var take func() error

@@ -238,11 +238,13 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 				planned = time.Now()
 			}
 			records, werr := w.end(planned)
-			if err = errors.Join(err, werr); err != nil {
+			err = errors.Join(err, werr)
+			if err != nil {
 				return
 			}
 			lost, lerr := t.nowhere(p, records, begun)
-			if err = lerr; len(lost) > 0 {
+			err = lerr
+			if len(lost) > 0 {
 				t.kind = "record"
 				t.wrong = append(t.wrong, fmt.Sprintf("%d of %d records are nowhere: %.300q", len(lost), len(records), lost))
 			}
@@ -261,7 +263,8 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	}
 	// The second half is another process's: the time at which a close is told of
 	// may be later than that of the close.
-	if r, err = startAgent(t.dir); err != nil {
+	r, err = startAgent(t.dir)
+	if err != nil {
 		return err
 	}
 	second := r.cmd.Process.Pid
@@ -292,7 +295,8 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	} {
 		before := end
 		if !t.live {
-			if before, err = take(t.source, t.git); err != nil {
+			before, err = take(t.source, t.git)
+			if err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,8 @@ git init -qb main; git config user.name t; git config user.email t@example.com; 
 		if err := t.line(text); err != nil {
 			return err
 		}
-		if now, err = p.tree(); err != nil {
+		now, err = p.tree()
+		if err != nil {
 			return err
 		}
 		changed := !maps.Equal(now, states[len(states)-1])

@@ -73,12 +73,14 @@ func underOne(s settings, how string) (err error) {
 	var inside *shell
 	switch how {
 	case "in place":
-		if _, err = p.cachebro("mount", p.dir); err == nil {
+		_, err = p.cachebro("mount", p.dir)
+		if err == nil {
 			inside, err = startShell(p.shellIn(p.dir, "sh"))
 		}
 	case "--at":
 		at := filepath.Join(p.base, "at")
-		if err = os.Mkdir(at, 0o755); err == nil {
+		err = os.Mkdir(at, 0o755)
+		if err == nil {
 			_, err = p.cachebro("mount", p.dir, "--at", at)
 		}
 		if err == nil {

@@ -56,12 +56,14 @@ func newWriter(root string, i int, seed int64, stop *atomic.Bool) *writer {
 }
 
 func (w *writer) run() {
-	if w.err = os.MkdirAll(w.dir, 0o755); w.err != nil {
+	w.err = os.MkdirAll(w.dir, 0o755)
+	if w.err != nil {
 		return
 	}
 	for w.err == nil && !w.stop.Load() {
 		w.doubts = map[string]doubt{}
-		if w.err = w.step(); w.err == nil {
+		w.err = w.step()
+		if w.err == nil {
 			w.doubts = nil
 		}
 		time.Sleep(time.Duration(w.rng.Intn(4)) * time.Millisecond)
@@ -174,7 +176,8 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 		return err
 	}
 	defer func() {
-		if err = errors.Join(err, f.Close()); err == nil {
+		err = errors.Join(err, f.Close())
+		if err == nil {
 			w.files[name] = b
 			w.was(name, b, synced)
 		}
@@ -219,7 +222,8 @@ func (w *writer) put(name string, flags int, b []byte, synced bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(b); err == nil && synced {
+	_, err = f.Write(b)
+	if err == nil && synced {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {

@@ -151,7 +151,8 @@ func measure(exe string, n int) (err error) {
 	for _, m := range marks {
 		err = errors.Join(err, os.Remove(m))
 	}
-	if err = errors.Join(err, p.end(daemon)); err != nil {
+	err = errors.Join(err, p.end(daemon))
+	if err != nil {
 		return err
 	}
 	// mountd starts another one as soon as it misses it: what is measured is a
@@ -159,7 +160,8 @@ func measure(exe string, n int) (err error) {
 	if _, err := p.cachebro("umount", p.project); err != nil {
 		return err
 	}
-	if daemon, err = p.daemon(); err == nil {
+	daemon, err = p.daemon()
+	if err == nil {
 		err = p.end(daemon)
 	}
 	if err != nil {

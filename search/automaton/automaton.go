@@ -139,7 +139,8 @@ func dropNewline(re *syntax.Regexp) {
 				out = append(out, '\n'+1, hi)
 			}
 		}
-		if re.Rune = out; len(out) == 0 {
+		re.Rune = out
+		if len(out) == 0 {
 			re.Op = syntax.OpNoMatch
 		}
 	}
@@ -303,7 +304,8 @@ func (d *DFA) Match(text []byte, at int) int {
 		if r == utf8.RuneError && size == 1 {
 			r = badRune
 		}
-		if s = d.next(s, r); s == found {
+		s = d.next(s, r)
+		if s == found {
 			return i
 		}
 		i += size

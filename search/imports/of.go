@@ -177,7 +177,8 @@ func Mentions(content []byte) []Mention {
 				continue
 			}
 			seen[w] = true
-			if out = append(out, Mention{"doc:" + w, i + 1}); len(out) == mostMentions {
+			out = append(out, Mention{"doc:" + w, i + 1})
+			if len(out) == mostMentions {
 				return out
 			}
 		}

@@ -93,7 +93,8 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 				continue
 			}
 			var err error
-			if c.frames, err = readIndex(c.file); err != nil {
+			c.frames, err = readIndex(c.file)
+			if err != nil {
 				s.opt.Log.Warn("a sibling's pack file", "err", err)
 				continue
 			}

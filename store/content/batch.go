@@ -242,7 +242,8 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 		var base []byte
 		if p.based() {
 			var err error
-			if base, err = b.content(p.base); err != nil {
+			base, err = b.content(p.base)
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -100,7 +100,8 @@ func (p *codecPool) expand(b, dict []byte, size int64) ([]byte, error) {
 	p.mu.Unlock()
 	if d == nil {
 		var err error
-		if d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)); err != nil {
+		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -180,7 +180,8 @@ func (s *Store) Place(h Hash) (p Place, kept bool) {
 	p.Hash = h
 	s.db.View(func(txn *badger.Txn) error {
 		hd, err := readHeader(txn, h)
-		if kept = err == nil; kept && hd.enc == encFrame {
+		kept = err == nil
+		if kept && hd.enc == encFrame {
 			p.Frame, p.At = hd.frame, hd.at
 		}
 		return nil

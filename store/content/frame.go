@@ -73,7 +73,8 @@ func parseFrame(b []byte) (h frameHead, z []byte, err error) {
 		}
 		h.filed = true
 		b = b[1+copy(h.file[:], b[1:]):]
-		if h.at, h.n = num(), num(); err != nil {
+		h.at, h.n = num(), num()
+		if err != nil {
 			return frameHead{}, nil, bad
 		}
 	}

@@ -43,7 +43,8 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 		}
 		before = sum
 		err = s.pack(ctx, st, false, r, func(hd header) bool { return hd.enc == encFrame && open[hd.frame] })
-		if err = cmp.Or(err, s.dropFrames(ctx)); err != nil {
+		err = cmp.Or(err, s.dropFrames(ctx))
+		if err != nil {
 			return err
 		}
 	}
@@ -124,7 +125,8 @@ func (s *Store) dropFrames(ctx context.Context) error {
 			}
 			return nil
 		})
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+		err = cmp.Or(err, ctx.Err())
+		if err != nil {
 			return err
 		}
 	}

@@ -161,18 +161,21 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 		id++
 		s.lastFrame = id
 		if file == nil {
-			if file, err = s.newPack(); err != nil {
+			file, err = s.newPack()
+			if err != nil {
 				break
 			}
 		}
 		w, e := s.writeFrame(enc, file, id, all[from:to])
-		if from, err = to, e; err == nil && w != nil {
+		from, err = to, e
+		if err == nil && w != nil {
 			written = append(written, w)
 		}
 		if err == nil && len(written) > 0 && (len(written) == syncFrames || from == len(all)) {
 			f := file
 			file = nil // whatever comes of it
-			if err = s.seal(f, pack, written); err == nil {
+			err = s.seal(f, pack, written)
+			if err == nil {
 				err = s.db.Sync() // they are durable before what they replace can go
 			}
 			if err == nil {
@@ -180,7 +183,8 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 			}
 			written = written[:0]
 		}
-		if err = cmp.Or(err, ctx.Err()); err == nil && gentle {
+		err = cmp.Or(err, ctx.Err())
+		if err == nil && gentle {
 			pause(ctx, time.Since(began))
 		}
 	}

@@ -240,7 +240,8 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		}
 		if base.b != nil {
 			var payload []byte
-			if hd, payload, err = wholeBlob(txn, at.hash, val); err == nil {
+			hd, payload, err = wholeBlob(txn, at.hash, val)
+			if err == nil {
 				c.b, err = s.codecs.decode(hd, payload, base.b)
 			}
 		} else {
@@ -252,7 +253,8 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		hashed := 0
 		if base.b != nil && bytes.HasPrefix(c.b, base.b) {
 			if sum, ok := base.sum.(hash.Cloner); ok {
-				if c.sum, err = sum.Clone(); err != nil {
+				c.sum, err = sum.Clone()
+				if err != nil {
 					return err
 				}
 				hashed = len(base.b)
@@ -281,7 +283,8 @@ func StrayPieces(ctx context.Context, txn *badger.Txn) (keys [][]byte, err error
 	for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
 		key := it.Item().KeyCopy(nil)
 		if kept := len(key) == 37; kept {
-			if kept, err = Kept(txn, Hash(key[1:33])); err == nil && kept {
+			kept, err = Kept(txn, Hash(key[1:33]))
+			if err == nil && kept {
 				continue
 			}
 		}

@@ -102,7 +102,8 @@ func (m *marks) edits() []Edit {
 		for j < len(m.goneB) && m.goneB[j] {
 			j++
 		}
-		if e.OldTo, e.NewTo = i, j; e.OldTo > e.OldFrom || e.NewTo > e.NewFrom {
+		e.OldTo, e.NewTo = i, j
+		if e.OldTo > e.OldFrom || e.NewTo > e.NewFrom {
 			out = append(out, e)
 		}
 		for i < len(m.goneA) && j < len(m.goneB) && !m.goneA[i] && !m.goneB[j] {

@@ -104,7 +104,8 @@ func (w *walk) lines(v Version) ([]Line, error) {
 		left = append(left, i)
 	}
 	for slices.ContainsFunc(left, func(i int) bool { return i >= 0 }) {
-		if v, err = w.origin(v); err != nil {
+		v, err = w.origin(v)
+		if err != nil {
 			return nil, err
 		}
 		was, before, ok, err := w.before(v)
@@ -155,7 +156,8 @@ func (w *walk) origin(v Version) (Version, error) {
 // there is none.
 func (w *walk) before(v Version) (was Version, content []byte, ok bool, err error) {
 	for v.prev > 0 {
-		if v, ok, err = w.previous(v); err != nil || !ok {
+		v, ok, err = w.previous(v)
+		if err != nil || !ok {
 			return v, nil, false, err
 		}
 		if v.Blob == nil {

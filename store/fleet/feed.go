@@ -88,7 +88,8 @@ func (d *DB) project(ctx context.Context, p remote.Place) (id int, err error) {
 	const q = `with made as (insert into projects (place) values ($1) on conflict (place) do nothing returning id)
 		select id from made union all select id from projects where place = $1 limit 1`
 	for range 2 { // another process made it after this statement began
-		if err = d.pool.QueryRow(ctx, q, place(p)).Scan(&id); !errors.Is(err, pgx.ErrNoRows) {
+		err = d.pool.QueryRow(ctx, q, place(p)).Scan(&id)
+		if !errors.Is(err, pgx.ErrNoRows) {
 			break
 		}
 	}
@@ -181,7 +182,8 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
 	}()
 	if uint64(was.n) > h.N { // another process was ahead of us
-		if h, err = b.Head(ctx, h.Machine.ID); err != nil {
+		h, err = b.Head(ctx, h.Machine.ID)
+		if err != nil {
 			return f, false, err
 		}
 	}

@@ -111,7 +111,8 @@ func (q Query) path() string { return strings.Trim(q.Path, "/") }
 // scope looks up what a query means.
 func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 	if q.Project != "" || q.Machine != "" {
-		if in.machines, in.writers, err = d.machines(ctx, q); err != nil {
+		in.machines, in.writers, err = d.machines(ctx, q)
+		if err != nil {
 			return in, err
 		}
 	}

@@ -57,7 +57,8 @@ func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var elsewhere int64
 	u.Shared, elsewhere = space.Shared(k.s.Dir())
 	u.Disk = k.room.Usage(k.opt.Now(), true) + elsewhere
-	if u.Free, _, err = k.room.Free(); err != nil {
+	u.Free, _, err = k.room.Free()
+	if err != nil {
 		return u, err
 	}
 	sizes, err := k.contents.Sizes()

@@ -54,12 +54,14 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 		}
 		return ctx.Err() == nil
 	})
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	err = cmp.Or(err, ctx.Err())
+	if err != nil {
 		return p, err
 	}
 	if len(seqs) == 0 && !again {
 		// Pack files that came from siblings may hold it all the same.
-		if p.Waste, err = k.contents.PurgeWaste(ctx); p.Waste > 0 || err != nil {
+		p.Waste, err = k.contents.PurgeWaste(ctx)
+		if p.Waste > 0 || err != nil {
 			return p, err
 		}
 		return p, fmt.Errorf("no content of %q is kept: %w", string(path), store.ErrNotFound)
@@ -75,7 +77,8 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	if err := k.contents.StandAlone(); err != nil {
 		return p, err
 	}
-	if p.Versions, err = k.s.DropContents(ctx, seqs, store.NoContentPurged); err != nil {
+	p.Versions, err = k.s.DropContents(ctx, seqs, store.NoContentPurged)
+	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
 	}
 	r, err := k.sweep(ctx, content.WasteAny) // no frame keeps a byte of it

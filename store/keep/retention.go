@@ -155,12 +155,14 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	switch {
 	case err != nil:
 	case need > 0:
-		if err = k.shrink(ctx, need, &r); err == nil && r.Blobs+r.Packed == 0 && k.room.Usage(k.opt.Now(), true) > limit {
+		err = k.shrink(ctx, need, &r)
+		if err == nil && r.Blobs+r.Packed == 0 && k.room.Usage(k.opt.Now(), true) > limit {
 			k.shrunken = shrunken{at: now, seq: k.s.Seq()}
 			k.remember()
 		}
 	case due && used > limit/2:
-		if err = k.prune(ctx, 0, "", &r); err == nil && r.Blobs > 0 {
+		err = k.prune(ctx, 0, "", &r)
+		if err == nil && r.Blobs > 0 {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}
@@ -171,13 +173,15 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 		err = k.ignoredBudget(ctx, &r)
 	}
 	if err == nil {
-		if err = k.contents.EndOffers(ctx, due, now, &r.Report); err == nil && due && r.Loosened >= worthCompacting {
+		err = k.contents.EndOffers(ctx, due, now, &r.Report)
+		if err == nil && due && r.Loosened >= worthCompacting {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}
 	if err == nil && k.packDue(now) {
 		k.packed = now
-		if err = k.repackInRoom(ctx, true, &r); err == nil && r.Loosened >= worthCompacting {
+		err = k.repackInRoom(ctx, true, &r)
+		if err == nil && r.Loosened >= worthCompacting {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}

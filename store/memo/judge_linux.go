@@ -32,7 +32,8 @@ func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []st
 			continue
 		}
 		if s, ok := r.judgeOne(path, o, where, c, end); ok {
-			if s.Path = path; where == inside {
+			s.Path = path
+			if where == inside {
 				s.Inside, s.Path = true, r.rel(path)
 			}
 			seen = append(seen, s)
@@ -135,7 +136,8 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 	switch now.Kind {
 	case file:
 		if o.read {
-			if s.Hash = hashFile(path); s.Hash == "" && now.Mode&0o444 != 0 && now.Size > 0 {
+			s.Hash = hashFile(path)
+			if s.Hash == "" && now.Mode&0o444 != 0 && now.Size > 0 {
 				s.Times = true // we may not read what they may
 			}
 		}
@@ -144,7 +146,8 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		s.Hash = o.target
 	case dir:
 		if o.names != "" {
-			if s.Hash = hashNames(path); s.Hash != o.names {
+			s.Hash = hashNames(path)
+			if s.Hash != o.names {
 				r.refuseLocked("the names in " + path + " changed while it ran")
 				return s, false
 			}

@@ -298,7 +298,8 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 		if first == "" || script(first) { // a script is its interpreter's
 			first = real
 		}
-		if path = next; path == "" {
+		path = next
+		if path == "" {
 			return
 		}
 	}

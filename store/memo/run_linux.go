@@ -41,7 +41,8 @@ func Run(o Options) (Outcome, error) {
 			watched = append(watched, strconv.Itoa(fd))
 		}
 	}
-	if r.hasIn = StdinKind(o.Stdin) != "null"; r.hasIn {
+	r.hasIn = StdinKind(o.Stdin) != "null"
+	if r.hasIn {
 		var st unix.Stat_t
 		if unix.Fstat(int(o.Stdin.Fd()), &st) == nil {
 			r.given[0] = st
@@ -98,7 +99,8 @@ func Run(o Options) (Outcome, error) {
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	if out.Output = rec.chunks; rec.over {
+	out.Output = rec.chunks
+	if rec.over {
 		r.refuse("wrote more than %d MB", mostOutput>>20)
 	}
 	out.Seen, out.Why = r.judge(o.Classifier, o.AllowOutside)

@@ -132,7 +132,8 @@ func (x *exporter) contents() error {
 			return nil
 		}
 		done[k] = struct{}{}
-		if due = append(due, v.Blob); len(due) < 16 {
+		due = append(due, v.Blob)
+		if len(due) < 16 {
 			return nil
 		}
 		return write()

@@ -30,7 +30,8 @@ func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Op
 		return c, errors.Join(err, os.RemoveAll(dir))
 	}
 	defer func() {
-		if err = errors.Join(err, s.Close()); err != nil {
+		err = errors.Join(err, s.Close())
+		if err != nil {
 			err = errors.Join(fmt.Errorf("import: %w", err), os.RemoveAll(dir))
 		}
 	}()
@@ -41,10 +42,12 @@ func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Op
 	if err != nil {
 		return c, err
 	}
-	if err = packed(ctx, s); err != nil {
+	err = packed(ctx, s)
+	if err != nil {
 		return c, err
 	}
-	if err = verified(ctx, s); err != nil {
+	err = verified(ctx, s)
+	if err != nil {
 		return c, err
 	}
 	c.Files = s.Stats().Files
@@ -89,7 +92,8 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 		switch {
 		case kind == streamHeadKind:
 			var h streamHead
-			if err = decode(val, &h); err == nil {
+			err = decode(val, &h)
+			if err == nil {
 				c.Program, c.Root, c.Made = h.Program, h.Root, h.Made
 			}
 			if err == nil && to != nil {
@@ -167,7 +171,8 @@ func (m *importer) record(kind byte, key, val []byte) error {
 		if err := decode(val, &v); err != nil {
 			return badStream("a session cannot be read")
 		}
-		if v.PID, v.PStart = 0, 0; v.Ended == 0 {
+		v.PID, v.PStart = 0, 0
+		if v.Ended == 0 {
 			v.Ended = v.Last
 		}
 		val = encode(&v)

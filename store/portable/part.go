@@ -140,7 +140,8 @@ var errFull = errors.New("full")
 // belongs to a client that is at work here. When it has ended, all of it is taken.
 func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Options) (err error) {
 	if p.To.Until == 0 {
-		if p.To.Until, err = raw.Moment(); err != nil || p.To.Until == p.To.Moment {
+		p.To.Until, err = raw.Moment()
+		if err != nil || p.To.Until == p.To.Moment {
 			p.To.Until = 0
 			return err
 		}

@@ -36,7 +36,8 @@ func (c *chooser) agreed() (proof, bool, error) {
 				return proof{}, false, nil
 			}
 			var err error
-			if ok, err = c.sameLines(p.Hash); err != nil {
+			ok, err = c.sameLines(p.Hash)
+			if err != nil {
 				return proof{}, false, err
 			}
 			same[p.Hash] = ok

@@ -163,7 +163,8 @@ func (c *chooser) full() (decision, error) {
 	}
 	d := c.answer(Full)
 	d.Text = string(v.slice(c.first, c.last))
-	if d.FullTokens, err = c.fullTokens(); err != nil {
+	d.FullTokens, err = c.fullTokens()
+	if err != nil {
 		return decision{}, err
 	}
 	d.Tokens, d.full = d.FullTokens, true
@@ -204,7 +205,8 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	elsewhere := false
 	if !ok && !c.whole {
 		var err error
-		if h, ok, err = c.sameElsewhere(); err != nil {
+		h, ok, err = c.sameElsewhere()
+		if err != nil {
 			return decision{}, false, err
 		}
 		elsewhere = true

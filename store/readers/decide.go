@@ -112,7 +112,8 @@ func (d decision) large() Answer {
 // large passes "asked twice" on to the parts that will be asked for instead.
 func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answer {
 	a := d.large()
-	if a.Again = c.trusted() && c.askedTwice(); a.Again {
+	a.Again = c.trusted() && c.askedTwice()
+	if a.Again {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.fileLocked(key, s.o.MaxFiles).askedLocked(d.span, ask{hash: c.q.Hash, full: true, tokens: d.FullTokens})

@@ -95,7 +95,8 @@ const blanks = " \t\r\n"
 // the result of a tool that reads several files. Clients append their own reminders to
 // results. missing is how many lines at the end the model did not get as they are.
 func delivered(final, sent string, start int, path store.Path) (missing int, ok bool) {
-	if missing, ok = is(final, sent, start, path); ok {
+	missing, ok = is(final, sent, start, path)
+	if ok {
 		return missing, true
 	}
 	cut := cutReminders(final)

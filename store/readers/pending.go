@@ -38,7 +38,8 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	if q.Rewrite != nil {
 		e.part = q.Rewrite.Part
 	}
-	if e.own = q.Rewrite != nil; !e.own {
+	e.own = q.Rewrite != nil
+	if !e.own {
 		e.forms = []form{{text: d.Sent(), start: d.Start, effect: d.effect, answer: d.Answer}}
 		return e
 	}

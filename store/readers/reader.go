@@ -184,7 +184,8 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 				p.At, p.Mark = now, r.delivered
 			}
 			before := f.pieces
-			if f.pieces = with(f.pieces, p); len(f.pieces) == 1 && len(before) > 0 {
+			f.pieces = with(f.pieces, p)
+			if len(f.pieces) == 1 && len(before) > 0 {
 				f.was = before
 			}
 		}

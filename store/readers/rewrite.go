@@ -51,7 +51,8 @@ func (c *chooser) rewrite() (decision, error) {
 		}
 	}
 	d := c.keep()
-	if d.FullTokens, err = c.fullTokens(); err != nil {
+	d.FullTokens, err = c.fullTokens()
+	if err != nil {
 		return decision{}, err
 	}
 	d.Tokens, d.full, d.effect = d.FullTokens, true, own
@@ -80,7 +81,8 @@ func (c *chooser) repeated() (decision, bool, error) {
 	elsewhere := false
 	if !ok && !c.whole {
 		var err error
-		if h, ok, err = c.sameElsewhere(); err != nil {
+		h, ok, err = c.sameElsewhere()
+		if err != nil {
 			return decision{}, false, err
 		}
 		elsewhere = true
@@ -134,7 +136,8 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 		}
 	}
 	d.Note = c.s.spanNote(c.q.Path, h, first, last, c.meta.total, len(sc.Old))
-	if d.FullTokens, err = c.fullTokens(); err != nil {
+	d.FullTokens, err = c.fullTokens()
+	if err != nil {
 		return decision{}, false, err
 	}
 	d.Tokens = tokens.EstimateString(d.Text) + tokens.EstimateString(d.Note)

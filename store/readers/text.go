@@ -120,7 +120,8 @@ func addCall(from []call, more ...call) []call {
 		for i > 0 && from[i-1].At > c.At {
 			i--
 		}
-		if from = slices.Insert(slices.Clip(from), i, c); len(from) > maxCalls {
+		from = slices.Insert(slices.Clip(from), i, c)
+		if len(from) > maxCalls {
 			from = slices.Delete(from, 1, 2)
 		}
 	}

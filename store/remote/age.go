@@ -77,7 +77,8 @@ func (b *Bucket) Unlock(file string) error {
 		return err
 	}
 	defer f.Close()
-	if b.ids, err = age.ParseIdentities(io.LimitReader(f, maxKeys)); err != nil {
+	b.ids, err = age.ParseIdentities(io.LimitReader(f, maxKeys))
+	if err != nil {
 		return fmt.Errorf("%s holds no age identities", file) // what is in it is nobody's business
 	}
 	return nil
@@ -129,7 +130,8 @@ func (m *Machine) hide(to []string) error {
 
 // public is the machine as the bucket shows it.
 func (m Machine) public() Machine {
-	if m.recipients = ""; m.Sealed != "" {
+	m.recipients = ""
+	if m.Sealed != "" {
 		m.Name, m.Root = "", ""
 	}
 	return m

@@ -155,7 +155,8 @@ func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	info, err := b.core.StatObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.StatObjectOptions{})
-	if err = b.failed("look for", key, err); errors.Is(err, ErrMissing) {
+	err = b.failed("look for", key, err)
+	if errors.Is(err, ErrMissing) {
 		return false, nil
 	}
 	return info.Size == int64(size), err
@@ -193,7 +194,8 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := b.core.RemoveObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.RemoveObjectOptions{})
-	if err = b.failed("delete", key, err); errors.Is(err, ErrMissing) {
+	err = b.failed("delete", key, err)
+	if errors.Is(err, ErrMissing) {
 		return nil
 	}
 	return err

@@ -36,7 +36,8 @@ func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store
 		if err := portable.Append(s, contents, log, o); err != nil {
 			return known, fmt.Errorf("segment %d of %s: %w", p.N, p.machine, err)
 		}
-		if previous = p.Log; p.machine == h.Machine.ID {
+		previous = p.Log
+		if p.machine == h.Machine.ID {
 			known = Known{p.N, p.Log}
 		}
 	}

@@ -42,7 +42,8 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 		return r, err
 	}
 	all, _, err := b.machines(ctx)
-	if err = r.found(ctx, "machines", err); err != nil {
+	err = r.found(ctx, "machines", err)
+	if err != nil {
 		return r, err
 	}
 	for _, id := range all.lack(ids) {
@@ -63,7 +64,8 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 			r.Machines++
 			err = b.fsck(ctx, h, objects, named, whole, &r)
 		}
-		if err = r.found(ctx, id, err); err != nil {
+		err = r.found(ctx, id, err)
+		if err != nil {
 			return r, err
 		}
 	}

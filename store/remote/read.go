@@ -85,7 +85,8 @@ func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
 			return "", fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
 		}
 		var err error
-		if h, _, err = b.head(ctx, h.Base.Machine); err != nil {
+		h, _, err = b.head(ctx, h.Base.Machine)
+		if err != nil {
 			return "", err
 		}
 		all = append(all, h.Dropped)
@@ -141,7 +142,8 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 		if depth == maxBases || !validID(base.Machine) {
 			return nil, fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
 		}
-		if h, _, err = b.head(ctx, base.Machine); err != nil {
+		h, _, err = b.head(ctx, base.Machine)
+		if err != nil {
 			return nil, err
 		}
 		if h.N < base.N {
@@ -303,7 +305,8 @@ func (p piece) follows(joint []byte, previous string) (l link, err error) {
 
 // linked reads the log of a segment, which names the one before it.
 func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []byte, l link, err error) {
-	if log, err = b.log(ctx, p); err != nil {
+	log, err = b.log(ctx, p)
+	if err != nil {
 		return nil, l, err
 	}
 	joint, err := portable.LinkOf(bytes.NewReader(log))
@@ -317,7 +320,8 @@ func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []by
 // fetch reads a segment whose log names the one before it. contents is nil where it has
 // none, or they were dropped.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
-	if log, _, err = b.linked(ctx, p, previous); err != nil {
+	log, _, err = b.linked(ctx, p, previous)
+	if err != nil {
 		return nil, nil, err
 	}
 	if p.Contents != "" {

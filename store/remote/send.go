@@ -279,7 +279,8 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	h.Claim = &Claim{By: by, Time: time.Now().UTC()}
 	etag, err := b.put(ctx, headKey(h.Machine.ID), h.body(), st.etag)
 	if errors.Is(err, errChanged) { // by another, or by ourselves when the answer to a first try was lost
-		if h, st, err = b.head(ctx, from.Machine); err == nil && !h.Claim.same(&Claim{By: by}) {
+		h, st, err = b.head(ctx, from.Machine)
+		if err == nil && !h.Claim.same(&Claim{By: by}) {
 			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Called())
 		}
 		return h, st, err
@@ -301,7 +302,8 @@ func (r *Sender) forget() error {
 	for {
 		some := map[string][]byte{}
 		err := r.sent.Scan("", func(key string, _ []byte) error {
-			if some[key] = nil; len(some) == 4000 {
+			some[key] = nil
+			if len(some) == 4000 {
 				return errEnough
 			}
 			return nil
@@ -361,7 +363,8 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 		if len(body) > maxMachines {
 			return ErrFull
 		}
-		if _, err = b.put(ctx, "machines", body, etag); !errors.Is(err, errChanged) {
+		_, err = b.put(ctx, "machines", body, etag)
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 	}
@@ -374,7 +377,8 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	if r.b == nil {
-		if r.b, err = Dial(r.st.Place); err != nil {
+		r.b, err = Dial(r.st.Place)
+		if err != nil {
 			return false, err
 		}
 	}
@@ -495,7 +499,8 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if err != nil {
 		return err
 	}
-	if log, err = encrypted(log, r.st.Recipients); err != nil {
+	log, err = encrypted(log, r.st.Recipients)
+	if err != nil {
 		return err
 	}
 	seg.Log, seg.LogSize = hashOf(log), int64(len(log))

@@ -132,7 +132,8 @@ func (r *Room) ForFlush() error {
 	if err := os.Remove(r.ballast()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("release ballast: %w", err)
 	}
-	if free, _, err = r.Free(); err != nil {
+	free, _, err = r.Free()
+	if err != nil {
 		return err
 	}
 	if free < enough {

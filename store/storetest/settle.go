@@ -47,7 +47,8 @@ func (o *Oracle) settle(out *Outcome) {
 		for _, c := range sorted(out.Goals) {
 			// An entry that is to hold something needs its directory.
 			if _, there := places[c.Node]; c.Kind == EntryCell && out.Goals[c].Set && !there {
-				if again = true; !tried[c.Node] && o.bringBack(out, c.Node, after) {
+				again = true
+				if !tried[c.Node] && o.bringBack(out, c.Node, after) {
 					tried[c.Node] = true
 					break
 				}

@@ -176,7 +176,8 @@ func (m *maker) replaced(sel selection) (map[store.Inode]uint64, error) {
 	known := map[uint64]*store.Version{}
 	for p, vs := range sel {
 		for seq, v := range vs {
-			if known[seq] = v; (v.Op == store.OpRename || v.Op == store.OpExchange) && !stateOf(*v).dir() {
+			known[seq] = v
+			if (v.Op == store.OpRename || v.Op == store.OpExchange) && !stateOf(*v).dir() {
 				paths = append(paths, p)
 			}
 		}
@@ -495,7 +496,8 @@ func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]store.Path,
 		}
 		strangers := 0
 		if !same || is != in { // what stands for it has not the names of which nothing is known
-			if strangers, err = x.strangers(in, first.since); err != nil {
+			strangers, err = x.strangers(in, first.since)
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -74,7 +74,8 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 		return g, false, err
 	}
 	g, ok, err = m.since(after, base, without)
-	if g.took = f.After; !all {
+	g.took = f.After
+	if !all {
 		g.edits = f.Which
 	}
 	return g, ok, err

@@ -188,11 +188,13 @@ func (m *maker) departed(v store.Version) (d departure, ok bool, err error) {
 			v = next
 			continue
 		}
-		if own, err = m.view.History(to, false); err != nil {
+		own, err = m.view.History(to, false)
+		if err != nil {
 			return d, false, err
 		}
 		is := v
-		if i = slices.IndexFunc(own, func(o store.Version) bool { return o.From == is.Path && o.Prev == is.Seq }); i < 0 {
+		i = slices.IndexFunc(own, func(o store.Version) bool { return o.From == is.Path && o.Prev == is.Seq })
+		if i < 0 {
 			return d, false, nil
 		}
 		v = own[i]

@@ -103,7 +103,8 @@ func (m *maker) home(w wants, v store.Version, since int64) *goal {
 			return nil
 		}
 		var err error
-		if v, err = m.view.Version(v.Prev); err != nil {
+		v, err = m.view.Version(v.Prev)
+		if err != nil {
 			return nil // dropped from the log
 		}
 	}
@@ -263,7 +264,8 @@ func (m *maker) formerly(w wants, went map[store.Path]store.Path, g *goal) (stor
 		}
 		p, ok := went[to.path]
 		if !ok && to.unseen && !to.want.absent() && to.path != g.path { // it went with its own directory
-			if p, err = m.formerly(w, went, to); err != nil {
+			p, err = m.formerly(w, went, to)
+			if err != nil {
 				return "", err
 			}
 			ok = p != ""
@@ -289,7 +291,8 @@ func (m *maker) originally(g *goal) (store.Path, error) {
 		}
 		dir, below = dir[:i], dir[i:]+below
 		var err error
-		if v, found, err = m.view.AtSeq(dir, g.want.seq); err != nil {
+		v, found, err = m.view.AtSeq(dir, g.want.seq)
+		if err != nil {
 			return "", err
 		}
 	}
@@ -302,7 +305,8 @@ func (m *maker) originally(g *goal) (store.Path, error) {
 			break // err: dropped from the log
 		}
 		dir = v.From
-		if v, err = m.view.Version(v.Prev); err == nil && v.Op == store.OpMoved && v.Prev != 0 {
+		v, err = m.view.Version(v.Prev)
+		if err == nil && v.Op == store.OpMoved && v.Prev != 0 {
 			v, err = m.view.Version(v.Prev)
 		}
 	}
@@ -446,7 +450,8 @@ func (m *mover) bring(t *thing) error {
 	switch there := x.goals[t.home]; {
 	case there.have.absent():
 	case t.at.Inside(t.home):
-		if err = m.putAside(t.home); err == nil {
+		err = m.putAside(t.home)
+		if err == nil {
 			err = m.way(t.home)
 		}
 	case there.have.dir() || x.goals[t.at].have.dir():
@@ -544,7 +549,8 @@ func (m *mover) put(to store.Path, hs []carried) error {
 			g = &goal{path: p}
 			m.x.goals[p], m.stale = g, true
 		}
-		if g.have = h.have; h.have.dir() {
+		g.have = h.have
+		if h.have.dir() {
 			m.x.made[p] = true
 		}
 		if h.thing != nil {

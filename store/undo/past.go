@@ -29,7 +29,8 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
 		m.view = v
-		if found, err = m.wasDir(dir, seq); err != nil || !found {
+		found, err = m.wasDir(dir, seq)
+		if err != nil || !found {
 			return err
 		}
 		names, err := m.names(dir, seq)
@@ -96,7 +97,8 @@ func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error
 	for i, h := range names {
 		at, was, found := e, there, first
 		if i > 0 {
-			if at, was, found, err = m.told(join(h.path, name), seq); err != nil {
+			at, was, found, err = m.told(join(h.path, name), seq)
+			if err != nil {
 				return e, false, err
 			}
 		}
@@ -289,7 +291,8 @@ func (m *maker) holds(dir store.Path, seq uint64) (found bool, err error) {
 		return false, err
 	}
 	for _, name := range names {
-		if _, found, err = m.was(name, seq); found || err != nil {
+		_, found, err = m.was(name, seq)
+		if found || err != nil {
 			return found, err
 		}
 	}

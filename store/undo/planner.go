@@ -80,7 +80,8 @@ func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, 
 	var atRisk []risk
 	err := p.Store.View(func(v *store.View) (err error) {
 		m.view, m.plan.Seq = v, v.Seq()
-		if goals, apart, err = find(m); err != nil {
+		goals, apart, err = find(m)
+		if err != nil {
 			return err
 		}
 		m.askFor(goals)
@@ -99,7 +100,8 @@ func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, 
 		if err := m.secured(atRisk); err != nil {
 			return err
 		}
-		if goals, err = m.possible(goals, apart); err != nil {
+		goals, err = m.possible(goals, apart)
+		if err != nil {
 			return err
 		}
 		return m.steps(goals)

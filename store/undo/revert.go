@@ -81,7 +81,8 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 		if st.absent() || st.equal(at) { // that it was gone for a while is no step
 			continue
 		}
-		if at = st; steps == 1 {
+		at = st
+		if steps == 1 {
 			return v, nil
 		}
 		steps--
@@ -154,7 +155,8 @@ func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
 		return nil, err
 	}
 	goals = withLent(goals, same)
-	if goals, err = m.relocate(goals); err != nil {
+	goals, err = m.relocate(goals)
+	if err != nil {
 		return nil, err
 	}
 	if err := m.nameDeparted(goals); err != nil {
@@ -185,7 +187,8 @@ func (m *maker) restoreGoal(path store.Path, own []store.Version, seq uint64) (g
 	switch first := own[0]; {
 	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
 		// It was there before anybody looked: what was found is what was.
-		if g.want, err = m.described(own, 0); err != nil {
+		g.want, err = m.described(own, 0)
+		if err != nil {
 			return g, false, err
 		}
 		g.other, g.unseen = another(own, 0), true

@@ -66,7 +66,8 @@ func (m *maker) steps(goals []goal) error {
 			x.remove(g) // what is written in place is not for it
 		}
 	}
-	if fates, err = x.fates(all); err != nil {
+	fates, err = x.fates(all)
+	if err != nil {
 		return err
 	}
 	// First what gets a file of its own, then what is written in place, and then
@@ -86,7 +87,8 @@ func (m *maker) steps(goals []goal) error {
 		x.write(g, apart)
 		for _, o := range fates[g].with {
 			st := store.Step{Do: store.DoLink, Path: o, To: g.path}
-			if linked[o] = true; apart {
+			linked[o] = true
+			if apart {
 				st.Blob = g.want.blob
 				st = expect(st, x.goals[o].have)
 			}
@@ -250,7 +252,8 @@ func (x *stepper) write(g *goal, apart bool) {
 	st := w.given(store.Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
 	switch {
 	case w.sameContent(g.have) && !apart:
-		if st.Do, st.Mtime = store.DoChmod, 0; w.dir() && closed(w.mode) {
+		st.Do, st.Mtime = store.DoChmod, 0
+		if w.dir() && closed(w.mode) {
 			x.shutLater(g.path, g.have.mode, w)
 			return
 		}
@@ -331,7 +334,8 @@ func (x *stepper) lines(w write) (added, removed int) {
 	want, ok := x.plan.Made[w.want.blob]
 	if !ok && w.want.regular() {
 		var err error
-		if want, err = x.store.Content(w.want.blob); err != nil {
+		want, err = x.store.Content(w.want.blob)
+		if err != nil {
 			return 0, 0
 		}
 		x.keep(w.want.blob, want)

@@ -60,7 +60,8 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 	if err := errors.Join(m.nameKeepers(sel, goals), m.nameFormerKeepers(sel, goals, same)); err != nil {
 		return nil, err
 	}
-	if goals, err = m.relocate(goals); err != nil {
+	goals, err = m.relocate(goals)
+	if err != nil {
 		return nil, err
 	}
 	return goals, m.nameDeparted(goals)
@@ -125,8 +126,10 @@ func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) 
 		for over = nil; i >= 0 && ours(v, i); v, i = at(under) {
 			r.first, under = v, i-1
 		}
-		if r.below = i; i >= 0 {
-			if r.want, err = c.m.described(c.own, i); err != nil {
+		r.below = i
+		if i >= 0 {
+			r.want, err = c.m.described(c.own, i)
+			if err != nil {
 				return nil, err
 			}
 			if b := c.own[under]; b.Plan != "" && !b.Deleted() { // another file with the same content
@@ -175,7 +178,8 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 		case r.over == nil || q.Force || as.idle() || now.equal(r.left): // whoever wrote it since left it as it was
 			now, made = r.want, false
 			g.want, g.other = r.want, as.other
-			if g.from, g.came = "", first.Seq; first.Op == store.OpRename {
+			g.from, g.came = "", first.Seq
+			if first.Op == store.OpRename {
 				g.from = first.From
 			}
 			g.unseen = r.below < 0 && !r.want.absent() || r.below >= 0 && foundOnly(c.own[:r.below+1])
@@ -281,10 +285,12 @@ func (m *maker) described(own []store.Version, i int) (state, error) {
 			continue
 		}
 		var err error
-		if own, err = m.view.History(to, false); err != nil {
+		own, err = m.view.History(to, false)
+		if err != nil {
 			return st, err
 		}
-		if i = slices.IndexFunc(own, func(v store.Version) bool { return v.From == is.Path && v.Prev == is.Seq }); i < 0 || !sameBytes(own[i], is) {
+		i = slices.IndexFunc(own, func(v store.Version) bool { return v.From == is.Path && v.Prev == is.Seq })
+		if i < 0 || !sameBytes(own[i], is) {
 			return st, nil
 		}
 	}
@@ -328,7 +334,8 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 	needed, stranded := map[store.Path]bool{}, map[store.Path]store.Path{}
 	for {
 		var err error
-		if goals, err = m.withDirectories(goals, needed); err != nil {
+		goals, err = m.withDirectories(goals, needed)
+		if err != nil {
 			return nil, err
 		}
 		o, err := m.outlookOf(goals)
@@ -422,7 +429,8 @@ func (m *maker) withDirectories(goals []goal, needed map[store.Path]bool) ([]goa
 			needed[dir] = true
 			g := goal{path: dir, since: goals[n].since}
 			if j, ok := at[dir]; ok {
-				if g = goals[j]; !g.want.absent() || g.have.dir() {
+				g = goals[j]
+				if !g.want.absent() || g.have.dir() {
 					continue
 				}
 			} else {
@@ -430,7 +438,8 @@ func (m *maker) withDirectories(goals []goal, needed map[store.Path]bool) ([]goa
 				if err != nil {
 					return nil, err
 				}
-				if g.have = stateOf(v); !found || !g.have.absent() {
+				g.have = stateOf(v)
+				if !found || !g.have.absent() {
 					continue
 				}
 			}

@@ -140,7 +140,8 @@ func (m *maker) then(e Entry) (g goal, ok bool, err error) {
 		want.mode = unix.S_IFLNK | 0o777
 	}
 	if !have.absent() && have.kind() == want.kind() {
-		if want.attrs = have.attrs; (have.mode&0o111 == 0) == (want.mode&0o111 == 0) {
+		want.attrs = have.attrs
+		if (have.mode&0o111 == 0) == (want.mode&0o111 == 0) {
 			want.mode = have.mode
 		}
 		if have.sameContent(want) || have.regular() && have.size == 0 && want.size == 0 {

@@ -76,7 +76,8 @@ func (c *chain) at(i int) (store.Version, int) {
 		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
 			// A plan cut short, or versions dropped since. A step that failed may
 			// have left it as it was.
-			if j = c.index(r.Was); j < 0 || j >= i || !stateOf(c.own[j]).equal(stateOf(v)) {
+			j = c.index(r.Was)
+			if j < 0 || j >= i || !stateOf(c.own[j]).equal(stateOf(v)) {
 				return v, i
 			}
 		}
@@ -115,7 +116,8 @@ func (c *chain) left(i int) (store.Return, bool) {
 		if p.Finished == 0 || redone[p.ID] {
 			continue
 		}
-		if redone[p.Of] = true; p.Seq >= next.Seq || slices.ContainsFunc(c.own[i+1:], made) {
+		redone[p.Of] = true
+		if p.Seq >= next.Seq || slices.ContainsFunc(c.own[i+1:], made) {
 			continue
 		}
 		asked++
@@ -164,7 +166,8 @@ func (c *chain) back(i int, plan string) (store.Version, int) {
 // but a plan also restores the mtime. Owner, attributes and set-id bits only count
 // where whoever applied the plan could set them.
 func broughtBack(then, now state) bool {
-	if then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false; now.regular() && then.regular() && (now.blob == (store.Hash{})) != (then.blob == (store.Hash{})) {
+	then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false
+	if now.regular() && then.regular() && (now.blob == (store.Hash{})) != (then.blob == (store.Hash{})) {
 		return now.size == then.size && now.mtime == then.mtime && now.perm() == then.perm()
 	}
 	return now.equal(then)
@@ -200,7 +203,8 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
 		var sel selection
 		d, err := p.make(store.PlanUndo, func(m *maker) (_ []goal, _ bool, err error) {
-			if sel, m.plan.Title, err = m.selected(q, tried); err != nil {
+			sel, m.plan.Title, err = m.selected(q, tried)
+			if err != nil {
 				return nil, false, err
 			}
 			if err := m.nameUnknown(sel, q.Globs); err != nil {
@@ -251,7 +255,8 @@ func (m *maker) nameUnknown(sel selection, globs []string) error {
 func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 	if id == "" {
 		var err error
-		if id, err = p.lastUndone(); err != nil {
+		id, err = p.lastUndone()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -353,7 +358,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	var last store.Version
 	if q.Last {
 		var err error
-		if last, err = m.lastAction(f, q.Globs, tried); err != nil {
+		last, err = m.lastAction(f, q.Globs, tried)
+		if err != nil {
 			return nil, "", err
 		}
 		of, err := q.Action(m.view, last)
@@ -379,7 +385,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 			sel.add(v)
 		}
 	}
-	if m.asked = match; match != nil {
+	m.asked = match
+	if match != nil {
 		m.beside, m.other = map[uint64]bool{}, map[store.Inode]store.Version{}
 		for _, v := range vs {
 			if in := store.InodeOf(v.Stat); v.Plan == "" && in.Ino != 0 && changes(v) && m.other[in].Seq == 0 {

@@ -43,7 +43,8 @@ func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
 		}
 		l, err := listenAt(dir, path)
 		if err == nil {
-			if err = writeNote(filepath.Join(state, changesNote), path); err == nil {
+			err = writeNote(filepath.Join(state, changesNote), path)
+			if err == nil {
 				return l, nil
 			}
 			l.Close()

@@ -205,7 +205,8 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 		}
 		pooled := cc != nil
 		if !pooled {
-			if cc, err = c.open(ctx); err != nil {
+			cc, err = c.open(ctx)
+			if err != nil {
 				return nil, err
 			}
 		}

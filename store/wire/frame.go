@@ -157,10 +157,12 @@ func (s *stream) readFrame() (header, body []byte, err error) {
 	if hl > maxHeader || bl > maxBody {
 		return nil, nil, Errorf(ErrTooLarge, "", "frame of %d + %d bytes exceeds the limits", hl, bl)
 	}
-	if header, err = s.readN(int(hl)); err != nil {
+	header, err = s.readN(int(hl))
+	if err != nil {
 		return nil, nil, err
 	}
-	if body, err = s.readN(int(bl)); err != nil {
+	body, err = s.readN(int(bl))
+	if err != nil {
 		return nil, nil, err
 	}
 	return header, body, nil

@@ -172,7 +172,8 @@ func (p Paths) MakeRuntime(name string) (string, error) {
 		err := ownDir(dir, true)
 		if err == nil {
 			dir = filepath.Join(dir, name)
-			if err = ownDir(dir, false); err == nil {
+			err = ownDir(dir, false)
+			if err == nil {
 				return dir, nil
 			}
 		}
@@ -241,7 +242,8 @@ func (p Paths) NetSocket() (string, error) {
 		}
 		return name, ownDir(dir, true)
 	}
-	if dir, err = p.MakeRuntime("net"); err != nil {
+	dir, err = p.MakeRuntime("net")
+	if err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, Key(base)[:8]+".sock"), nil

@@ -15,7 +15,8 @@ func peerOf(c *net.UnixConn) (Peer, error) {
 	var pid int
 	var cerr error
 	if err := raw.Control(func(fd uintptr) {
-		if cred, cerr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); cerr == nil {
+		cred, cerr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		if cerr == nil {
 			pid, _ = unix.GetsockoptInt(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERPID)
 		}
 	}); err != nil {

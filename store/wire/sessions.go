@@ -45,7 +45,8 @@ func (p Paths) JoinSession(session, root string) error {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(file), 0o700); err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+		if err == nil {
 			f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		}
 	}

@@ -241,19 +241,22 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 			d.log.Info("sibling worktrees", "contents", n)
 		}
 	}
-	if d.attribution, err = attribution.Open(d.store, d.log); err != nil {
+	d.attribution, err = attribution.Open(d.store, d.log)
+	if err != nil {
 		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}
 	texts := reads.NewTexts(d.store)
-	if d.shown, err = readers.New(texts, d.store.KV("shown"), o.Shown); err != nil {
+	d.shown, err = readers.New(texts, d.store.KV("shown"), o.Shown)
+	if err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
 	d.git = gitstate.New(wire.GitDir(state), d.store, d.source, d.log)
-	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
+	d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
 		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git, Settle: d.settle,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := d.openServices(ctx, texts); err != nil {
@@ -266,15 +269,17 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 // index.
 func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
 	o := d.o
-	if d.survey, err = survey.Open(survey.Options{
+	d.survey, err = survey.Open(survey.Options{
 		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror, Unscanned: d.outside(),
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
 	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().Above, Asked: d.asked})
-	if d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now); err != nil {
+	d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now)
+	if err != nil {
 		return err
 	}
 	told := actions.New(d.store, d.survey, paths, d.losses)
@@ -289,10 +294,11 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	reader := reads.New(reads.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths, Lost: d.losses,
 	})
-	if d.knowledge, err = knowledge.Open(knowledge.Options{
+	d.knowledge, err = knowledge.Open(knowledge.Options{
 		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,
 		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Suspended, Log: d.log,
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	d.find = find.New(find.Options{
@@ -307,7 +313,8 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
 		Index: d.index, Shown: d.shown, Paths: paths, Changed: d.changed, Tidy: o.Tidy, Log: d.log,
 	})
-	if d.sending, err = sending.New(sending.Options{Store: d.store, Ingest: d.ingest, Parts: tidy.Portable(o.Root, o.Version), Log: d.log}); err != nil {
+	d.sending, err = sending.New(sending.Options{Store: d.store, Ingest: d.ingest, Parts: tidy.Portable(o.Root, o.Version), Log: d.log})
+	if err != nil {
 		return fmt.Errorf("read what was sent: %w", err)
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),

@@ -68,7 +68,8 @@ func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, na
 			return err
 		}
 		_, err = f.Write(content)
-		if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, f.Close())
+		if err != nil {
 			return err
 		}
 		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool {

@@ -70,10 +70,12 @@ func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
 			t.close()
 		}
 	}()
-	if t.c, err = e.Connect(ctx, f.from.Root); err != nil {
+	t.c, err = e.Connect(ctx, f.from.Root)
+	if err != nil {
 		return t, fmt.Errorf("ask for the project %s: %w", cli.Quote(f.from.Root), err)
 	}
-	if t.fork, err = os.OpenRoot(f.Base()); err != nil {
+	t.fork, err = os.OpenRoot(f.Base())
+	if err != nil {
 		return t, err
 	}
 	dir, err := os.Open(f.Base())
@@ -81,7 +83,8 @@ func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
 		return t, err
 	}
 	defer dir.Close()
-	if t.rules, err = ignore.New(dir, ignore.Options{ExcludesFile: e.ExcludesFile()}); err != nil {
+	t.rules, err = ignore.New(dir, ignore.Options{ExcludesFile: e.ExcludesFile()})
+	if err != nil {
 		return t, err
 	}
 	return t, t.list(ctx, "")
@@ -209,7 +212,8 @@ func (t *trees) compare(p string) (ch change, differs bool, err error) {
 	if e, ok := t.base[p]; ok && fi.Mode().IsRegular() && ch.was.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
 		return ch, false, nil // as it was put there
 	}
-	if ch.is, err = look(t.fork, p); err != nil {
+	ch.is, err = look(t.fork, p)
+	if err != nil {
 		return ch, false, err
 	}
 	return ch, ch.is != nil && !same(ch.was, ch.is), nil

@@ -72,7 +72,8 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 		}
 		q.Seq, m.at = at.Seq, at.At
 	}
-	if m.Root, err = e.Abs(given); err != nil {
+	m.Root, err = e.Abs(given)
+	if err != nil {
 		return m, err
 	}
 	m.Root = cli.ResolveParents(m.Root)
@@ -120,10 +121,12 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	if err != nil {
 		return m, err
 	}
-	if _, err = e.Paths().MakeState(m.Root); err != nil {
+	_, err = e.Paths().MakeState(m.Root)
+	if err != nil {
 		return m, err
 	}
-	if err = writeOrigin(state, Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != ""}); err != nil {
+	err = writeOrigin(state, Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != ""})
+	if err != nil {
 		return m, errors.Join(err, os.RemoveAll(state))
 	}
 	m.mount(ctx, e)
@@ -184,7 +187,8 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	}
 	commit, err := git(ctx, top, "rev-parse", "--verify", "--quiet", rev+"^{commit}")
 	if err != nil {
-		if commit, err = git(ctx, top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
+		commit, err = git(ctx, top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+		if err != nil {
 			without("the repository has no commit yet")
 			return
 		}
@@ -289,7 +293,8 @@ func (m *made) mount(ctx context.Context, e *cli.Env) {
 	if err == nil && !p.Already {
 		_, err = mounting.Launch(ctx, e, p)
 	}
-	if m.Mounted = err == nil; !m.Mounted {
+	m.Mounted = err == nil
+	if !m.Mounted {
 		m.notes = append(m.notes, "the fork is not mounted: "+cli.OneLine(err.Error()))
 	}
 }

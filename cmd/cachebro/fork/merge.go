@@ -108,7 +108,8 @@ func inOrder(steps []step) []step {
 
 func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	s = step{Path: ch.path, to: ch.is}
-	if s.now, err = look(project, ch.path); err != nil {
+	s.now, err = look(project, ch.path)
+	if err != nil {
 		return s, err
 	}
 	conflict := func(why string) (step, error) {
@@ -150,7 +151,8 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	}
 	var texts [3][]byte
 	for i, f := range []*file{ch.was, s.now, ch.is} {
-		if texts[i], err = f.read(); err != nil {
+		texts[i], err = f.read()
+		if err != nil {
 			return s, err
 		}
 		if text.Binary(texts[i]) {
@@ -167,7 +169,8 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	} else if s.now.mode != ch.was.mode && s.now.mode != mode {
 		return conflict("its mode was changed in both")
 	}
-	if s.Do = "merge"; mode == s.now.mode && bytes.Equal(out, texts[1]) {
+	s.Do = "merge"
+	if mode == s.now.mode && bytes.Equal(out, texts[1]) {
 		s.Do = "as" // merged before
 	}
 	s.content, s.to = out, &file{mode: mode}
@@ -185,7 +188,8 @@ func (s step) carry(project *os.Root) error {
 	mode := fs.FileMode(s.to.mode & 0o777)
 	if f.Exists {
 		var err error
-		if f.Info, err = project.Lstat(s.Path); err == nil {
+		f.Info, err = project.Lstat(s.Path)
+		if err == nil {
 			f.Content, err = project.ReadFile(s.Path)
 		}
 		if err != nil {
@@ -435,7 +439,8 @@ func (ch change) patch(e *cli.Env) error {
 	a, err := content(ch.was)
 	if err == nil {
 		var b []byte
-		if b, err = content(ch.is); err == nil {
+		b, err = content(ch.is)
+		if err == nil {
 			if text.Binary(a) || text.Binary(b) {
 				fmt.Fprintf(e.Stdout, "binary file %s differs\n", cli.Quote(ch.path))
 				return nil

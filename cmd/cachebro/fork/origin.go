@@ -70,10 +70,12 @@ func writeOrigin(state string, o Origin) error {
 
 // find is the fork that a path lies in.
 func find(e *cli.Env, given string) (f fork, err error) {
-	if f.Target, err = e.Locate(given); err != nil {
+	f.Target, err = e.Locate(given)
+	if err != nil {
 		return f, err
 	}
-	if f.state, err = e.Paths().State(f.Root); err != nil {
+	f.state, err = e.Paths().State(f.Root)
+	if err != nil {
 		return f, err
 	}
 	f.from, err = readOrigin(f.state)

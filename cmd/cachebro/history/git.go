@@ -38,7 +38,8 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	objects := 0
 	look := func() error {
 		var err error
-		if plan, err = wire.Call[wire.GitPlan](ctx, c, wire.MGitPlan, r); err == nil {
+		plan, err = wire.Call[wire.GitPlan](ctx, c, wire.MGitPlan, r)
+		if err == nil {
 			objects, err = at.Missing(ctx, plan)
 		}
 		return err

@@ -120,7 +120,8 @@ func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) err
 		if answer == "" {
 			fmt.Fprint(k.e.Stdout, p.Diff(string(hunkText(sc, now.from, now.to))))
 			var err error
-			if answer, err = k.ask(now.to-now.from > 1); err != nil {
+			answer, err = k.ask(now.to-now.from > 1)
+			if err != nil {
 				return err
 			}
 		}

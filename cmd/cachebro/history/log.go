@@ -84,10 +84,12 @@ func runLog(ctx context.Context, e *cli.Env) error {
 		return e.Usagef("log: --versions does not go with --actions, --stat, --graph or --follow")
 	}
 	q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
-	if q.Since, err = e.TimeFlag("since", f.since); err != nil {
+	q.Since, err = e.TimeFlag("since", f.since)
+	if err != nil {
 		return err
 	}
-	if q.Until, err = e.TimeFlag("until", f.until); err != nil {
+	q.Until, err = e.TimeFlag("until", f.until)
+	if err != nil {
 		return err
 	}
 	if f.op != "" {

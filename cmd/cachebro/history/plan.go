@@ -107,7 +107,8 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
 		var err error
-		if left, err = ResumeOpen(ctx, e, t, c); err != nil {
+		left, err = ResumeOpen(ctx, e, t, c)
+		if err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,8 @@ func runRevert(ctx context.Context, e *cli.Env) error {
 		return e.Usagef("revert: name the file; --to %s says which version", args[0])
 	}
 	if *to != "" {
-		if v, err = e.VersionFlag("to", *to); err != nil {
+		v, err = e.VersionFlag("to", *to)
+		if err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,8 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last, Asker: e.Session()}
-	if r.Since, err = e.TimeFlag("since", *u.since); err != nil {
+	r.Since, err = e.TimeFlag("since", *u.since)
+	if err != nil {
 		return err
 	}
 	if r.Session == "" && r.Prompt == "" && r.ToolCall == "" && r.Agent == "" && r.PID == 0 && r.Since.IsZero() {

@@ -140,13 +140,16 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 		return e.Usagef("diff: %s: one path at a time", cli.Quote(args[1]))
 	}
 	var q wire.DiffQuery
-	if q.From, err = e.VersionFlag("from", *from); err != nil {
+	q.From, err = e.VersionFlag("from", *from)
+	if err != nil {
 		return err
 	}
-	if q.To, err = e.VersionFlag("to", *to); err != nil {
+	q.To, err = e.VersionFlag("to", *to)
+	if err != nil {
 		return err
 	}
-	if q.Since, err = e.TimeFlag("since", *since); err != nil {
+	q.Since, err = e.TimeFlag("since", *since)
+	if err != nil {
 		return err
 	}
 	q.Context = *lines
@@ -164,7 +167,8 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 	}
 	path := cli.First(args, ".")
 	if len(args) > 0 && *from == "" && *to == "" {
-		if path, q.From, err = e.SplitVersion(path); err != nil {
+		path, q.From, err = e.SplitVersion(path)
+		if err != nil {
 			return err
 		}
 	}
@@ -201,7 +205,8 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 		return err
 	}
 	defer c.Close()
-	if v.Path = t.Rel; len(t.Rel) == 0 {
+	v.Path = t.Rel
+	if len(t.Rel) == 0 {
 		return e.Usagef("diff: name a file of %s", cli.Quote(machine))
 	}
 	var of wire.Version
@@ -231,14 +236,16 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 	case !fi.Mode().IsRegular():
 		return cli.Hintf("cachebro show "+cli.Arg(machine+":"+path), "%s is no file here", cli.Quote(path))
 	default:
-		if here, err = os.ReadFile(name); err != nil {
+		here, err = os.ReadFile(name)
+		if err != nil {
 			return err
 		}
 	}
 	var a wire.DiffAnswer
 	var body []byte
 	if !bytes.Equal(here, there) {
-		if a.Files, a.Binary = 1, text.Binary(here) || text.Binary(there); !a.Binary {
+		a.Files, a.Binary = 1, text.Binary(here) || text.Binary(there)
+		if !a.Binary {
 			body = diff.Unified(cli.Quote(machine+":"+string(t.Rel)), label, there, here, lines)
 			if asJSON {
 				changed := diff.Compare(there, here)

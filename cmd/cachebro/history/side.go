@@ -44,7 +44,8 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	asks := []wire.PlanRequest{ask}
 	switch {
 	case r.Kind == "redo":
-		if asks[0].Beside = here.Of; here.Of == "" {
+		asks[0].Beside = here.Of
+		if here.Of == "" {
 			return nil
 		}
 	case r.Kind != "undo" || r.Agent != "" || r.PID != 0:
@@ -90,7 +91,8 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 			_, _ = c.Call(ctx, wire.MSession, wire.SessionEvent{Event: "lost", Session: q.Session}, nil, nil)
 		}
 		s := &side{t: t, c: c, newer: q.Last}
-		if s.plan, err = wire.Call[wire.Plan](ctx, c, wire.MPlan, q); err == nil && len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) > 0 {
+		s.plan, err = wire.Call[wire.Plan](ctx, c, wire.MPlan, q)
+		if err == nil && len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) > 0 {
 			return s
 		}
 		if err != nil && !errors.Is(err, wire.ErrNotFound) {

@@ -330,7 +330,8 @@ func (s *story) heading(a wire.Action) (indent string) {
 	if s.any {
 		fmt.Fprintln(s.out)
 	}
-	if s.prompt = now; now == "" {
+	s.prompt = now
+	if now == "" {
 		return ""
 	}
 	var text string

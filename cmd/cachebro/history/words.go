@@ -243,7 +243,8 @@ func BackOf(a wire.Action) string {
 
 // short is the beginning of a session's or prompt's name, which every command takes.
 func short(id string) string {
-	if id = cli.OneLine(id); len(id) == 36 && id[8] == '-' {
+	id = cli.OneLine(id)
+	if len(id) == 36 && id[8] == '-' {
 		return id[:8]
 	}
 	return id

@@ -39,7 +39,8 @@ func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 			if err != nil {
 				continue // git forgot it already
 			}
-			if dir = filepath.Dir(strings.TrimSpace(string(link))); !filepath.IsAbs(dir) {
+			dir = filepath.Dir(strings.TrimSpace(string(link)))
+			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(filepath.Dir(name), dir)
 			}
 		}

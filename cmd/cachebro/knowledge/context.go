@@ -76,7 +76,8 @@ func runContext(ctx context.Context, e *cli.Env) error {
 	var a wire.ContextAnswer
 	var text []byte
 	for _, q.Ref = range nodeNames(e, t, ref, q.Graph) {
-		if text, err = c.Call(ctx, wire.MContext, q, nil, &a); !errors.Is(err, wire.ErrNotFound) {
+		text, err = c.Call(ctx, wire.MContext, q, nil, &a)
+		if !errors.Is(err, wire.ErrNotFound) {
 			break
 		}
 	}
@@ -88,7 +89,8 @@ func runContext(ctx context.Context, e *cli.Env) error {
 		if err != nil {
 			return err
 		}
-		if m["text"] = string(text); json.Valid(text) {
+		m["text"] = string(text)
+		if json.Valid(text) {
 			m["bundle"] = json.RawMessage(text)
 			delete(m, "text")
 		}

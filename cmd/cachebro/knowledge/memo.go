@@ -134,10 +134,12 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err != nil {
 		return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	path, err = filepath.Abs(path)
+	if err != nil {
 		return err
 	}
-	if m.t, err = m.LocateOrTop("."); err != nil {
+	m.t, err = m.LocateOrTop(".")
+	if err != nil {
 		return err
 	}
 	root, err := filepath.EvalSymlinks(m.t.Base())
@@ -164,7 +166,8 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err := m.name(func(*memo.Call) {}); err != nil {
 		return err
 	}
-	if m.client, err = m.Connect(ctx, m.t.Root); err != nil {
+	m.client, err = m.Connect(ctx, m.t.Root)
+	if err != nil {
 		if m.client != nil {
 			m.client.Close()
 			m.client = nil

@@ -44,7 +44,8 @@ func runNote(ctx context.Context, e *cli.Env) error {
 	q := wire.NotesRequest{Do: args[0], Kind: *kind, Limit: *limit, Reader: wire.Reader{Session: e.Session()}}
 	switch rest := args[1:]; q.Do {
 	case "add":
-		if q.Text, err = noteText(e, rest); err != nil {
+		q.Text, err = noteText(e, rest)
+		if err != nil {
 			return err
 		}
 	case "list":

@@ -42,7 +42,8 @@ func runOutput(ctx context.Context, e *cli.Env) error {
 	}
 	var re *regexp.Regexp
 	if *pattern != "" {
-		if re, err = regexp.Compile(*pattern); err != nil {
+		re, err = regexp.Compile(*pattern)
+		if err != nil {
 			return e.Usagef("output: --grep: %v", err)
 		}
 	}

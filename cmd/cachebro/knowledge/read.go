@@ -92,7 +92,8 @@ func WorkingSetCommand() cli.Command {
 			if *session == "" && *since == "" {
 				*since = "24h"
 			}
-			if q.Since, err = e.TimeFlag("since", *since); err != nil {
+			q.Since, err = e.TimeFlag("since", *since)
+			if err != nil {
 				return err
 			}
 			_, c, err := e.Open(ctx, cli.First(args, "."))

@@ -174,7 +174,8 @@ func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 			return err
 		}
 		if h.Note != nil {
-			if m["note"], err = noteObject(*h.Note); err != nil {
+			m["note"], err = noteObject(*h.Note)
+			if err != nil {
 				return err
 			}
 		}

@@ -81,7 +81,8 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *w
 // elsewhere tells where a project's history goes, and the directory of the copies of
 // others' ones.
 func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (st wire.RemoteState, dir string, err error) {
-	if st, err = wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{}); err != nil {
+	st, err = wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	if err != nil {
 		return st, "", err
 	}
 	if st.URL == "" {
@@ -141,7 +142,8 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 		return t, all, false, err
 	}
 	all[0].ID = st.Machine
-	if all[0].Name, err = os.Hostname(); err != nil {
+	all[0].Name, err = os.Hostname()
+	if err != nil {
 		return t, all, false, err
 	}
 	b, there, err := listed(ctx, e, st.URL)
@@ -151,7 +153,8 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 	for _, m := range there {
 		if m.ID == st.Machine {
 			if h, err := b.Head(ctx, m.ID); err == nil {
-				if all[0].Former = h.Former; h.Base != nil {
+				all[0].Former = h.Former
+				if h.Base != nil {
 					all[0].After = h.Base.Seq
 				}
 			}
@@ -209,13 +212,15 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 	b, all, err := listed(ctx, e, url)
 	id := ""
 	if err == nil {
-		if id, err = Choose(all, name); err != nil {
+		id, err = Choose(all, name)
+		if err != nil {
 			id, err = handedOver(ctx, b, name, err)
 		}
 	}
 	if err == nil {
 		m := at(dir, id)
-		if err = m.update(ctx, e, b, id); err == nil {
+		err = m.update(ctx, e, b, id)
+		if err == nil {
 			err = m.sayWriters(e)
 		}
 		return m, err
@@ -400,7 +405,8 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	}
 	if err == nil {
 		was := s.N
-		if s, err = m.fetch(ctx, e, b, h, s); err == nil || s.N > was { // all, or what could be read
+		s, err = m.fetch(ctx, e, b, h, s)
+		if err == nil || s.N > was { // all, or what could be read
 			if kerr := m.keep(s); kerr != nil {
 				return kerr
 			}
@@ -450,7 +456,8 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 	if reached.N == s.N {
 		return now, err
 	}
-	if now = (seen{Machine: h.Machine, Time: h.Time, Known: reached, Former: h.Former}); h.Base != nil {
+	now = (seen{Machine: h.Machine, Time: h.Time, Known: reached, Former: h.Former})
+	if h.Base != nil {
 		now.Base = h.Base.Seq
 	}
 	if v, verr := st.Version(st.Seq()); err != nil && verr == nil {

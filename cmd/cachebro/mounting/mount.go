@@ -135,7 +135,8 @@ func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	if newer {
 		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Mountpoint), "%s is served by version %s, which is newer than this one (%s): it goes on as it is", cli.Quote(m.Mountpoint), old.Version, cli.Version)
 	}
-	if m.Exe, err = e.SelfOutside(m.Mountpoint, state); err != nil {
+	m.Exe, err = e.SelfOutside(m.Mountpoint, state)
+	if err != nil {
 		return fmt.Errorf("copy this binary out of the project: %w", err)
 	}
 	m.State, m.Version, m.Env, m.Paths = state, cli.Version, standingNowhere(e), e.Paths()

@@ -41,7 +41,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	}
 	m.Mountpoint = m.Root
 	if f.at != "" {
-		if m.Mountpoint, err = ExistingDir(e, f.at); err != nil {
+		m.Mountpoint, err = ExistingDir(e, f.at)
+		if err != nil {
 			return m, err
 		}
 	}
@@ -81,7 +82,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if m.InPlace() && m.Hidden() != "" {
 		return m, cli.Hintf("export CACHEBRO_DIR=/a/directory/outside", "the state directory %s lies inside the project, where the mount would cover it", cli.Quote(m.State))
 	}
-	if m.Exe, err = e.SelfOutside(m.Mountpoint, m.State); err != nil {
+	m.Exe, err = e.SelfOutside(m.Mountpoint, m.State)
+	if err != nil {
 		return m, fmt.Errorf("copy this binary out of the project: %w", err)
 	}
 	m.Version, m.Env, m.Paths = cli.Version, standingNowhere(e), e.Paths()
@@ -181,7 +183,8 @@ func identify(e *cli.Env, m *PlannedMount) error {
 		return err
 	}
 	known := cli.IsDir(state)
-	if m.State, err = e.Paths().MakeState(m.Root); err != nil {
+	m.State, err = e.Paths().MakeState(m.Root)
+	if err != nil {
 		return err
 	}
 	id, err := mounts.Identify(m.Root, mounts.ReadIdentity(m.State))
@@ -277,7 +280,8 @@ func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 			return false, cli.Hintf("cachebro umount "+cli.Arg(on.Point), "%s is already the mountpoint of %s", cli.Quote(on.Point), cli.Quote(on.Source))
 		}
 		m.Already = true
-		if m.State, err = e.Paths().State(m.Root); err == nil {
+		m.State, err = e.Paths().State(m.Root)
+		if err == nil {
 			if r, ok := supervisor.ReadRecord(m.State); ok && r.Mountpoint == on.Point {
 				m.Mountd = r.PID
 			}

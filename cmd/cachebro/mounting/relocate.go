@@ -38,7 +38,8 @@ func runRelocate(ctx context.Context, e *cli.Env) error {
 	if len(args) > 1 {
 		to = args[1]
 	}
-	if to, err = ExistingDir(e, to); err != nil {
+	to, err = ExistingDir(e, to)
+	if err != nil {
 		return err
 	}
 	if top, ok := mounts.Top(to); ok {
@@ -124,7 +125,8 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	}
 	setUp := slices.Contains(SetUpRoots(e), from)
 	if cli.IsDir(own) {
-		if aside, err = p.State(to + " before " + e.Now().Format("2006-01-02 15.04.05")); err != nil {
+		aside, err = p.State(to + " before " + e.Now().Format("2006-01-02 15.04.05"))
+		if err != nil {
 			return "", err
 		}
 		if err := os.Rename(own, aside); err != nil {

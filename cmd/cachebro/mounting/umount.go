@@ -223,7 +223,8 @@ func unmount(m mounts.Mount, lazy bool) error {
 	for try := range 12 {
 		// Files that were closed a moment ago are released in the background, and who
 		// was just told to end takes a moment for it.
-		if err = syscall.Unmount(m.Point, 0); !errors.Is(err, syscall.EBUSY) {
+		err = syscall.Unmount(m.Point, 0)
+		if !errors.Is(err, syscall.EBUSY) {
 			break
 		}
 		time.Sleep(time.Duration(try+1) * 10 * time.Millisecond)

@@ -133,7 +133,8 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 func start(ctx context.Context, e *cli.Env, root, point string) error {
 	exe := e.Exe
 	if state, err := e.Paths().State(root); err == nil {
-		if exe, err = e.SelfOutside(root, state); err != nil {
+		exe, err = e.SelfOutside(root, state)
+		if err != nil {
 			return err
 		}
 	}

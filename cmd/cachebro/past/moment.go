@@ -36,7 +36,8 @@ func momentWords(given string) ([]string, error) {
 	if seq := strings.TrimPrefix(given, "#"); seq != "" && strings.Trim(seq, "0123456789") == "" {
 		return []string{"version", seq}, nil
 	}
-	if given = strings.Trim(given, "/"); given == "" || !filepath.IsLocal(given) {
+	given = strings.Trim(given, "/")
+	if given == "" || !filepath.IsLocal(given) {
 		return nil, errors.New("want a time, an age, or a number of the log")
 	}
 	return strings.Split(given, "/"), nil
@@ -53,9 +54,11 @@ func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time)
 		if len(words) > 2 {
 			return m, syscall.ENOENT
 		}
-		if q.Prompt = words[1]; kind == "version" {
+		q.Prompt = words[1]
+		if kind == "version" {
 			q.Prompt = ""
-			if q.Seq, err = strconv.ParseUint(words[1], 10, 64); err != nil {
+			q.Seq, err = strconv.ParseUint(words[1], 10, 64)
+			if err != nil {
 				return m, syscall.ENOENT
 			}
 			if q.Seq == 0 { // before anything was recorded

@@ -178,7 +178,8 @@ func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 	runs := []lineRun{{at: a.first, shown: lines}}
 	if out.Output != "" {
 		final = out.Output
-		if kind = "changed"; strings.HasPrefix(final, "cachebro: not repeated") {
+		kind = "changed"
+		if strings.HasPrefix(final, "cachebro: not repeated") {
 			kind = "unchanged"
 			runs, err = repeated(final)
 		} else {

@@ -98,7 +98,8 @@ func arranged(runs []lineRun, whole, based bool) func(*mind) {
 			}
 			m.clock = was.clock
 		}
-		if m.end = whole; whole {
+		m.end = whole
+		if whole {
 			m.rest()
 		}
 	}
@@ -130,7 +131,8 @@ var (
 // span is the numbers of a match, a single one for both ends.
 func span(first, last string) (from, to int) {
 	from, _ = strconv.Atoi(first)
-	if to = from; last != "" {
+	to = from
+	if last != "" {
 		to, _ = strconv.Atoi(last)
 	}
 	return from, to

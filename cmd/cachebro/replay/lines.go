@@ -31,7 +31,8 @@ func newTexts(lens []int) *texts {
 		seen[n]++
 		sum += n
 	}
-	if t.mean = 30; len(lens) > 0 {
+	t.mean = 30
+	if len(lens) > 0 {
 		t.mean = max(8, sum/len(lens))
 	}
 	return t

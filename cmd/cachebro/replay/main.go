@@ -58,7 +58,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	var samples corpus
 	if *outputs != "" {
-		if samples, err = loadCorpus(*outputs); err != nil {
+		samples, err = loadCorpus(*outputs)
+		if err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,8 @@ const expiry = 60_000
 // least is what a read costs with an oracle, and with one that holds to the
 // expiry of bases.
 func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), send func(readers.Answer) string) (best, young int, err error) {
-	if best, err = o.read(m, r, rewrite, send); err == nil {
+	best, err = o.read(m, r, rewrite, send)
+	if err == nil {
 		young, err = o.read(m.within(expiry), r, rewrite, send)
 	}
 	return best, young, err

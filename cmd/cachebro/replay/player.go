@@ -63,7 +63,8 @@ func play(t *trace, o options) (res *result, err error) {
 	s.fillIn(tx)
 	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]*conversation{}, bills: map[int]*bill{}, logs: map[int]*transcript{}, records: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
 		res: &result{name: t.name, unplaced: s.unplaced, lost: map[string]int{}}}
-	if pl.oracle, err = newOracle(o.tokens); err != nil {
+	pl.oracle, err = newOracle(o.tokens)
+	if err != nil {
 		return nil, err
 	}
 	if o.seed > 0 {
@@ -78,7 +79,8 @@ func play(t *trace, o options) (res *result, err error) {
 			pl.disk[st.file] = "" // begins with the write
 		}
 	}
-	if pl.p, err = newProject(o.binary, o.version, files); err != nil {
+	pl.p, err = newProject(o.binary, o.version, files)
+	if err != nil {
 		if pl.p != nil {
 			_ = pl.p.close()
 		}
@@ -99,7 +101,8 @@ func play(t *trace, o options) (res *result, err error) {
 		}
 	}()
 	if o.mode == "mcp" {
-		if pl.mcp, err = startMCP(pl.p, o.profile); err != nil {
+		pl.mcp, err = startMCP(pl.p, o.profile)
+		if err != nil {
 			return nil, err
 		}
 		defer pl.mcp.close()

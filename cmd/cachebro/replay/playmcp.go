@@ -184,7 +184,8 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 			runs, err := patched(m, patch)
 			pl.delivered(st, m, a, runs, err)
 		default:
-			if kind = "full"; patch != "" { // the rest of a diff was refused
+			kind = "full"
+			if patch != "" { // the rest of a diff was refused
 				next = a.first
 			}
 			rest := strings.Join(a.now[next-1:a.last], "\n")

@@ -31,7 +31,8 @@ func newProject(binary, version string, files map[string]string) (*project, erro
 	if err != nil {
 		return nil, err
 	}
-	if base, err = filepath.EvalSymlinks(base); err != nil {
+	base, err = filepath.EvalSymlinks(base)
+	if err != nil {
 		return nil, err
 	}
 	p := &project{binary: binary, version: version, base: base, dir: filepath.Join(base, "project")}
@@ -166,7 +167,8 @@ func (p *project) processes() (pids []int) {
 func build(dir, given string) (binary, version string, err error) {
 	binary = filepath.Join(dir, "cachebro")
 	if given != "" {
-		if binary, err = filepath.Abs(given); err != nil {
+		binary, err = filepath.Abs(given)
+		if err != nil {
 			return "", "", err
 		}
 	} else if out, err := exec.Command("go", "build", "-o", binary, "cachebro/cmd/cachebro").CombinedOutput(); err != nil {

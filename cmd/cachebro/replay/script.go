@@ -149,7 +149,8 @@ func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	to := min(from+n, len(cur))
 	if total > 0 {
 		// What follows the shown lines is as long as the recording says.
-		if to = len(cur) - (total - start - n); to < from {
+		to = len(cur) - (total - start - n)
+		if to < from {
 			to = from
 		}
 		to = min(to, len(cur))
@@ -194,7 +195,8 @@ func merged(old []*cell, lines []int) []*cell {
 		}
 		if same*10 >= len(lines)*8 {
 			for i, c := range old {
-				if out[i] = c; !c.may(lines[i]) {
+				out[i] = c
+				if !c.may(lines[i]) {
 					out[i] = &cell{}
 				}
 				out[i].n = lines[i]
@@ -319,7 +321,8 @@ func (s *script) fillIn(t *texts) {
 	fill := func(cs []*cell) {
 		for i, c := range cs {
 			if c.n == unknown {
-				if c.n = t.filler(); i == len(cs)-1 {
+				c.n = t.filler()
+				if i == len(cs)-1 {
 					c.n = t.empty()
 				}
 			}

@@ -35,7 +35,8 @@ func (pl *player) transcript(agent int) *transcript {
 		if agent != 0 {
 			t.name = filepath.Join(pl.p.base, session, "subagents", fmt.Sprintf("agent-agent%d.jsonl", agent))
 		}
-		if t.err = os.MkdirAll(filepath.Dir(t.name), 0o700); t.err == nil {
+		t.err = os.MkdirAll(filepath.Dir(t.name), 0o700)
+		if t.err == nil {
 			t.f, t.err = os.Create(t.name)
 		}
 		pl.logs[agent] = t

@@ -148,7 +148,8 @@ func (pl *player) shell(st step) error {
 	runs := []lineRun{{at: a.first, shown: shown}}
 	if out != "" {
 		final = out
-		if kind = "changed"; strings.HasPrefix(out, "cachebro: not repeated") {
+		kind = "changed"
+		if strings.HasPrefix(out, "cachebro: not repeated") {
 			kind = "unchanged"
 			runs, err = repeated(out)
 		} else {

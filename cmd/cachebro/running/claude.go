@@ -60,7 +60,8 @@ func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 		}
 		text := []byte(value)
 		if !strings.HasPrefix(strings.TrimSpace(value), "{") {
-			if text, err = os.ReadFile(value); err != nil {
+			text, err = os.ReadFile(value)
+			if err != nil {
 				return nil, nil, fmt.Errorf("read --settings: %w", err)
 			}
 		}

@@ -64,7 +64,8 @@ func serveNet(e *cli.Env) error {
 	}
 	var r *outside.Recorder
 	for deadline := time.Now().Add(takeOverWithin); ; time.Sleep(20 * time.Millisecond) {
-		if r, err = outside.New(o); !errors.Is(err, spool.ErrLocked) || time.Now().After(deadline) {
+		r, err = outside.New(o)
+		if !errors.Is(err, spool.ErrLocked) || time.Now().After(deadline) {
 			break
 		}
 		if c, derr := net.Dial("unixpacket", socket); derr == nil { // somebody else was started, too

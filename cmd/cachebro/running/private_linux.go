@@ -112,7 +112,8 @@ func runInNamespace(ctx context.Context, e *cli.Env) error {
 	// The command must not get our capability. It is started from this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err == nil {
+	err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	if err == nil {
 		err = s.run(ctx)
 	}
 	_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)

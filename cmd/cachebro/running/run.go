@@ -68,7 +68,8 @@ func runRun(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	path, err = filepath.Abs(path)
+	if err != nil {
 		return err
 	}
 	m, why := mounting.PlanMount(e, *dir, mounting.MountFlags{Exact: *exact, Private: *private, Beside: *beside})
@@ -99,7 +100,8 @@ func runRun(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	if why == nil && !m.Already {
-		if _, why = mounting.Launch(ctx, e, m); why == nil {
+		_, why = mounting.Launch(ctx, e, m)
+		if why == nil {
 			mounting.SayPath(e, e.Stderr)
 			fmt.Fprintf(e.Stderr, "mounted %s (leave with: cd / && cachebro umount %s)\n", cli.Quote(m.Root), cli.Arg(m.Mountpoint))
 		}

@@ -288,7 +288,8 @@ func planInit(e *cli.Env, f InitFlags, root string) ([]clients.Change, clients.S
 		s.AgentsMD = filepath.Join(root, "AGENTS.md")
 	}
 	if f.gitMonitor {
-		if s.Git, err = gitSetup(e, s, root); err != nil {
+		s.Git, err = gitSetup(e, s, root)
+		if err != nil {
 			return nil, s, err
 		}
 	}

@@ -126,7 +126,8 @@ func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
 		if err != nil {
 			return nil, err
 		}
-		if changes = onlyReal(changes); len(changes) > 0 {
+		changes = onlyReal(changes)
+		if len(changes) > 0 {
 			plans = append(plans, uninstallPlan{s, changes})
 		}
 	}

@@ -79,8 +79,10 @@ func runUp(ctx context.Context, e *cli.Env) error {
 		return why
 	}
 	var report supervisor.Report
-	if report = (supervisor.Report{OK: true, PID: m.Mountd}); !m.Already {
-		if report, err = mounting.Launch(ctx, e, m); err != nil {
+	report = (supervisor.Report{OK: true, PID: m.Mountd})
+	if !m.Already {
+		report, err = mounting.Launch(ctx, e, m)
+		if err != nil {
 			return err
 		}
 	}

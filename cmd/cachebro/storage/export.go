@@ -135,7 +135,8 @@ func newFile(path string, replace bool, fill func(*os.File) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return err
 	}
 	if replace {

@@ -152,7 +152,8 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 		if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
 			return c, err
 		}
-		if c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set); err != nil {
+		c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set)
+		if err != nil {
 			return c, err
 		}
 		return c, putHistory(state, fresh)
@@ -182,7 +183,8 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 		return c, err
 	}
 	defer unlockBeside()
-	if c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, tidy.Portable(root, cli.Version), set); err != nil {
+	c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, tidy.Portable(root, cli.Version), set)
+	if err != nil {
 		return c, errors.Join(err, os.RemoveAll(beside))
 	}
 	setUp := slices.Contains(mounting.SetUpRoots(e), root)
@@ -198,7 +200,8 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 			return c, err
 		}
 	}
-	if im.Aside, err = asideOf(e, root); err != nil {
+	im.Aside, err = asideOf(e, root)
+	if err != nil {
 		return c, err
 	}
 	return c, os.Rename(beside, im.Aside)

@@ -23,7 +23,8 @@ func storeLimits(e *cli.Env) (o store.Options, err error) {
 		o.Cap = n
 	}
 	if s := e.Getenv("CACHEBRO_KEEP"); s != "" {
-		if o.Keep, err = strconv.Atoi(s); err != nil || o.Keep < 1 {
+		o.Keep, err = strconv.Atoi(s)
+		if err != nil || o.Keep < 1 {
 			return o, e.Usagef("CACHEBRO_KEEP=%s: want how many versions to keep per file, 1 or more", cli.Quote(s))
 		}
 	}

@@ -88,7 +88,8 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 			return err
 		}
 		l.json = *asJSON
-		if err = look(ctx, e, b, l); errors.Is(err, remote.ErrLocked) {
+		err = look(ctx, e, b, l)
+		if errors.Is(err, remote.ErrLocked) {
 			err = cli.Hintf(machines.IdentityHint, "%w", err)
 		}
 		return err
@@ -105,7 +106,8 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 			return e.Usagef("remote add: %v", err)
 		}
 		q.Do, q.URL, q.Recipients = "add", p.String(), *to
-		if q.Name, err = os.Hostname(); err != nil {
+		q.Name, err = os.Hostname()
+		if err != nil {
 			return err
 		}
 	case len(args) == 1 && args[0] == "secrets":
@@ -124,7 +126,8 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 	defer c.Close()
 	if q.Do == "send" || q.Do == "add" {
 		c.Close()
-		if c, err = e.ConnectAs(ctx, t.Root, "cli", wire.Timeouts{Answer: sendWithin + time.Minute}); err != nil {
+		c, err = e.ConnectAs(ctx, t.Root, "cli", wire.Timeouts{Answer: sendWithin + time.Minute})
+		if err != nil {
 			return err
 		}
 		defer c.Close()

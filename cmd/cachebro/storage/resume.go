@@ -83,7 +83,8 @@ func runResume(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	if h, err = b.Latest(ctx, h.Machine.ID); err != nil {
+	h, err = b.Latest(ctx, h.Machine.ID)
+	if err != nil {
 		return err
 	}
 	root, made, err := emptyDir(e, args[1])
@@ -212,8 +213,10 @@ func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head
 	if err := remote.SetOrigin(s, place, h); err != nil {
 		return err
 	}
-	if r.Seq = s.Seq(); !at.IsZero() {
-		if r.Seq, err = s.SeqAt(at); err != nil {
+	r.Seq = s.Seq()
+	if !at.IsZero() {
+		r.Seq, err = s.SeqAt(at)
+		if err != nil {
 			return err
 		}
 	}

@@ -115,7 +115,8 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 		}
 		return template.URL("diff?" + v.Encode())
 	}
-	if p.Other = again(map[string]string{"side": "1"}); p.Side {
+	p.Other = again(map[string]string{"side": "1"})
+	if p.Side {
 		p.Other = again(map[string]string{"side": ""})
 	}
 	if from.there && to.there && from.Mode&0o7777 != to.Mode&0o7777 {
@@ -164,7 +165,8 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	if p.Left = len(rows.all) - end; p.Left > 0 {
+	p.Left = len(rows.all) - end
+	if p.Left > 0 {
 		p.More = again(map[string]string{"at": strconv.Itoa(end)})
 	}
 	return p, nil

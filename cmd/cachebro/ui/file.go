@@ -70,7 +70,8 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 		out.Names, out.Cut, err = s.namesWith(ctx, dir, part)
 		return out, err
 	}
-	if out.Names, out.Cut, err = s.names(ctx, dir); err != nil {
+	out.Names, out.Cut, err = s.names(ctx, dir)
+	if err != nil {
 		return nil, err
 	}
 	if dir != "" {
@@ -365,7 +366,8 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	for i := from; i < end; i++ {
 		out.Rows = append(out.Rows, codeRow{N: i + 1, Text: d.line(lines[i], at(colours, i), nil)})
 	}
-	if out.CutLines = len(lines) - end; out.CutLines > 0 {
+	out.CutLines = len(lines) - end
+	if out.CutLines > 0 {
 		out.Cut, _ = link("version", "path", out.Path, "n", out.N, "at", end)
 	}
 	if len(lines) == 0 {

@@ -106,7 +106,8 @@ func (l *live) look() {
 	token, again := "", 0
 	for {
 		next, note, changed := l.changed(l.ctx, token)
-		if token = next; changed {
+		token = next
+		if changed {
 			again = 4 // what mountd has told of comes into the log a moment later
 		}
 		if again > 0 {

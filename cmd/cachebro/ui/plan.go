@@ -172,7 +172,8 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 			row.Open = shown < openDiffs
 			shown++
 		}
-		if row.File = st.Do != "mkdir" && st.Do != "rmdir"; row.File {
+		row.File = st.Do != "mkdir" && st.Do != "rmdir"
+		if row.File {
 			files++
 		}
 		if len(st.To) > 0 {
@@ -297,21 +298,26 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	var whole wire.Plan
 	if chosen != nil {
 		r.DryRun = true
-		if whole, err = wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r); err != nil {
+		whole, err = wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
+		if err != nil {
 			return nil, "", err
 		}
-		if r.DryRun = false; digestOf(whole) != digest {
+		r.DryRun = false
+		if digestOf(whole) != digest {
 			return again(wire.Plan{Title: whole.Title, Steps: whole.Steps, Conflicts: whole.Conflicts, Lost: whole.Lost}, q, changedMeanwhile)
 		}
-		if chosen, err = pathsOf(whole, chosen); err != nil {
+		chosen, err = pathsOf(whole, chosen)
+		if err != nil {
 			return nil, "", err
 		}
 		if len(chosen) > 0 {
 			q = url.Values(maps.Clone(q))
-			if q["path"] = chosen; len(chosen) == 1 {
+			q["path"] = chosen
+			if len(chosen) == 1 {
 				q.Set("path", chosen[0])
 			}
-			if r, err = request(q); err != nil {
+			r, err = request(q)
+			if err != nil {
 				return nil, "", err
 			}
 		}

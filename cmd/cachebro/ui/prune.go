@@ -61,7 +61,8 @@ func (s *server) prune(w http.ResponseWriter, r *http.Request) {
 		a, err = wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "prune", Keep: int(number(r.PostForm, "keep")), Digest: r.PostForm.Get("digest")})
 		if errors.Is(err, wire.ErrConflict) {
 			var again any
-			if again, err = s.prunePlan(ctx, r.PostForm); err == nil {
+			again, err = s.prunePlan(ctx, r.PostForm)
+			if err == nil {
 				part := again.(prunePart)
 				part.Note = "Something changed meanwhile. Nothing was done yet: this is what would be dropped now."
 				s.render(w, r, "prune", part)

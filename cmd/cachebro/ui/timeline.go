@@ -249,7 +249,8 @@ var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "cha
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 	r := fileRow{Letter: history.LetterOf(cli.Paint{}, f), What: changes[f.Change], Added: f.Added, Removed: f.Removed}
-	if r.Above, r.Name = cutName(f.Path, f.Dir); f.Folded {
+	r.Above, r.Name = cutName(f.Path, f.Dir)
+	if f.Folded {
 		r.Above, r.Name = strings.TrimPrefix(r.Above+r.Name, "/"), "*"
 	}
 	if len(f.From) > 0 {

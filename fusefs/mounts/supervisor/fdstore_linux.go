@@ -41,7 +41,8 @@ const (
 func newFDStore(logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}}
 	var err error
-	if h.ledger, err = fusefs.NewLedger(); err != nil {
+	h.ledger, err = fusefs.NewLedger()
+	if err != nil {
 		logger.Warn("a mountd that dies cannot be replaced", "error", err)
 	}
 	return h

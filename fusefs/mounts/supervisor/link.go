@@ -117,7 +117,8 @@ func (l *link) run(ctx context.Context) {
 		pause := beatEvery
 		for {
 			ok, rest := l.once(ctx)
-			if pause = min(pause*2, maxPause); ok {
+			pause = min(pause*2, maxPause)
+			if ok {
 				pause = beatEvery
 			}
 			l.setRests(rest)

@@ -105,7 +105,8 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			s.abandon()
 		}
 	}()
-	if s.writer, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{}); err != nil {
+	s.writer, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
+	if err != nil {
 		return s, spoolError(c, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -114,7 +115,8 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	// comes later, and records lie in the spool until then.
 	var client *wire.Client
 	if !from.TakeOver {
-		if client, err = dial(ctx, c, "mountd"); err != nil {
+		client, err = dial(ctx, c, "mountd")
+		if err != nil {
 			return s, err
 		}
 	}
@@ -276,7 +278,8 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 			}
 			pause = min(max(2*pause, first), last)
 			var err error
-			if pid, err = start(); err == nil {
+			pid, err = start()
+			if err == nil {
 				break
 			}
 		}

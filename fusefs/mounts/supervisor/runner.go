@@ -80,7 +80,8 @@ func (r *runner) start(takeOver bool, exe string) Report {
 	}
 	cmd := &exec.Cmd{Path: exe, Args: args, Env: r.c.Env, Dir: "/", Stdout: r.log, Stderr: r.log, ExtraFiles: files, SysProcAttr: detached()}
 	r.mu.Lock()
-	if err = cmd.Start(); err == nil {
+	err = cmd.Start()
+	if err == nil {
 		r.cmd = cmd
 		if r.over {
 			_ = cmd.Process.Signal(os.Interrupt)

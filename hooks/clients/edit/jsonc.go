@@ -111,7 +111,8 @@ func (d *JSONC) Object(path ...string) (*hujson.Object, error) {
 			return nil, nil
 		}
 		var ok bool
-		if o, ok = v.Value.(*hujson.Object); !ok {
+		o, ok = v.Value.(*hujson.Object)
+		if !ok {
 			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:i+1], "."))
 		}
 		if err := unique(o); err != nil {

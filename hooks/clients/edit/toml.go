@@ -32,7 +32,8 @@ func (t TOMLTable) Add(before []byte) ([]byte, error) {
 	}
 	rest := before
 	if now != nil {
-		if rest, err = t.cut(before); err != nil {
+		rest, err = t.cut(before)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -225,7 +226,8 @@ func Lookup(tree map[string]any, path []string) any {
 		if !ok {
 			return nil
 		}
-		if v, ok = m[k]; !ok {
+		v, ok = m[k]
+		if !ok {
 			return nil
 		}
 	}

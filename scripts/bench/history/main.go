@@ -153,7 +153,8 @@ func (m *maker) stat(name string, size int) store.Stat {
 func (m *maker) add(c store.Change) {
 	m.at += int64(3 * time.Second)
 	c.Time, c.Actor = m.at, m.who
-	if m.cs = append(m.cs, c); len(m.cs) >= 1000 {
+	m.cs = append(m.cs, c)
+	if len(m.cs) >= 1000 {
 		if err := m.flush(); err != nil {
 			panic(err)
 		}
@@ -255,7 +256,8 @@ func ask(binary, work, only string, runs int) error {
 			wall := time.Since(began)
 			mine := spent(pid) - before
 			took = append(took, fmt.Sprintf("%9d %9d %9d %9.1f %7d", mine.Milliseconds(), client.Milliseconds(), wall.Milliseconds(), float64(readBy(pid)-read)/1e6, bytes.Count(out, []byte("\n"))))
-			if first, _, _ = bytes.Cut(out, []byte("\n")); err != nil {
+			first, _, _ = bytes.Cut(out, []byte("\n"))
+			if err != nil {
 				first = append(first, (" [" + err.Error() + "]")...)
 			}
 		}

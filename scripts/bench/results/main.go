@@ -117,7 +117,8 @@ func hits(st results.Store, n int) ([]time.Duration, error) {
 	for i := range n {
 		began := time.Now()
 		hit, err := ask(i)
-		if times = append(times, time.Since(began)); err != nil || !hit {
+		times = append(times, time.Since(began))
+		if err != nil || !hit {
 			return nil, fmt.Errorf("call %d: hit %v, %v", i, hit, err)
 		}
 	}

@@ -149,7 +149,8 @@ func (d *daemon) stats(ctx context.Context) (st indexStats, err error) {
 	var f struct {
 		Stats json.RawMessage `json:"stats"`
 	}
-	if err = json.Unmarshal(a.Facts, &f); err == nil {
+	err = json.Unmarshal(a.Facts, &f)
+	if err == nil {
 		err = json.Unmarshal(f.Stats, &st)
 	}
 	return st, err

@@ -168,7 +168,8 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 		if c.First.Seq == 0 && !same {
 			c.First = v
 		}
-		if c.Last = v; c.First.Seq != 0 {
+		c.Last = v
+		if c.First.Seq != 0 {
 			c.Versions++
 		}
 	}

@@ -34,7 +34,8 @@ func (s *Sync) declare(v store.Version) {
 	}
 	s.declared = declared{Docs: map[store.Path][]string{}, Nodes: map[string][]string{}}
 	for _, n := range m.Nodes {
-		if s.declared.Nodes[n.Name] = n.Source; len(n.Source) == 0 {
+		s.declared.Nodes[n.Name] = n.Source
+		if len(n.Source) == 0 {
 			s.declared.Nodes[n.Name] = []string{n.Name}
 		}
 	}

@@ -244,7 +244,8 @@ func (s *Sync) touched(v store.Version) error {
 		case b.Fresh == nil || v.Seq <= b.Seq:
 			continue
 		case b.Fresh.continued(v):
-			if b.Seq = v.Seq; there(v) {
+			b.Seq = v.Seq
+			if there(v) {
 				b.Members[v.Path] = ident(v)
 			} else {
 				delete(b.Members, v.Path)

@@ -62,7 +62,8 @@ func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 			word := m[1] + m[2]
 			if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") {
 				slash := strings.HasSuffix(word, "/")
-				if word = path.Join(path.Dir(string(doc)), word); slash {
+				word = path.Join(path.Dir(string(doc)), word)
+				if slash {
 					word += "/"
 				}
 			}

@@ -76,7 +76,8 @@ func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, 
 	take := func(p store.Path, v store.Version, ok bool, err error) error {
 		if err == nil && ok && there(v) {
 			size += len(p) + 40
-			if out[p] = ident(v); len(out) > maxMembers || size > maxBytes {
+			out[p] = ident(v)
+			if len(out) > maxMembers || size > maxBytes {
 				return ErrTooMany
 			}
 		}

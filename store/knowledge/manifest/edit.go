@@ -119,7 +119,8 @@ func (e *edit) replace(n, k, v *yaml.Node, value any, flow bool) ([]byte, error)
 	switch {
 	case null(v) && v.Value == "":
 		// Nothing stands there: right behind the colon.
-		if from, err = e.colon(k); err != nil {
+		from, err = e.colon(k)
+		if err != nil {
 			return nil, err
 		}
 		return e.splice(from, from, " "+inline(value, flow)), nil

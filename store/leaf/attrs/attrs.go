@@ -150,7 +150,8 @@ func sized(get func([]byte) (int, error)) ([]byte, error) {
 			return nil, err
 		}
 		b := make([]byte, n)
-		if n, err = get(b); err != unix.ERANGE {
+		n, err = get(b)
+		if err != unix.ERANGE {
 			return b[:max(n, 0)], err
 		}
 	}

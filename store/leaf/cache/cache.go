@@ -48,7 +48,8 @@ func (c *Cache[K, V]) GetOr(k K, make func() V) V {
 	defer c.mu.Unlock()
 	v, ok := c.young[k]
 	if !ok {
-		if v, ok = c.old[k]; !ok {
+		v, ok = c.old[k]
+		if !ok {
 			v = make()
 		}
 		c.putLocked(k, v)

@@ -142,7 +142,8 @@ func Text(s string) string {
 	parts := commands(shapes().ReplaceAllString(s, Hidden))
 	for i, p := range parts {
 		var secretFile bool
-		if parts[i], secretFile = command(p); secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
+		parts[i], secretFile = command(p)
+		if secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
 			return strings.Join(parts[:i+1], "") + Hidden // what follows is what the file gets
 		}
 	}
@@ -342,7 +343,8 @@ func Line(s string, width int) string {
 	}
 	var parts []string
 	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "#") {
 			parts = append(parts, line)
 		}
 	}

@@ -54,7 +54,8 @@ func named(tree string) string {
 	if err != nil {
 		b, _ := os.ReadFile(name) // a directory, or no repository
 		ok := false
-		if at, ok = strings.CutPrefix(strings.TrimRight(string(b), "\r\n"), "gitdir: "); !ok || at == "" {
+		at, ok = strings.CutPrefix(strings.TrimRight(string(b), "\r\n"), "gitdir: ")
+		if !ok || at == "" {
 			return ""
 		}
 	}

@@ -42,7 +42,8 @@ func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 func Selects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")
-	if glob = strings.TrimPrefix(glob, "/"); !whole {
+	glob = strings.TrimPrefix(glob, "/")
+	if !whole {
 		glob = "**/" + glob
 	}
 	return covers(glob, path)

@@ -104,7 +104,8 @@ func compile(p string) (parts []part, ok bool) {
 			put(anyByte)
 		case '[':
 			var s set
-			if s, p, ok = class(p); !ok {
+			s, p, ok = class(p)
+			if !ok {
 				return nil, false
 			}
 			at.sets = append(at.sets, s)
@@ -113,7 +114,8 @@ func compile(p string) (parts []part, ok bool) {
 			if p == "" {
 				return nil, false
 			}
-			if c, p = p[0], p[1:]; c == '/' {
+			c, p = p[0], p[1:]
+			if c == '/' {
 				end()
 			} else {
 				put(op(c))

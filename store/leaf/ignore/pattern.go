@@ -51,7 +51,8 @@ func parse(text []byte) []pattern {
 			line = line[:len(line)-1]
 		}
 		p.base = !strings.Contains(line, "/")
-		if line = strings.TrimPrefix(line, "/"); line == "" {
+		line = strings.TrimPrefix(line, "/")
+		if line == "" {
 			continue
 		}
 		// What follows the literal text is a pattern of its own to git: in
@@ -65,7 +66,8 @@ func parse(text []byte) []pattern {
 			p.ending = line[1:]
 		default:
 			ok := false
-			if p.parts, ok = compile(line); !ok {
+			p.parts, ok = compile(line)
+			if !ok {
 				continue // it matches nothing
 			}
 		}

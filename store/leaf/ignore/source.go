@@ -30,7 +30,8 @@ func New(dir *os.File, o Options) (*Matcher, error) {
 	}
 	abs, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
 	if err != nil || !filepath.IsAbs(abs) {
-		if abs = dir.Name(); !filepath.IsAbs(abs) {
+		abs = dir.Name()
+		if !filepath.IsAbs(abs) {
 			abs = ""
 		}
 	}
@@ -52,7 +53,8 @@ func (s *source) file(name string) []byte {
 	f, known := s.beneath(name, false)
 	if !known {
 		var err error
-		if f, err = s.root.Open(name); err != nil {
+		f, err = s.root.Open(name)
+		if err != nil {
 			return nil
 		}
 	}

@@ -11,7 +11,8 @@ import (
 func openRoot(dir *os.File) (*os.Root, error) {
 	root, err := os.OpenRoot(fmt.Sprintf("%s/%d", ownFDs, dir.Fd()))
 	if err != nil {
-		if root, err = os.OpenRoot(dir.Name()); err != nil {
+		root, err = os.OpenRoot(dir.Name())
+		if err != nil {
 			return nil, fmt.Errorf("open the source for its ignore rules: %w", err)
 		}
 	}

@@ -10,7 +10,8 @@ func Device(dev int32) bool {
 		return true
 	}
 	all := make([]unix.Statfs_t, n+16) // some more may be mounted by now
-	if n, err = unix.Getfsstat(all, unix.MNT_NOWAIT); err != nil {
+	n, err = unix.Getfsstat(all, unix.MNT_NOWAIT)
+	if err != nil {
 		return true
 	}
 	for _, s := range all[:n] {

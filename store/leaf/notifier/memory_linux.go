@@ -59,7 +59,8 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	name := ""
 	if pathArg >= 0 && n.Args[pathArg] != 0 {
 		var err error
-		if name, err = n.Name(pathArg); err != nil {
+		name, err = n.Name(pathArg)
+		if err != nil {
 			return "", err
 		}
 	} else if !withoutPath {

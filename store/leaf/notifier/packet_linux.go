@@ -37,7 +37,8 @@ func (n *Notice) Pack(b, raw []byte) ([]byte, error) {
 	how := uint64(0)
 	if c.Op == Open2 {
 		var err error
-		if how, err = n.OpenFlags(c); err != nil {
+		how, err = n.OpenFlags(c)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -46,7 +47,8 @@ func (n *Notice) Pack(b, raw []byte) ([]byte, error) {
 		name := ""
 		if arg >= 0 && n.Args[arg] != 0 {
 			var err error
-			if name, err = n.Name(arg); err != nil {
+			name, err = n.Name(arg)
+			if err != nil {
 				return nil, err
 			}
 		}

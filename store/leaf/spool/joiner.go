@@ -103,7 +103,8 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 			}
 			if !j.r.WriterAlive() {
 				// Dead before this question: one more look shows all it wrote.
-				if rec, err = j.r.TryNext(); err != nil {
+				rec, err = j.r.TryNext()
+				if err != nil {
 					return Joined{}, false, err
 				}
 				if rec == nil {

@@ -213,7 +213,8 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 			r.For = r.Seq - 1
 		}
 		at := len(b)
-		if b = appendRecord(b, r); len(b)-at > maxPayload {
+		b = appendRecord(b, r)
+		if len(b)-at > maxPayload {
 			return 0, fmt.Errorf("append to spool: a record of %d bytes is longer than %d", len(b)-at, maxPayload)
 		}
 	}
@@ -261,7 +262,8 @@ func (w *Writer) rollLocked() {
 	var err error
 	if w.spare {
 		w.spare = false
-		if err = os.Rename(filepath.Join(w.dir, spareName), path); err == nil {
+		err = os.Rename(filepath.Join(w.dir, spareName), path)
+		if err == nil {
 			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
 		}
 	} else if w.segOff < 2*w.segLimit {

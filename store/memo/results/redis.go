@@ -213,7 +213,8 @@ func (r *Redis) Get(ctx context.Context, key string) (e Entry, ok bool, err erro
 	if err != nil {
 		return Entry{}, false, err
 	}
-	if e, err = decodeEntry(raw); err != nil {
+	e, err = decodeEntry(raw)
+	if err != nil {
 		return Entry{}, false, nil // somebody else's, or a later format
 	}
 	return e, true, nil

@@ -421,7 +421,8 @@ func (s *Server) versity(bin string) {
 			s.t.Fatal("versitygw does not answer")
 		}
 	}
-	if s.direct, err = minio.New(at, &minio.Options{Creds: credentials.NewStaticV4(Key, Secret, ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath}); err != nil {
+	s.direct, err = minio.New(at, &minio.Options{Creds: credentials.NewStaticV4(Key, Secret, ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	to := &url.URL{Scheme: "http", Host: at}

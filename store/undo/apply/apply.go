@@ -175,7 +175,8 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 		if c.done[s.N] {
 			continue
 		}
-		if err = inner.Err(); err != nil {
+		err = inner.Err()
+		if err != nil {
 			break
 		}
 		w := &worker{execution: c, step: s, plan: c.plan, places: c.places}
@@ -202,7 +203,8 @@ func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
 	s := supply{fetch: c.work.Fetch, of: ws}
 	var displaced []*worker
 	for i, w := range ws {
-		if err = ctx.Err(); err != nil {
+		err = ctx.Err()
+		if err != nil {
 			break
 		}
 		err = c.do(ctx, w, &s, i)
@@ -210,7 +212,8 @@ func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
 			displaced = append(displaced, w)
 			continue
 		}
-		if err = c.ended(w, err); err != nil {
+		err = c.ended(w, err)
+		if err != nil {
 			break
 		}
 	}

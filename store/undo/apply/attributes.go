@@ -16,7 +16,8 @@ import (
 // lists among them: those that the history names, else those of the file that it
 // replaces. known: the file can have no others.
 func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
-	if set = attrs.Set(w.step.Attrs); set != "" {
+	set = attrs.Set(w.step.Attrs)
+	if set != "" {
 		return set, true
 	}
 	if !replaces {

@@ -42,7 +42,8 @@ func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (
 				return err
 			}
 		}
-		if pending = append(pending, n); len(pending) < journalEvery {
+		pending = append(pending, n)
+		if len(pending) < journalEvery {
 			return nil
 		}
 		return tell(wire.PlanDone{})

@@ -35,7 +35,8 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	if err != nil {
 		return nil // not to be read; what the plan expects is compared all the same
 	}
-	if w.held, err = displace.Hold(f); err == nil {
+	w.held, err = displace.Hold(f)
+	if err == nil {
 		if links(fi) > 1 { // a later open of our own is for another of its names
 			w.release()
 		}
@@ -47,7 +48,8 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	}
 	// Without a mount nothing would keep what is written between the look at the
 	// file and its change.
-	if w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"; w.inPlace {
+	w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"
+	if w.inPlace {
 		return nil
 	}
 	return w.open(fi, "")
@@ -83,7 +85,8 @@ func (w *worker) replace(tmp string) error {
 	}
 	if !w.execution.overlay {
 		var err error
-		if w.displaced, err = w.held.Swap(w.root, tmp, w.name); err != nil || w.displaced != nil {
+		w.displaced, err = w.held.Swap(w.root, tmp, w.name)
+		if err != nil || w.displaced != nil {
 			return err
 		}
 	}
@@ -103,7 +106,8 @@ func (w *worker) remove() error {
 	}
 	if !w.execution.overlay {
 		var err error
-		if w.displaced, err = w.held.Aside(w.root, w.temporary(), w.name); err != nil || w.displaced != nil {
+		w.displaced, err = w.held.Aside(w.root, w.temporary(), w.name)
+		if err != nil || w.displaced != nil {
 			return err
 		}
 	}
@@ -228,7 +232,8 @@ func (w *worker) preview() error {
 	if err != nil {
 		return nil
 	}
-	if err = w.hold(fi); err == nil && w.held != nil {
+	err = w.hold(fi)
+	if err == nil && w.held != nil {
 		err = w.withLog(nil)
 	}
 	if errors.Is(err, displace.ErrOpen) || errors.Is(err, errLog) {

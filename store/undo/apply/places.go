@@ -55,7 +55,8 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	}
 	fi, err := above.Lstat(last)
 	if errors.Is(err, fs.ErrNotExist) && make {
-		if err = above.Mkdir(last, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
+		err = above.Mkdir(last, 0o777)
+		if err == nil || errors.Is(err, fs.ErrExist) {
 			fi, err = above.Lstat(last)
 		}
 	}

@@ -128,7 +128,8 @@ func (w *worker) chmod() error {
 		if changed && fi.IsDir() { // what is made in it may get another access list
 			w.places.lists.Clear()
 		}
-		if m = w.lent(h, m); h.mode&bits != m&bits || changed {
+		m = w.lent(h, m)
+		if h.mode&bits != m&bits || changed {
 			if err := f.Chmod(m); err != nil {
 				return err
 			}

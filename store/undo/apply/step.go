@@ -56,7 +56,8 @@ func (w *worker) locate() error {
 		making = false
 	}
 	var err error
-	if w.root, w.name, err = w.places.of(name, making); err != nil {
+	w.root, w.name, err = w.places.of(name, making)
+	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("is gone: %w", errChanged)
 		}
@@ -225,7 +226,8 @@ func (w *worker) there() bool {
 	for i := range w.plan.Steps {
 		if s := &w.plan.Steps[i]; s.N >= w.step.N && string(s.Path) == string(w.step.Path) {
 			later := *w
-			if later.step = s; later.isSo() {
+			later.step = s
+			if later.isSo() {
 				return true
 			}
 		}

@@ -125,7 +125,8 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	set, known := w.wanted(old != nil && name != w.name)
 	changed := w.attributes(f, set, known, fresh && !(known && w.inherits()))
-	if m = w.lent(h, m); h.mode&bits != m&bits || changed { // an ACL changes it
+	m = w.lent(h, m)
+	if h.mode&bits != m&bits || changed { // an ACL changes it
 		if err := f.Chmod(m & bits); err != nil {
 			return err
 		}

@@ -115,7 +115,8 @@ func (d *Displaced) back() error {
 			was, said = d.taker, ErrGivenBack
 		}
 		if d.taker == nil || errors.Is(err, fs.ErrNotExist) { // nothing has the name
-			if err = move(d.dir, d.tmp, d.name); err == nil {
+			err = move(d.dir, d.tmp, d.name)
+			if err == nil {
 				return ErrGivenBack
 			}
 			was, said = d.held.info, ErrAppended

@@ -27,7 +27,8 @@ const patience = 30 * time.Millisecond
 // and leaves f to Release.
 func Hold(f *os.File) (h *Held, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
-		if h, err = hold(f); !errors.Is(err, ErrOpen) || pause > patience/2 {
+		h, err = hold(f)
+		if !errors.Is(err, ErrOpen) || pause > patience/2 {
 			return h, err
 		}
 		time.Sleep(pause)
@@ -40,7 +41,8 @@ func hold(f *os.File) (*Held, error) {
 		return nil, ErrOpen
 	}
 	h := &Held{file: f, leased: err == nil} // else: not the owner, or no leases here
-	if h.info, err = f.Stat(); err != nil {
+	h.info, err = f.Stat()
+	if err != nil {
 		h.unlock()
 		return nil, err
 	}

@@ -89,7 +89,8 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 	if err != nil {
 		return w.res, nil, err
 	}
-	if filesErr = files(); filesErr != nil && !goOn(filesErr) {
+	filesErr = files()
+	if filesErr != nil && !goOn(filesErr) {
 		return w.res, filesErr, nil
 	}
 	for _, d := range p.Dirs {
@@ -390,7 +391,8 @@ func (w *work) write(p string, in io.Reader, mode uint32, o owner) error {
 	if err == nil {
 		err = out.Chmod(fs.FileMode(mode & 0o777)) // no set-id bits come back
 	}
-	if err = errors.Join(err, out.Close()); err != nil {
+	err = errors.Join(err, out.Close())
+	if err != nil {
 		_ = w.root.Remove(tmp)
 		return err
 	}

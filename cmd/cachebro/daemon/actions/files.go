@@ -91,7 +91,8 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 		found = before.Seq != 0
 	} else {
 		var err error
-		if before, found, err = h.v.AtSeq(p, h.start(o)-1); err != nil {
+		before, found, err = h.v.AtSeq(p, h.start(o)-1)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -326,7 +327,8 @@ func (l lines) of(f *file) (added, removed int, binary, known bool) {
 		if f.before.Seq == 0 || f.before.Stat.Size > maxCompared {
 			return 0, 0, false, false
 		}
-		if from, err = versions.SideOf(l.s, f.before); err != nil {
+		from, err = versions.SideOf(l.s, f.before)
+		if err != nil {
 			return 0, 0, false, false
 		}
 	}
@@ -334,7 +336,8 @@ func (l lines) of(f *file) (added, removed int, binary, known bool) {
 		if f.now.Op == store.OpMoved || f.now.Stat.Size > maxCompared {
 			return 0, 0, false, false
 		}
-		if to, err = versions.SideOf(l.s, f.now); err != nil {
+		to, err = versions.SideOf(l.s, f.now)
+		if err != nil {
 			return 0, 0, false, false
 		}
 	}
@@ -376,7 +379,8 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 		}
 		under := below[f]
 		x.Below = len(under)
-		if x.Counted = true; !x.Dir {
+		x.Counted = true
+		if !x.Dir {
 			under = []*file{f}
 		}
 		for _, u := range under {
@@ -439,7 +443,8 @@ func foldSame(all []wire.ActionFile, most int, alone func(wire.ActionFile) bool)
 	}
 	var out []wire.ActionFile
 	for depth := deepest; depth >= 0; depth-- {
-		if out = foldAt(all, depth, alone); len(out) <= most {
+		out = foldAt(all, depth, alone)
+		if len(out) <= most {
 			break
 		}
 	}

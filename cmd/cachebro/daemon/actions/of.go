@@ -30,7 +30,8 @@ func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) b
 				others++
 				return others < maxBeyond && !g.over(o.Time, oldest)
 			}
-			if others = 0; g.over(o.Time, oldest) {
+			others = 0
+			if g.over(o.Time, oldest) {
 				return false
 			}
 			g.versions[0], span.First, span.Last = o, min(span.First, o.Seq), max(span.Last, o.Seq)
@@ -82,7 +83,8 @@ func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id processes.
 		if !ok || up.PID <= 1 || up.PID == client || isAgent(up) {
 			break
 		}
-		if p = up; is(up.Comm) {
+		p = up
+		if is(up.Comm) {
 			top = up
 		}
 	}

@@ -51,13 +51,16 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 		return wire.Actions{}, nil, err
 	}
 	f := store.Filter{Path: p, ToolCall: q.ToolCall, Since: q.Since, Until: q.Until, Oldest: q.Oldest, Match: match(q.Author)}
-	if f.Ops, err = onwire.ParseOps(q.Ops); err != nil {
+	f.Ops, err = onwire.ParseOps(q.Ops)
+	if err != nil {
 		return wire.Actions{}, nil, err
 	}
-	if f.Session, err = last.Session(s.store, q.Session); err != nil {
+	f.Session, err = last.Session(s.store, q.Session)
+	if err != nil {
 		return wire.Actions{}, nil, err
 	}
-	if f.Prompt, err = last.Prompt(s.store, "log", "", f.Session, q.Prompt); err != nil {
+	f.Prompt, err = last.Prompt(s.store, "log", "", f.Session, q.Prompt)
+	if err != nil {
 		return wire.Actions{}, nil, err
 	}
 	if q.Oldest {
@@ -149,7 +152,8 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 		}
 		count := lines{s: s.store, w: w, lost: marks, back: back}
 		if q.Lines {
-			if count.end = began.Add(countFor); time.Until(count.end) < countFor/3 {
+			count.end = began.Add(countFor)
+			if time.Until(count.end) < countFor/3 {
 				count.end = time.Now().Add(countFor / 3)
 			}
 		}

@@ -101,7 +101,8 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			if r.Took <= before || r.Took > seq || !own(r.Took) {
 				continue
 			}
-			if out, err = t.add(out, plan, r); err != nil || len(r.Edits) == 0 && !r.Part {
+			out, err = t.add(out, plan, r)
+			if err != nil || len(r.Edits) == 0 && !r.Part {
 				return out, err
 			}
 			continue

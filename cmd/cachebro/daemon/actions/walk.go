@@ -106,7 +106,8 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 			return false
 		}
 		g.passed += int(b.Last - b.First + 1)
-		if g.far, g.farTime = b.First, end; q.Oldest {
+		g.far, g.farTime = b.First, end
+		if q.Oldest {
 			g.far = b.Last
 		}
 		return true

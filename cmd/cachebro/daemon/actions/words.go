@@ -284,7 +284,8 @@ func (w *words) say(a *wire.Action, g *group) {
 	if first := w.prompts[by.Session]; len(first) > 0 { // prompt has read them
 		a.Began = cutText(first[0].Text, maxBegan)
 	}
-	if a.Plan = newest.Plan; a.Plan != "" {
+	a.Plan = newest.Plan
+	if a.Plan != "" {
 		if p, err := w.s.store.Journal.Head(a.Plan); err == nil {
 			a.Left = len(p.Conflicts) + len(p.Lost)
 		}
@@ -372,7 +373,8 @@ func (w *words) command(v store.Version, j job) (said string) {
 	case v.Plan != "":
 		said, _, _ = strings.Cut(v.Plan, "-")
 		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
-			if said = p.Title; !strings.HasPrefix(said, p.Kind) {
+			said = p.Title
+			if !strings.HasPrefix(said, p.Kind) {
 				said = strings.TrimSpace(p.Kind + " " + said)
 			}
 		}

@@ -25,13 +25,15 @@ func (an *Answers) open(s results.Settings) {
 	}
 	stores := []results.Store{results.NewMemory(0, 0)}
 	var err error
-	if an.kept, err = results.NewKept(an.store.KV("results"), s.Budget); err == nil {
+	an.kept, err = results.NewKept(an.store.KV("results"), s.Budget)
+	if err == nil {
 		stores = append(stores, an.kept)
 	} else {
 		an.log.Warn("results", "err", err)
 	}
 	if s.Redis != "" && !s.Off {
-		if an.redis, err = results.NewRedis(s.Redis); err == nil {
+		an.redis, err = results.NewRedis(s.Redis)
+		if err == nil {
 			stores = append(stores, an.redis)
 		} else {
 			an.bad = err.Error()

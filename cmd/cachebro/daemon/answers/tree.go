@@ -39,7 +39,8 @@ func (d digest) plus(o digest, minus bool) digest {
 		if a < o[i] {
 			next = 1
 		}
-		if d[i] = a + carry; d[i] < a {
+		d[i] = a + carry
+		if d[i] < a {
 			next = 1
 		}
 		carry = next

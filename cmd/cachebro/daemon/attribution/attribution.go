@@ -314,7 +314,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	var w *window
 	certain := false
 	if at < 0 {
-		if w, certain = a.birthLocked(chain, t); w != nil {
+		w, certain = a.birthLocked(chain, t)
+		if w != nil {
 			id = store.SessionID(w.call.Session)
 		}
 	}
@@ -345,7 +346,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if typed = a.typedLocked(typed); typed != prompt {
+	typed = a.typedLocked(typed)
+	if typed != prompt {
 		a.continues[prompt] = typed
 	}
 }

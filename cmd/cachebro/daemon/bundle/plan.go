@@ -160,7 +160,8 @@ func (g *Graph) problemsLocked() (out []string) {
 		out = append(out, g.manError)
 	}
 	for _, pr := range g.man.Problems {
-		if out = append(out, pr.String()); len(out) == 5 {
+		out = append(out, pr.String())
+		if len(out) == 5 {
 			break
 		}
 	}

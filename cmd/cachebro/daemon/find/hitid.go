@@ -90,13 +90,15 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		hit.Body = f.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
 	case "ses":
 		var found bool
-		if hit, found = f.sessionText(id); !found {
+		hit, found = f.sessionText(id)
+		if !found {
 			return a, false
 		}
 		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 0, Lines: 1, Looked: 1}, true
 	case "not":
 		var found bool
-		if hit, found = f.noteText(id); !found {
+		hit, found = f.noteText(id)
+		if !found {
 			return a, false
 		}
 		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Lines: 1, Looked: 1}, true

@@ -75,7 +75,8 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
 	}
 	f := filler{store: s.store, plan: undo.Planner{Store: s.store}, now: q.Seq == 0, ignored: q.Ignored, own: os.Geteuid() == 0}
-	if f.out.Seq = q.Seq; f.now {
+	f.out.Seq = q.Seq
+	if f.now {
 		f.out.Seq = now
 	}
 	from, err := s.source.Acquire(ctx)
@@ -369,7 +370,8 @@ func (f *filler) file(e entry, at int, name string) error {
 	var size, shared int64
 	if live != nil {
 		var all *os.File
-		if all, size, shared, err = take(at, name, to, live); all != to {
+		all, size, shared, err = take(at, name, to, live)
+		if all != to {
 			defer all.Close()
 			to = all
 		}
@@ -436,7 +438,8 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 		if err := unix.Fstat(int(from.Fd()), &after); err != nil {
 			return all, 0, 0, err
 		}
-		if size = after.Size; after.Ctim == before.Ctim && after.Size == before.Size {
+		size = after.Size
+		if after.Ctim == before.Ctim && after.Size == before.Size {
 			return all, size, shared, nil
 		}
 	}

@@ -172,7 +172,8 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.until() < from {
 				return nil
 			}
-			if h.rows = append(h.rows, r); len(h.rows) > maxRows {
+			h.rows = append(h.rows, r)
+			if len(h.rows) > maxRows {
 				return errTooMany
 			}
 			return nil
@@ -188,7 +189,8 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	})
 	h.join()
 	var err error
-	if h.dir, err = s.source.Acquire(ctx); err != nil {
+	h.dir, err = s.source.Acquire(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return h, nil

@@ -14,7 +14,8 @@ func staged(raw []byte) (sum [32]byte, ok bool) {
 		return sum, false
 	}
 	for _, hash := range []int{20, 32} {
-		if sum, ok = stagedAs(raw, hash); ok {
+		sum, ok = stagedAs(raw, hash)
+		if ok {
 			return sum, true
 		}
 	}

@@ -117,7 +117,8 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 		from = []int64{now.Add(-time.Hour).UnixNano(), now.Add(-24 * time.Hour).UnixNano(), 0}
 	}
 	for i, t := range from {
-		if h, err = s.since(ctx, t); err != nil {
+		h, err = s.since(ctx, t)
+		if err != nil {
 			return nil, nil, nil, err
 		}
 		of, has = h.chosen(sel)
@@ -171,7 +172,8 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	last := of[len(of)-1]
 	out.Text, out.ID = h.textOfAll(of)
 	out.ID = cmp.Or(out.ID, last.id())
-	if out.Title = out.Text; len(of) == 1 {
+	out.Title = out.Text
+	if len(of) == 1 {
 		out.Title = strings.TrimSuffix(last.command+" · "+out.Text, " · ")
 		out.PID, out.Since = last.pid, onwire.Time(last.since())
 	}

@@ -248,7 +248,8 @@ func (h *history) staged(p string, t thing) (sum [32]byte, ok bool) {
 	if ok {
 		return sum, true
 	}
-	if sum, ok = staged(h.read(p, t)); ok {
+	sum, ok = staged(h.read(p, t))
+	if ok {
 		h.s.mu.Lock()
 		if len(h.s.digests) >= maxOpen {
 			clear(h.s.digests)

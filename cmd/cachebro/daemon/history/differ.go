@@ -51,7 +51,8 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		if err != nil {
 			return from, to, err
 		}
-		if to, err = versions.SideOf(h.store, v); err != nil {
+		to, err = versions.SideOf(h.store, v)
+		if err != nil {
 			return from, to, err
 		}
 		if q.New {
@@ -63,7 +64,8 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 				return versions.Side{Path: v.Path}, to, err
 			}
 			if !ok {
-				if prev, err = h.store.Version(v.Prev); err != nil {
+				prev, err = h.store.Version(v.Prev)
+				if err != nil {
 					return from, to, err
 				}
 			}
@@ -177,7 +179,8 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 				order = append(order, v.Path)
 			}
 		}
-		if seq = vs[len(vs)-1].Seq; seq >= end {
+		seq = vs[len(vs)-1].Seq
+		if seq >= end {
 			break
 		}
 		if err := ctx.Err(); err != nil {

@@ -54,7 +54,8 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 		words(&v)
 		a.Versions[i] = onwire.Version(v)
 		a.Versions[i].Number, a.Versions[i].Lost = numbers[v.Seq], marks[v.Seq]
-		if a.Versions[i].Made, err = h.store.MadeFor(v); err != nil {
+		a.Versions[i].Made, err = h.store.MadeFor(v)
+		if err != nil {
 			return a, nil, err
 		}
 	}

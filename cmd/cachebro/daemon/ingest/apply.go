@@ -47,7 +47,8 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 		if !waits.Sleep(ctx, pause) {
 			return nil, false
 		}
-		if pause = min(2*pause, waits.RetryLast); pause == waits.RetryLast {
+		pause = min(2*pause, waits.RetryLast)
+		if pause == waits.RetryLast {
 			g.maybeRelease(ctx, true)
 		}
 	}

@@ -105,7 +105,8 @@ func (g *Ingester) pause(ctx context.Context) {
 	head, err := g.reader.Head()
 	for err == nil && g.waiters.Load() == 0 && waits.Sleep(pause, burstStill) && g.reader.Size() < burstSpool {
 		before := head
-		if head, err = g.reader.Head(); head == before {
+		head, err = g.reader.Head()
+		if head == before {
 			break
 		}
 	}

@@ -122,7 +122,8 @@ func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attr
 		log.Warn("the spool was begun anew", "checkpoint", pos, "head", head)
 		r.Close()
 		pos = spool.Position{}
-		if r, err = spool.OpenReader(dir, pos); err != nil {
+		r, err = spool.OpenReader(dir, pos)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -263,7 +264,8 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || b.most >= batchVersions || time.Now().After(deadline) {
 			break
 		}
-		if j, ok, err = g.joiner.TryNext(); !ok {
+		j, ok, err = g.joiner.TryNext()
+		if !ok {
 			break
 		}
 	}

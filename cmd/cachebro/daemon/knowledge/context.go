@@ -42,7 +42,8 @@ func (kn *Knowledge) buildStamp() string {
 	name, err := os.Executable()
 	if err == nil {
 		var st os.FileInfo
-		if st, err = os.Stat(name); err == nil {
+		st, err = os.Stat(name)
+		if err == nil {
 			return fmt.Sprintf("%s %d %d", kn.version, st.Size(), st.ModTime().UnixNano())
 		}
 	}

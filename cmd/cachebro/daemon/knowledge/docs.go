@@ -175,7 +175,8 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange,
 	var a wire.DiffAnswer
 	var out bytes.Buffer
 	versions.WriteDiff(&out, &a, from, to, 3)
-	if w.Added, w.Removed = a.Added, a.Removed; withDiff {
+	w.Added, w.Removed = a.Added, a.Removed
+	if withDiff {
 		w.Diff = out.String()
 	}
 	return w, nil

@@ -45,7 +45,8 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 		if reader, ok := kn.attribution.ReaderOf(q.Reader.ToolUse); ok {
 			n.Session, n.Agent = reader.Session, reader.Agent
 		}
-		if n, a.Added, err = kn.notes.Add(n); err != nil {
+		n, a.Added, err = kn.notes.Add(n)
+		if err != nil {
 			return nil, nil, noteError(err)
 		}
 		// Nobody will say it again: it must not wait for the next sync.
@@ -109,7 +110,8 @@ func (kn *Knowledge) noteOut(n notes.Note) wire.Note {
 		return w
 	}
 	now, gone := kn.placeNow(n.Path)
-	if w.Gone = gone; now != n.Path {
+	w.Gone = gone
+	if now != n.Path {
 		w.Path, w.Was = []byte(now), []byte(n.Path)
 	}
 	return w

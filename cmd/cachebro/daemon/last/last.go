@@ -142,7 +142,8 @@ func begunPrompt(st *store.Store, session store.SessionID, name string) (string,
 	}
 	var ids []string
 	if session == "" {
-		if ids, err = st.PromptsBeginning(name); err != nil {
+		ids, err = st.PromptsBeginning(name)
+		if err != nil {
 			return "", err
 		}
 	}

@@ -167,7 +167,8 @@ func (s *Service) wrote(v *store.Version) {
 		return
 	}
 	theirs := way[len(way)-1]
-	if l.Theirs = theirs.Seq; l.Shell && s.readLocked(l, theirs.Time) {
+	l.Theirs = theirs.Seq
+	if l.Shell && s.readLocked(l, theirs.Time) {
 		return
 	}
 	s.putLocked(l)
@@ -220,7 +221,8 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 			default:
 				way = append(way, o)
 			}
-			if below = o.Seq; o.Blob == l.Base && o.Time <= l.Shown && len(way) > 0 {
+			below = o.Seq
+			if o.Blob == l.Base && o.Time <= l.Shown && len(way) > 0 {
 				slices.Reverse(way)
 				return nil
 			}

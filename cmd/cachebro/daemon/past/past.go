@@ -49,7 +49,8 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 		m.Seq, err = versions.Moment(s.store, q.Seq)
 	case q.Session != "":
 		var id store.SessionID
-		if id, err = last.Session(s.store, q.Session); err == nil {
+		id, err = last.Session(s.store, q.Session)
+		if err == nil {
 			m.Seq, err = s.store.SessionStart(id)
 		}
 	case q.Prompt != "":
@@ -59,7 +60,8 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 	}
 	if err == nil && m.Seq > 0 {
 		var v store.Version
-		if v, err = s.store.Version(m.Seq); err == nil {
+		v, err = s.store.Version(m.Seq)
+		if err == nil {
 			m.At = onwire.Time(v.Time)
 		}
 	}
@@ -70,7 +72,8 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 func (s *Service) prompt(id string) (uint64, error) {
 	if id != "last" {
 		var err error
-		if id, err = last.Prompt(s.store, "at", "", "", id); err != nil {
+		id, err = last.Prompt(s.store, "at", "", "", id)
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -142,7 +145,8 @@ func (s *Service) versions(p store.Path) (out wire.PastAnswer, err error) {
 				Mode: m, Size: o.Stat.Size, Mtime: o.Stat.Mtime, UID: o.Stat.UID, GID: o.Stat.GID, Hash: onwire.Hash(o.Blob), Seq: o.Seq,
 			}
 			if e.Hash == "" && e.Size > 0 {
-				if e.Why = o.NoContent; e.Why == "" {
+				e.Why = o.NoContent
+				if e.Why == "" {
 					e.Why = "nothing was kept of its content"
 				}
 			}

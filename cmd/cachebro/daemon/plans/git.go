@@ -31,7 +31,8 @@ func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, err
 
 // gitLost waits for what has just been done.
 func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
-	if _, err = pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err == nil {
+	_, err = pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	if err == nil {
 		out, err = pl.git.Lost(ctx)
 	}
 	return out, nil, err

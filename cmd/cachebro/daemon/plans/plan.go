@@ -65,7 +65,8 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	if !q.DryRun && len(p.Steps) > 0 {
 		var err error
-		if p.Tree, err = pl.treeHere(ctx); err != nil {
+		p.Tree, err = pl.treeHere(ctx)
+		if err != nil {
 			return nil, nil, err
 		}
 		if err := pl.store.Journal.Begin(ctx, &p.Plan, p.Made); err != nil {
@@ -84,7 +85,8 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	var body []byte
 	if q.DryRun && q.Contents != nil {
 		var c wire.PlannedContents
-		if c, body, err = pl.contentsOf(p, store.Path(q.Contents)); err != nil {
+		c, body, err = pl.contentsOf(p, store.Path(q.Contents))
+		if err != nil {
 			return nil, nil, err
 		}
 		out.Contents = &c
@@ -127,7 +129,8 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 		return out, nil, wire.Errorf(wire.ErrNotFound, "", "the plan changes no content of %s", onwire.Display(path))
 	}
 	step := p.Steps[i]
-	if out.Was = step.Expect != store.ExpectAbsent; out.Was {
+	out.Was = step.Expect != store.ExpectAbsent
+	if out.Was {
 		now, _, err := pl.store.Current(path)
 		if err != nil {
 			return out, nil, err
@@ -138,7 +141,8 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 		body = slices.Clone(read(now.Blob))
 		out.Old = int64(len(body))
 	}
-	if out.Will = step.Do == store.DoWrite; out.Will {
+	out.Will = step.Do == store.DoWrite
+	if out.Will {
 		body = append(body, read(step.Blob)...)
 	}
 	return out, body, nil
@@ -225,7 +229,8 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		return p, err
 	case store.PlanRedo:
 		if q.Beside != "" {
-			if q.Plan = pl.besidePlan(q.Beside); q.Plan == "" {
+			q.Plan = pl.besidePlan(q.Beside)
+			if q.Plan == "" {
 				return nil, wire.Errorf(wire.ErrNotFound, "", "nothing here went with that plan")
 			}
 		}
@@ -270,7 +275,8 @@ func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Pla
 			return out, nil
 		}
 		e := undo.Elsewhere{Path: p, Lost: f.Lost}
-		if e.Was, err = side(f.Was); err == nil {
+		e.Was, err = side(f.Was)
+		if err == nil {
 			e.Want, err = side(f.Want)
 		}
 		if err != nil {
@@ -380,7 +386,8 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		}
 	}
 	if q.ActionKey != "" {
-		if q.Action, err = pl.withKey(q.ActionKey); err != nil {
+		q.Action, err = pl.withKey(q.ActionKey)
+		if err != nil {
 			return uq, err
 		}
 	}
@@ -515,7 +522,8 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 	switch {
 	case q.Session != "":
 		var id store.SessionID
-		if id, err = last.Session(pl.store, q.Session); err == nil {
+		id, err = last.Session(pl.store, q.Session)
+		if err == nil {
 			seq, err = pl.store.SessionStart(id)
 		}
 	case q.At.Seq > 0:
@@ -524,7 +532,8 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 		seq, err = pl.store.SeqAt(q.At.At)
 	case q.At.Number != 0 && len(paths) == 1:
 		var v store.Version
-		if v, _, err = versions.Find(pl.store, paths[0], q.At); err == nil {
+		v, _, err = versions.Find(pl.store, paths[0], q.At)
+		if err == nil {
 			seq = v.Seq
 		}
 	default:

@@ -37,7 +37,8 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	}
 	tree := all
 	if len(paths) > 0 { // rules may lie above them
-		if tree, err = (undo.Planner{Store: pl.store}).Then(nil, seq); err != nil {
+		tree, err = (undo.Planner{Store: pl.store}).Then(nil, seq)
+		if err != nil {
 			return out, nil, err
 		}
 	}
@@ -153,13 +154,15 @@ func (pl *Plans) planThen(ctx context.Context, q wire.PlanRequest, body []byte, 
 func (pl *Plans) entries(t *wire.Then) (of []undo.Entry, err error) {
 	for _, f := range t.Files {
 		e := undo.Entry{Mode: f.Mode, Size: f.Size, Target: string(f.Target), Why: f.Lost}
-		if e.Path, err = pl.paths.Clean(f.Path); err != nil {
+		e.Path, err = pl.paths.Clean(f.Path)
+		if err != nil {
 			return nil, err
 		}
 		if _, _, git := gitdir.Split(string(e.Path)); e.Path == "" || git {
 			return nil, wire.Errorf(wire.ErrBadRequest, "", "%s is not a file of the project", onwire.Display(e.Path))
 		}
-		if e.Blob, err = onwire.ParseHash(f.Hash); err != nil {
+		e.Blob, err = onwire.ParseHash(f.Hash)
+		if err != nil {
 			return nil, err
 		}
 		of = append(of, e)

@@ -56,7 +56,8 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 			if !since[v.Path] {
 				rd.shown.Told(r, v.Path, is, n.Diff != "" && size < sureNews)
 			}
-			if out = append(out, n); len(out) == maxNews {
+			out = append(out, n)
+			if len(out) == maxNews {
 				break
 			}
 		}
@@ -78,7 +79,8 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 		if err != nil || !found || o.Time <= at {
 			return false
 		}
-		if v = o; ownOf(r, v) {
+		v = o
+		if ownOf(r, v) {
 			return true
 		}
 	}

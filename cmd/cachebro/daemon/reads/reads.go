@@ -247,7 +247,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	}
 	rd.texts.Add(body)
 	if q.Tool == "" { // of an older version
-		if q.Tool = "Edit"; q.Old == "" {
+		q.Tool = "Edit"
+		if q.Old == "" {
 			q.Tool = "Write"
 		}
 	}

@@ -180,7 +180,8 @@ func (s *Service) send(ctx context.Context) error {
 	}
 	defer s.give()
 	for more := true; more && err == nil; {
-		if err = ctx.Err(); err == nil {
+		err = ctx.Err()
+		if err == nil {
 			more, err = s.sender.Send(ctx)
 		}
 		if err == nil {

@@ -48,7 +48,8 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 	sessions, err := ss.store.Sessions.List(namesSessions)
 	if q.Session != "" && q.Kind != "session" {
 		var id store.SessionID
-		if id, err = last.Session(ss.store, q.Session); err == nil {
+		id, err = last.Session(ss.store, q.Session)
+		if err == nil {
 			sessions = []store.Session{{ID: id}}
 		}
 	}

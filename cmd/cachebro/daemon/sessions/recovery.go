@@ -23,7 +23,8 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 		return out, nil, err
 	}
 	out.Known = true
-	if out.Set, _, err = ss.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)}); err != nil {
+	out.Set, _, err = ss.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)})
+	if err != nil {
 		return out, nil, err
 	}
 	for _, f := range out.Set.Files {
@@ -44,7 +45,8 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 		}
 	}
 	out.Notes, out.MoreNotes = ss.knowledge.RecoveryNotes(string(session), out.Set)
-	if out.Modified, err = ss.modifiedIn(session, s.Prompt); err != nil {
+	out.Modified, err = ss.modifiedIn(session, s.Prompt)
+	if err != nil {
 		return out, nil, err
 	}
 	out.Metrics, _, err = ss.reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})

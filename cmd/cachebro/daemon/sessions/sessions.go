@@ -120,7 +120,8 @@ func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool 
 			typed = c.Prompt
 			break
 		}
-		if typed = ss.attribution.AgentPrompt(s.ID, cause); typed != "" {
+		typed = ss.attribution.AgentPrompt(s.ID, cause)
+		if typed != "" {
 			break
 		}
 	}

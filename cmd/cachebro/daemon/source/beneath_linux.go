@@ -82,7 +82,8 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	var fd int
 	var err error
 	for try := 0; try < 10; try++ {
-		if fd, err = unix.Openat2(int(dir.Fd()), p, how); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+		fd, err = unix.Openat2(int(dir.Fd()), p, how)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}

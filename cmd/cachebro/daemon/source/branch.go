@@ -37,7 +37,8 @@ func (s *Source) gitHead(ctx context.Context) string {
 	if !ok {
 		return ""
 	}
-	if dir = strings.TrimSpace(dir); !filepath.IsAbs(dir) {
+	dir = strings.TrimSpace(dir)
+	if !filepath.IsAbs(dir) {
 		if clean := path.Clean(dir); !strings.HasPrefix(clean, "..") {
 			text, _ = s.smallFile(ctx, path.Join(clean, "HEAD"))
 			return text

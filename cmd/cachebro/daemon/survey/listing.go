@@ -37,7 +37,8 @@ func (l *listing) next() (*store.Version, error) {
 				return nil
 			})
 		})
-		if l.ended = err == nil; err != nil && !errors.Is(err, errFull) {
+		l.ended = err == nil
+		if err != nil && !errors.Is(err, errFull) {
 			return nil, err
 		}
 		if n := len(l.page); n > 0 {

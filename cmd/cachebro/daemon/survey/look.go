@@ -88,7 +88,8 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
 		if name, found := s.source.RealName(ctx, f); found && name != p {
 			l.Path = name
-			if v, ok, err = s.store.Current(name); err != nil {
+			v, ok, err = s.store.Current(name)
+			if err != nil {
 				return l, onwire.Error(err)
 			}
 		}

@@ -42,7 +42,8 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
 	if !again {
 		m.until = 0
-		if ended = !a.Unmounted && away(false); ended {
+		ended = !a.Unmounted && away(false)
+		if ended {
 			m.until = time.Now().UnixNano()
 		}
 		m.beat = wire.Heartbeat{Outside: a.Outside}
@@ -52,7 +53,8 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 
 // identity is the mountd that is attached.
 func (m *mount) identity() (pid int, start uint64, ok bool) {
-	if ok, _, _ = m.state(); !ok {
+	ok, _, _ = m.state()
+	if !ok {
 		return 0, 0, false
 	}
 	m.mu.Lock()

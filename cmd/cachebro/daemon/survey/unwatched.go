@@ -210,7 +210,8 @@ func (s *scanner) came(c *store.Change) error {
 	if at >= s.until {
 		return nil
 	}
-	if c.Op, c.Actor = store.OpCreate, attribution.Outsider; dir {
+	c.Op, c.Actor = store.OpCreate, attribution.Outsider
+	if dir {
 		c.Op = store.OpMkdir
 	}
 	if s.collect {

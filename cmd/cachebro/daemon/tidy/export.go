@@ -71,7 +71,8 @@ func openPipe(ctx context.Context, f *os.File) (*timedPipe, error) {
 		return nil, fmt.Errorf("take the pipe: %w", err)
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFIFO {
+	err = unix.Fstat(fd, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFIFO {
 		err = wire.Errorf(wire.ErrBadRequest, "", "the history is written to a pipe")
 	}
 	if err == nil {

@@ -101,7 +101,8 @@ func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 		v, err := td.store.Version(seq)
 		if err == nil {
 			var cur store.Version
-			if cur, _, err = td.store.Current(v.Path); err == nil && cur.Seq == seq {
+			cur, _, err = td.store.Current(v.Path)
+			if err == nil && cur.Seq == seq {
 				vs = append(vs, v)
 			}
 		}

@@ -44,7 +44,8 @@ func Start(dir string, args ...string) (*Server, error) {
 	for range 5 { // the port may be taken between the look and the start
 		var ports [2]int
 		for i := range ports {
-			if ports[i], err = freePort(); err != nil {
+			ports[i], err = freePort()
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -60,7 +61,8 @@ func Start(dir string, args ...string) (*Server, error) {
 			return nil, err
 		}
 		go func() { _ = s.cmd.Wait(); close(s.done) }()
-		if last = s.await(args); last == nil {
+		last = s.await(args)
+		if last == nil {
 			return s, nil
 		}
 		s.Stop()
@@ -83,7 +85,8 @@ func (s *Server) await(args []string) error {
 	defer c.Close()
 	var err error
 	for end := time.Now().Add(startWithin); time.Now().Before(end); {
-		if err = c.Ping(context.Background()).Err(); err == nil {
+		err = c.Ping(context.Background()).Err()
+		if err == nil {
 			return nil
 		}
 		select {
@@ -116,11 +119,13 @@ func (s *Server) URL() string { return "redis://" + s.Addr() }
 func (s *Server) Restart() (err error) {
 	for end := time.Now().Add(startWithin); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		s.cmd, s.done = exec.Command(s.cmd.Path, s.cmd.Args[1:]...), make(chan struct{})
-		if err = s.cmd.Start(); err != nil {
+		err = s.cmd.Start()
+		if err != nil {
 			return err
 		}
 		go func() { _ = s.cmd.Wait(); close(s.done) }()
-		if err = s.await(s.cmd.Args); err == nil {
+		err = s.await(s.cmd.Args)
+		if err == nil {
 			return nil
 		}
 		s.Stop()
