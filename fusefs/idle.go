@@ -3,9 +3,10 @@
 package fusefs
 
 import (
-	"cachebro/store/leaf/event"
 	"sync"
 	"time"
+
+	"cachebro/store/leaf/event"
 )
 
 const (

@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"bytes"
-	"cachebro/store/leaf/event"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"cachebro/store/leaf/event"
 
 	"golang.org/x/sys/unix"
 )

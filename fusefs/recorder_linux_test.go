@@ -1,7 +1,6 @@
 package fusefs
 
 import (
-	"cachebro/store/leaf/event"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"cachebro/store/leaf/event"
 )
 
 // recorder is an Observer that writes down each call as one short line, with

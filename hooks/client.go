@@ -1,8 +1,9 @@
 package hooks
 
 import (
-	"cachebro/store/leaf/procfs"
 	"os"
+
+	"cachebro/store/leaf/procfs"
 )
 
 // clientPID is the process that runs the hooks: our nearest ancestor that is no

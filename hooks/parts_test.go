@@ -1,13 +1,14 @@
 package hooks
 
 import (
-	"cachebro/store/wire"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"cachebro/store/wire"
 )
 
 // shortens answers every part with a stub and records what it was asked.

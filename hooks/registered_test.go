@@ -1,10 +1,11 @@
 package hooks
 
 import (
-	"cachebro/hooks/clients"
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"cachebro/hooks/clients"
 )
 
 func TestOnlyRegisteredMatchers(t *testing.T) {

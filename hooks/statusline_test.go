@@ -1,9 +1,10 @@
 package hooks
 
 import (
-	"cachebro/store/wire"
 	"strings"
 	"testing"
+
+	"cachebro/store/wire"
 )
 
 func TestStatusText(t *testing.T) {

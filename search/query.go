@@ -1,11 +1,12 @@
 package search
 
 import (
-	"cachebro/search/automaton"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"cachebro/search/automaton"
 )
 
 // Query is an exact query: which lines match.

@@ -1,11 +1,12 @@
 package store
 
 import (
-	"cachebro/store/db"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+
+	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
 )

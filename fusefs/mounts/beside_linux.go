@@ -1,10 +1,11 @@
 package mounts
 
 import (
-	"cachebro/store/leaf/procfs"
 	"os"
 	"path"
 	"strconv"
+
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,13 +1,14 @@
 package mounts
 
 import (
-	"cachebro/store/leaf/cmdline"
-	"cachebro/store/leaf/procfs"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

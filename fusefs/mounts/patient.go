@@ -1,8 +1,9 @@
 package mounts
 
 import (
-	"cachebro/store/leaf/procfs"
 	"time"
+
+	"cachebro/store/leaf/procfs"
 )
 
 // A process that is stuck in the kernel (for example, one that executes a program

@@ -1,11 +1,12 @@
 package mounts
 
 import (
-	"cachebro/store/leaf/procfs"
 	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,13 +1,14 @@
 package mounts
 
 import (
-	"cachebro/store/leaf/procfs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"cachebro/store/leaf/procfs"
 )
 
 func TestTop(t *testing.T) {

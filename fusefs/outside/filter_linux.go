@@ -3,9 +3,10 @@
 package outside
 
 import (
-	"cachebro/store/leaf/notifier"
 	"maps"
 	"slices"
+
+	"cachebro/store/leaf/notifier"
 
 	"golang.org/x/sys/unix"
 )

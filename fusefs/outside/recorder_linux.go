@@ -3,6 +3,13 @@
 package outside
 
 import (
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/event"
@@ -10,12 +17,6 @@ import (
 	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/wire"
-	"io/fs"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )

@@ -3,17 +3,18 @@
 package outside
 
 import (
-	"cachebro/fusefs/mounts"
-	"cachebro/fusefs/sys"
-	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/kernelfs"
-	"cachebro/store/leaf/notifier"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/kernelfs"
+	"cachebro/store/leaf/notifier"
 
 	"golang.org/x/sys/unix"
 )

@@ -3,12 +3,13 @@
 package outside
 
 import (
-	"cachebro/store/leaf/notifier"
 	"errors"
 	"net"
 	"os"
 	"sync"
 	"time"
+
+	"cachebro/store/leaf/notifier"
 
 	"golang.org/x/sys/unix"
 )

@@ -3,16 +3,17 @@
 package outside
 
 import (
-	"cachebro/fusefs"
-	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/procfs"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"cachebro/fusefs"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

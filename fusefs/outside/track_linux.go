@@ -3,14 +3,6 @@
 package outside
 
 import (
-	"cachebro/fusefs"
-	"cachebro/fusefs/capture"
-	"cachebro/fusefs/sys"
-	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/gitdir"
-	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/spool"
-	"cachebro/store/wire"
 	"context"
 	"fmt"
 	"os"
@@ -21,6 +13,15 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )

@@ -4,12 +4,13 @@ package outside
 
 import (
 	"bytes"
-	"cachebro/store/leaf/notifier"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
+
+	"cachebro/store/leaf/notifier"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,11 +1,12 @@
 package keep
 
 import (
-	"cachebro/store/storetest"
 	"context"
 	"fmt"
 	"testing"
 	"time"
+
+	"cachebro/store/storetest"
 )
 
 // clock is the time of the last change, in ns.

@@ -3,14 +3,15 @@
 package memo
 
 import (
-	"cachebro/store/leaf/notifier"
-	"cachebro/store/leaf/procfs"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+
+	"cachebro/store/leaf/notifier"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

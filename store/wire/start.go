@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cachebro/store/leaf/procfs"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"cachebro/store/wire"
-	"cachebro/store/wire/visible"
 	"context"
 	"fmt"
 	"os"
 	"sync"
 	"time"
+
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 
 	"golang.org/x/term"
 )

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"cachebro/fusefs/mounts"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cachebro/fusefs/mounts"
 )
 
 // binary is the cachebro built by TestMain, or $CACHEBRO_BIN.

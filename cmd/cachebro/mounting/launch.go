@@ -1,12 +1,13 @@
 package mounting
 
 import (
-	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/history"
-	"cachebro/fusefs/mounts/supervisor"
 	"context"
 	"fmt"
 	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
+	"cachebro/fusefs/mounts/supervisor"
 )
 
 // Launch mounts in the background and finishes what an earlier mount left half done.

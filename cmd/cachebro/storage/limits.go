@@ -1,10 +1,10 @@
 package storage
 
 import (
-	"cachebro/cmd/cachebro/cli"
 	"strconv"
 	"strings"
 
+	"cachebro/cmd/cachebro/cli"
 	"cachebro/store"
 	"cachebro/store/memo/results"
 	"cachebro/store/wire/when"

@@ -1,12 +1,13 @@
 package spool
 
 import (
-	"cachebro/store/leaf/event"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"sort"
+
+	"cachebro/store/leaf/event"
 )
 
 // The payload after Seq is a list of fields: uvarint(number<<1 | type), then a

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bytes"
-	"cachebro/store/leaf/event"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cachebro/store/leaf/event"
 )
 
 // crashingWriter runs in a child: it appends versions with content from four

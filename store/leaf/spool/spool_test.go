@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bytes"
-	"cachebro/store/leaf/event"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"cachebro/store/leaf/event"
 
 	"go.uber.org/goleak"
 )

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"cachebro/store/leaf/procfs"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"cachebro/store/leaf/procfs"
 )
 
 // Options of a Writer; the zero value is what mountd uses.

@@ -2,7 +2,6 @@ package displace
 
 import (
 	"bytes"
-	"cachebro/store/leaf/procfs"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
