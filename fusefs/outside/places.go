@@ -58,10 +58,12 @@ func (p *Places) Skipped(path string) bool {
 }
 
 // Temporary reports whether a path lies in a directory for temporary files. What a
-// command makes there itself is its own affair; what was there before is kept.
+// command makes there itself is its own affair; what was there before is kept. A home
+// that lies in such a directory is none.
 func (p *Places) Temporary(path string) bool {
 	for _, d := range p.temp {
-		if within(path, d) && path != d {
+		home := within(p.home, d) && within(path, p.home)
+		if within(path, d) && path != d && !home {
 			return true
 		}
 	}

@@ -143,11 +143,36 @@ func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) 
 	return out, nil
 }
 
+// mergedBack is the version by which a redo brought the selected ones back together with
+// what others had changed since: none of the selected ones is there as it was.
+func (c *chain) mergedBack(sel map[uint64]*store.Version) (store.Version, bool) {
+	for v, i := c.at(len(c.own) - 1); i >= 0; v, i = c.at(i - 1) {
+		r := c.returns(v.Plan)[v.Path]
+		t := c.index(r.Took)
+		if v.Plan == "" || !r.Made || t < 0 {
+			continue
+		}
+		taken := c.returns(c.own[t].Plan)[v.Path]
+		for seq := range sel {
+			if taken.Back < seq && seq <= taken.Was {
+				return v, true
+			}
+		}
+	}
+	return store.Version{}, false
+}
+
 // goalFor decides about one path; false: nothing to do, or a conflict noted.
 func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version, q Query) (g goal, ok bool, err error) {
 	runs, err := c.runs(sel, q.Select.Plan)
-	if err != nil || len(runs) == 0 {
-		return g, false, err // none: undone before
+	if err != nil {
+		return g, false, err
+	}
+	if len(runs) == 0 { // undone before
+		if v, ok := c.mergedBack(sel); ok && q.Select.Plan == "" {
+			m.conflict(store.Conflict{Path: path, Why: fmt.Sprintf("brought back in a merge, which cachebro redo --plan %s takes back; merged", v.Plan), Actor: v.Actor, Time: v.Time})
+		}
+		return g, false, nil
 	}
 	have := stateOf(c.own[len(c.own)-1])
 	conflict := func(over *store.Version, why string) {

@@ -204,8 +204,8 @@ func TestLostUpdate(t *testing.T) {
 			t.Errorf("%s is told again:\n%s", c.id, said)
 		}
 	}
-	_, number, _ := strings.Cut(hisWord, "undo --merge '")
-	number, _, _ = strings.Cut(number, "'")
+	_, number, _ := strings.Cut(hisWord, "undo --merge ")
+	number = number[:strings.IndexFunc(number+" ", func(r rune) bool { return r < '0' || r > '9' })]
 	p.cb("undo", "--merge", number, "--yes", "--dir", p.dir)
 	if got := p.sh("cat a.go"); got != "package a\n\nfunc one() { work() }\n\nfunc two() {}\n\nfunc three() { rest() }\n" {
 		t.Errorf("joined:\n%s", got)

@@ -48,7 +48,7 @@ func (p *project) tool(name string, args map[string]any) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	cmd := p.command("serve", p.dir)
+	cmd := p.command("serve", "--tools=all", p.dir)
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` +
 		"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + string(call) + "\n")
 	out, err := cmd.Output()

@@ -37,7 +37,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 			return left, err
 		}
 		fmt.Fprintf(e.Stderr, "note: finished what was cut short %s: %s %s (%s; %s takes it back)\n",
-			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), takesBack([]*side{{t: t, plan: plan}}))
+			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), takesBack([]*side{{t: t, plan: plan}}, false))
 	}
 	return left, nil
 }

@@ -194,7 +194,7 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	if err != nil && done > 0 {
 		err = errPartly{err}
 	}
-	back := takesBack(sides)
+	back := takesBack(sides, *f.merge)
 	if *f.json {
 		err = errors.Join(err, printPlanJSON(e, sides))
 	} else if done > 0 && ctx.Err() != nil {
@@ -208,10 +208,14 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	return leftOver(left)
 }
 
-// takesBack is the command that takes plans back.
-func takesBack(sides []*side) string {
+// takesBack is the command that takes plans back. An undo after a redo is of what the
+// redo brought back, and a merge is not that.
+func takesBack(sides []*side, merged bool) string {
 	command := "cachebro redo"
-	if sides[0].plan.Kind == "redo" {
+	switch {
+	case sides[0].plan.Kind == "redo" && merged:
+		command += " --plan " + sides[0].plan.ID
+	case sides[0].plan.Kind == "redo":
 		command = "cachebro undo"
 	}
 	if sides[0].t.Root == wire.OutsideRoot {
