@@ -67,7 +67,7 @@ func runBlame(ctx context.Context, e *cli.Env) error {
 			if err != nil {
 				return err
 			}
-			m["line"], m["text"] = i+1, strings.ToValidUTF8(string(bytes.TrimSuffix(lines[i], []byte("\n"))), "\uFFFD")
+			m["line"], m["text"] = i+1, strings.ToValidUTF8(string(bytes.TrimRight(lines[i], "\r\n")), "\uFFFD")
 			if err := e.PrintJSON(m); err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func printBlame(e *cli.Env, w io.Writer, a wire.BlameAnswer, lines [][]byte) err
 			head = ""
 		}
 		pad := strings.Repeat(" ", width-len([]rune(head)))
-		if _, err := fmt.Fprintf(w, "%s%s %5d  %s\n", p.Dim(head), pad, i+1, cli.OneLine(strings.ReplaceAll(string(bytes.TrimSuffix(lines[i], []byte("\n"))), "\t", "    "))); err != nil {
+		if _, err := fmt.Fprintf(w, "%s%s %5d  %s\n", p.Dim(head), pad, i+1, cli.OneLine(strings.ReplaceAll(string(bytes.TrimRight(lines[i], "\r\n")), "\t", "    "))); err != nil {
 			return err
 		}
 	}
