@@ -127,6 +127,31 @@ func (h Head) Writers() []Writer {
 	return append(out, Writer{h.Machine, first, 0})
 }
 
+// Authors are all machines that wrote versions of a history, with those of the histories
+// that it goes on behind, the first one first.
+func (b *Bucket) Authors(ctx context.Context, h Head) ([]Writer, error) {
+	all := h.Writers()
+	for depth := 0; h.Base != nil; depth++ {
+		base := *h.Base
+		if depth == maxBases || !validID(base.Machine) {
+			return nil, fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
+		}
+		all[0].First = base.Seq + 1
+		var err error
+		h, err = b.Head(ctx, base.Machine)
+		if err != nil {
+			return nil, err
+		}
+		before := h.Writers()
+		before = slices.DeleteFunc(before, func(w Writer) bool { return w.First > base.Seq })
+		if n := len(before); n > 0 {
+			before[n-1].Last = base.Seq
+		}
+		all = append(before, all...)
+	}
+	return all, nil
+}
+
 // formerly is what the link of segment n says of the machines that wrote before: it
 // is nil but where another one begins.
 func (h Head) formerly(n uint64) []Former {

@@ -294,9 +294,13 @@ type PlanRequest struct {
 	Last  bool        `json:"last,omitempty"`
 	Asker string      `json:"asker,omitempty"` // the session that the command runs in
 	Since time.Time   `json:"since,omitzero"`
-	At    ShowQuery   `json:"at,omitzero"`
-	Plan  string      `json:"plan,omitempty"`   // redo: the plan to take back; "" the last one
-	GitOp uint64      `json:"git_op,omitempty"` // MGitPlan: the operation that is meant
+	// After and Before: only versions between these numbers, of a history that several
+	// machines wrote; 0: no bound.
+	After  uint64    `json:"after,omitempty"`
+	Before uint64    `json:"before,omitempty"`
+	At     ShowQuery `json:"at,omitzero"`
+	Plan   string    `json:"plan,omitempty"`   // redo: the plan to take back; "" the last one
+	GitOp  uint64    `json:"git_op,omitempty"` // MGitPlan: the operation that is meant
 	// GitBefore: MGitPlan: the last before that one
 	GitBefore uint64 `json:"git_before,omitempty"`
 	Merge     bool   `json:"merge,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/store/remote"
 	"cachebro/store/remote/remotetest"
 )
 
@@ -206,6 +207,121 @@ func TestOtherMachines(t *testing.T) {
 	p.refuse(1, "show", "--machine", "nobody", p.path("b.txt"))
 	srv.Break(nil)
 	p.refuse(1, "log", "--machine", "nobody", p.dir)
+}
+
+// called runs cachebro on a host that is called so.
+func (p *project) called(host string, args ...string) {
+	p.t.Helper()
+	cmd := p.command(append([]string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, host, binary}, args...)...)
+	cmd.Path, cmd.Args[0] = "/usr/bin/unshare", "unshare"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.t.Fatalf("%s: %v: %s", args, err, out)
+	}
+}
+
+// An id that was handed over twice: each version is of the machine that wrote it, whatever
+// asks, also where the first one goes on behind all that under an id of its own.
+func TestHandedOverTwice(t *testing.T) {
+	srv := remotetest.New(t)
+	first, watcher := newProject(t, map[string]string{"f.txt": "before\n"}), newProject(t, nil)
+	first.let(srv)
+	watcher.let(srv)
+	address := srv.Address("app")
+	for _, p := range []*project{watcher, first} {
+		p.mount()
+		p.scanned()
+	}
+	watcher.called("watcher", "remote", "add", address, "--dir", watcher.dir)
+	first.called("agent1", "remote", "add", address, "--dir", first.dir)
+	wrote := map[string][]string{}
+	work := func(p *project, host string) {
+		for i := range 2 {
+			name := fmt.Sprintf("%s-%d.txt", host, i)
+			p.within("run", "--", "sh", "-c", "echo "+host+" >"+name) // a session of its own
+			wrote[host] = append(wrote[host], name)
+		}
+		p.within("run", "--", "sh", "-c", "echo "+host+" >>f.txt")
+		wrote[host] = append(wrote[host], "f.txt")
+		p.cb("remote", "send", "--dir", p.dir)
+	}
+	work(first, "agent1")
+	from := first
+	for _, host := range []string{"agent2", "agent3"} {
+		srv.Pass(remote.Lease)
+		next := newProject(t, nil)
+		next.let(srv)
+		next.called(host, "resume", "--send", address, next.dir, "--machine", first.machine())
+		next.mount()
+		if next.machine() != from.machine() {
+			t.Fatalf("%s goes on under another id", host)
+		}
+		work(next, host)
+		from = next
+	}
+	id := first.machine()
+	paths := func(machine string, more ...string) (all []string) {
+		for _, v := range watcher.log("", append([]string{"--machine", machine}, more...)...) {
+			all = append(all, v.name())
+		}
+		slices.Sort(all)
+		return all
+	}
+	total := 0
+	for host, want := range wrote {
+		slices.Sort(want)
+		if got := paths(host); !slices.Equal(got, want) {
+			t.Errorf("%s wrote %v, and log says %v", host, want, got)
+		}
+		total += len(want)
+		story := watcher.cb("log", "--machine", host, "--actions", "--json", watcher.dir)
+		for other := range wrote {
+			if strings.Contains(story, other+"-0.txt") != (other == host) {
+				t.Errorf("what %s did: %s", host, story)
+			}
+		}
+		if got := paths(host, "--limit", "2"); len(got) != 2 {
+			t.Errorf("two versions of %s are %v", host, got)
+		}
+		if host == "agent3" {
+			continue
+		}
+		// As the host left it, not as its successors did.
+		lines := map[string]string{"agent1": "before\nagent1\n", "agent2": "before\nagent1\nagent2\n"}[host]
+		if out := watcher.cb("show", host+":"+watcher.path("f.txt")); out != lines {
+			t.Errorf("f.txt of %s: %q", host, out)
+		}
+		if out := watcher.cb("blame", "--machine", host, watcher.path("f.txt")); strings.Count(out, "\n") != strings.Count(lines, "\n") {
+			t.Errorf("blame as of %s: %s", host, out)
+		}
+		if out := watcher.cb("diff", "--machine", host, watcher.path("f.txt")); !strings.Contains(out, "+"+host) || strings.Contains(out, "+agent3") {
+			t.Errorf("diff of %s: %s", host, out)
+		}
+		watcher.cb("restore", "--machine", host, "--at", "0s", "--yes", "--dir", watcher.dir)
+		if got := watcher.read("f.txt"); got != lines {
+			t.Errorf("restored as of %s: %q", host, got)
+		}
+	}
+	if got := paths(id); len(got) != total {
+		t.Errorf("%d versions under the id, not %d: %v", len(got), total, got)
+	}
+	watcher.cb("restore", "--machine", "agent3", "--at", "0s", "--yes", "--dir", watcher.dir)
+	out, _ := watcher.try("undo", "--machine", "agent2", "--since", "1h", "--dry-run", "--dir", watcher.dir)
+	if !strings.Contains(out, "agent2-0.txt") || strings.Contains(out, "agent1-0.txt") || strings.Contains(out, "agent3-0.txt") {
+		t.Errorf("an undo of what agent2 did: %s", out)
+	}
+	// The first one comes back. What it wrote before is its own still.
+	first.write("late.txt", "late\n")
+	_, _ = first.try("remote", "send", "--dir", first.dir)
+	first.called("agent1", "remote", "add", address, "--dir", first.dir)
+	first.cb("remote", "send", "--dir", first.dir)
+	if first.machine() == id {
+		t.Fatal("two machines write under one id")
+	}
+	want := append(wrote["agent1"], "late.txt")
+	slices.Sort(want)
+	if got := paths("agent1"); !slices.Equal(got, want) {
+		t.Errorf("agent1 wrote %v, and log says %v", want, got)
+	}
 }
 
 // The tree here becomes what another machine's was at a moment, but for what was never

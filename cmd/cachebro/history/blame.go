@@ -43,7 +43,7 @@ func runBlame(ctx context.Context, e *cli.Env) error {
 	if path == "" {
 		return e.Usagef("blame: a path is missing before %s", cli.Quote(args[0]))
 	}
-	t, c, err := machines.Open(ctx, e, *machine, path)
+	t, c, part, err := machines.Open(ctx, e, *machine, path)
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,9 @@ func runBlame(ctx context.Context, e *cli.Env) error {
 		return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
 	}
 	q.Path = t.Rel
+	if _, err := part.Newest(ctx, c, &q); err != nil {
+		return err
+	}
 	var a wire.BlameAnswer
 	text, err := c.Call(ctx, wire.MBlame, q, nil, &a)
 	if err != nil {

@@ -43,7 +43,7 @@ func printGraph(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	aq := f.query(q)
 	aq.Files, aq.Fold, aq.Oldest = LaneFiles, false, false
 	var all []wire.Action
-	err := eachPage(ctx, e, c, aq, limit, f.withNothing(), func(a wire.Actions) error {
+	err := eachPage(ctx, e, c, aq, f, limit, func(a wire.Actions) error {
 		all = append(all, a.Actions...)
 		return nil
 	})

@@ -24,7 +24,8 @@ its deletion.
 
 --json prints versions too, one object a line; with --actions, what was done.
 --machine all lists the versions of all machines that send to this project's bucket, by
-their times, with the machine's name before the number.
+their times, with the machine's name before the number. A machine's name means what that
+machine did, an id all that was done under it, by whomever it was handed over to.
 
 Examples:
   cachebro log -n 20
@@ -49,6 +50,8 @@ type logFlags struct {
 	patch, json, oldest, baselines, z bool
 	stat, actions, versions           bool
 	follow, graph, lost, all          bool
+
+	part machines.Part // what the machine that is named wrote of the history
 }
 
 func runLog(ctx context.Context, e *cli.Env) error {
@@ -98,12 +101,12 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	if *machine == machines.All {
 		return logEverywhere(ctx, e, cli.First(args, "."), q, f)
 	}
-	t, c, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
+	t, c, part, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	q.Path = t.Rel
+	q.Path, f.part = t.Rel, part
 	f.actions = f.actions || f.stat || f.follow
 	// Of one file also what it was at first: @1 must be there to be named.
 	if len(t.Rel) > 0 && !cli.IsDir(filepath.Join(t.Base(), string(t.Rel))) {
@@ -116,7 +119,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	case f.follow:
 		return follow(ctx, e, c, q, f)
 	case f.json && f.actions:
-		return eachPage(ctx, e, c, f.query(q), f.limit, f.withNothing(), func(a wire.Actions) error {
+		return eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
 			for _, x := range a.Actions {
 				if err := printActionJSON(e, x); err != nil {
 					return err
@@ -149,7 +152,7 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 	left := f.limit
 	for {
 		q.Limit = logPage
-		if f.limit > 0 && f.author == "" {
+		if f.limit > 0 && f.author == "" && f.part == nil {
 			q.Limit = min(left, logPage)
 		}
 		looked := e.WatchTree(ctx, c)
@@ -168,7 +171,7 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 			} else {
 				q.Before = v.Seq
 			}
-			if f.author != "" && !by(v.Actor, f.author) {
+			if f.author != "" && !by(v.Actor, f.author) || !f.part.Has(v.Seq) {
 				continue
 			}
 			if err := do(v, page); err != nil {

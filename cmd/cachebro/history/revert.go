@@ -207,11 +207,12 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 
 // takeElsewhere takes back here what another machine did.
 func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
-	_, there, err := machines.Open(ctx, e, machine, t.Base())
+	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
 		return err
 	}
 	defer there.Close()
+	r.After, r.Before = part.Between()
 	var taken wire.Elsewhere
 	body, err := there.Call(ctx, wire.MPlanTaken, r, nil, &taken)
 	if err != nil {
@@ -319,11 +320,12 @@ func runRestore(ctx context.Context, e *cli.Env) error {
 // restoreElsewhere makes the tree here what another machine's was. Only contents that are
 // not here are asked for.
 func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
-	_, there, err := machines.Open(ctx, e, machine, t.Base())
+	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
 		return err
 	}
 	defer there.Close()
+	r.After, r.Before = part.Between()
 	then, err := wire.Call[wire.Then](ctx, there, wire.MPlanThen, r)
 	if err != nil {
 		return err

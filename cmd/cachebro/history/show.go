@@ -59,7 +59,7 @@ func runShow(ctx context.Context, e *cli.Env) error {
 	if path != "" {
 		where = path
 	}
-	t, c, err := machines.Open(ctx, e, *machine, where)
+	t, c, part, err := machines.Open(ctx, e, *machine, where)
 	if err != nil {
 		return err
 	}
@@ -69,6 +69,9 @@ func runShow(ctx context.Context, e *cli.Env) error {
 		if len(t.Rel) == 0 {
 			return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
 		}
+	}
+	if _, err := part.Newest(ctx, c, &q); err != nil {
+		return err
 	}
 	var v wire.Version
 	content, err := c.Call(ctx, wire.MShow, q, nil, &v)
@@ -172,12 +175,20 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 			return err
 		}
 	}
-	t, c, err := machines.Open(ctx, e, *machine, path)
+	t, c, part, err := machines.Open(ctx, e, *machine, path)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	q.Path = t.Rel
+	if q.Since.IsZero() && cli.IsNewest(q.From) && cli.IsNewest(q.To) && !isDir(t) {
+		to := wire.ShowQuery{Path: t.Rel}
+		q.From.Seq, err = part.Newest(ctx, c, &to)
+		if err != nil {
+			return err
+		}
+		q.To.Seq = to.Seq
+	}
 	if numbers && !q.Since.IsZero() {
 		return e.Usagef("diff: give numbers or --since, not both")
 	}
@@ -200,7 +211,7 @@ func isDir(t cli.Target) bool {
 
 // diffElsewhere compares a version of another machine with the file here.
 func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire.ShowQuery, lines int, asJSON bool) error {
-	t, c, err := machines.Open(ctx, e, machine, path)
+	t, c, part, err := machines.Open(ctx, e, machine, path)
 	if err != nil {
 		return err
 	}
@@ -208,6 +219,9 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 	v.Path = t.Rel
 	if len(t.Rel) == 0 {
 		return e.Usagef("diff: name a file of %s", cli.Quote(machine))
+	}
+	if _, err := part.Newest(ctx, c, &v); err != nil {
+		return err
 	}
 	var of wire.Version
 	there, err := c.Call(ctx, wire.MShow, v, nil, &of)

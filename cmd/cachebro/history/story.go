@@ -57,7 +57,7 @@ func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f lo
 
 // eachPage asks for actions until the limit, the log or do ends it.
 // Those that changed nothing are left out unless all are wanted.
-func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, limit int, all bool, do func(wire.Actions) error) error {
+func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, f logFlags, limit int, do func(wire.Actions) error) error {
 	left := limit
 	for {
 		q.Limit = storyPage
@@ -73,9 +73,10 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 		if q.Seq == 0 {
 			tellBehind(e, a.Behind)
 		}
-		if !all {
+		if !f.withNothing() {
 			a.Actions = wire.WithEffect(a.Actions)
 		}
+		a.Actions = slices.DeleteFunc(a.Actions, func(x wire.Action) bool { return !f.part.Has(x.Last) })
 		if err := do(a); err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ func (f logFlags) withNothing() bool { return f.all || f.lost }
 
 func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	s := newStory(ctx, e, w, c, f)
-	err := eachPage(ctx, e, c, f.query(q), f.limit, f.withNothing(), func(a wire.Actions) error {
+	err := eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
 		s.asides(a.Gaps, a.Notices)
 		s.gitOps(a.Git)
 		for _, x := range a.Actions {

@@ -39,17 +39,20 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 	case !ok:
 		since, _ = when.Time("10m", e.Now())
 	}
-	t, c, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
+	t, c, part, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if !*asJSON && part != nil {
+		return cli.Hintf("cachebro log --machine "+cli.Arg(*machine)+", or what-changed --json", "other machines wrote this history too")
+	}
 	if !*asJSON {
 		return whatChanged(ctx, e, c, t, since)
 	}
 	files := map[string]*changedFile{}
 	q := wire.LogQuery{Path: t.Rel, Since: since, Oldest: true}
-	err = eachVersion(ctx, e, c, q, logFlags{oldest: true}, func(v wire.Version, _ wire.LogAnswer) error {
+	err = eachVersion(ctx, e, c, q, logFlags{oldest: true, part: part}, func(v wire.Version, _ wire.LogAnswer) error {
 		f := files[string(v.Path)]
 		if f == nil {
 			f = &changedFile{path: string(v.Path), ops: map[string]int{}, first: v}

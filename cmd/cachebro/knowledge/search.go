@@ -141,7 +141,8 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 // another machine's history of it.
 func open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *wire.Client, error) {
 	if machine != "" {
-		return machines.Open(ctx, e, machine, path)
+		t, c, _, err := machines.Open(ctx, e, machine, path)
+		return t, c, err
 	}
 	t, err := e.LocateOrTop(path)
 	if err != nil {

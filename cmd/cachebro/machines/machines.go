@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,23 +60,78 @@ func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
 
 // Open is e.Open, but asks the history of a machine, if one is named, where the path
 // is the same. What it has sent since the last time is fetched first; when the bucket
-// cannot be reached, a note on standard error says until when it is known.
-func Open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *wire.Client, error) {
-	t, c, err := e.Open(ctx, path)
+// cannot be reached, a note on standard error says until when it is known. part is what of
+// that history is meant.
+func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, c *wire.Client, part Part, err error) {
+	t, c, err = e.Open(ctx, path)
 	if machine == "" || err != nil {
-		return t, c, err
+		return t, c, nil, err
 	}
 	defer c.Close()
 	st, dir, err := elsewhere(ctx, e, t, c)
 	if err != nil {
-		return t, nil, err
+		return t, nil, nil, err
 	}
 	m, err := find(ctx, e, st.URL, dir, machine)
 	if err != nil {
-		return t, nil, err
+		return t, nil, nil, err
 	}
+	s, err := m.seen()
+	if err != nil {
+		return t, nil, nil, err
+	}
+	part = partOf(s.Writers, machine)
 	c, err = m.connect(ctx, e)
-	return t, c, err
+	return t, c, part, err
+}
+
+// Part is what a host wrote of a history that was handed over, in order; nil: the whole
+// history is meant.
+type Part []remote.Writer
+
+// partOf is what the host that is called so wrote; the whole, where the name is an id or
+// nobody else wrote there.
+func partOf(all []remote.Writer, name string) Part {
+	part := slices.DeleteFunc(slices.Clone(all), func(w remote.Writer) bool { return w.Name != name })
+	if len(part) == 0 || len(part) == len(all) {
+		return nil
+	}
+	return part
+}
+
+// Has reports whether a version is a part of it.
+func (p Part) Has(seq uint64) bool {
+	return p == nil || slices.ContainsFunc(p, func(w remote.Writer) bool { return w.First <= seq && (w.Last == 0 || seq <= w.Last) })
+}
+
+// Between are the numbers that its last versions lie between; 0: no bound.
+func (p Part) Between() (after, before uint64) {
+	if len(p) == 0 {
+		return 0, 0
+	}
+	last := p[len(p)-1]
+	if last.Last > 0 {
+		before = last.Last + 1
+	}
+	return last.First - 1, before
+}
+
+// Newest has a query that names no version mean the last one that the host left of a path,
+// and returns the number of the one before that.
+func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (prev uint64, err error) {
+	_, before := p.Between()
+	if before == 0 || !cli.IsNewest(*q) {
+		return 0, nil
+	}
+	a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Path: q.Path, Before: before, Limit: 1, Baselines: true})
+	if err != nil {
+		return 0, err
+	}
+	if len(a.Versions) == 0 {
+		return 0, cli.Hintf("cachebro log --machine "+cli.Arg(p[0].Name), "%s had no %s", cli.Quote(p[0].Name), cli.Quote(string(q.Path)))
+	}
+	q.Seq = a.Versions[0].Seq
+	return a.Versions[0].Prev, nil
 }
 
 // elsewhere tells where a project's history goes, and the directory of the copies of
@@ -107,16 +163,16 @@ const All = "all"
 type Asked struct {
 	ID, Name string
 	After    uint64 // versions up to it are of the machine that it came from
-	Former   []remote.Former
+	Writers  []remote.Writer
 	Client   *wire.Client
 }
 
 // Wrote is the name of the host that wrote a version: the history may be one that was
 // handed over.
 func (a Asked) Wrote(seq uint64) string {
-	for _, f := range a.Former {
-		if seq <= f.Seq {
-			return f.Machine.Called()
+	for _, w := range a.Writers {
+		if w.Last > 0 && seq <= w.Last {
+			return w.Called()
 		}
 	}
 	return a.Name
@@ -153,7 +209,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 	for _, m := range there {
 		if m.ID == st.Machine {
 			if h, err := b.Head(ctx, m.ID); err == nil {
-				all[0].Former = h.Former
+				all[0].Writers = h.Writers()
 				if h.Base != nil {
 					all[0].After = h.Base.Seq
 				}
@@ -181,7 +237,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 			failed = true
 			continue
 		}
-		all = append(all, Asked{ID: m.ID, Name: m.Called(), After: s.Base, Former: s.Former, Client: c})
+		all = append(all, Asked{ID: m.ID, Name: m.Called(), After: s.Base, Writers: s.Writers, Client: c})
 	}
 	return t, all, failed, nil
 }
@@ -202,8 +258,8 @@ type seen struct {
 	Machine remote.Machine `json:"machine"`
 	Time    time.Time      `json:"time"`           // of what was sent last
 	Base    uint64         `json:"base,omitempty"` // versions up to it are of the machine that it came from
-	// Former are those that wrote under the id before.
-	Former []remote.Former `json:"former,omitempty"`
+	// Writers are the hosts that wrote it, the first one first.
+	Writers []remote.Writer `json:"writers,omitempty"`
 	remote.Known
 }
 
@@ -317,7 +373,7 @@ func known(dir string) (all []seen, err error) {
 
 func oneOf(all []seen, name string) (out seen, ok bool) {
 	for _, s := range all {
-		if is(s.Machine, name) {
+		if is(s.Machine, name) || partOf(s.Writers, name) != nil {
 			if ok {
 				return seen{}, false
 			}
@@ -347,11 +403,11 @@ func (m copied) seen() (s seen, err error) {
 // sayWriters names the hosts that wrote a history which was handed over.
 func (m copied) sayWriters(e *cli.Env) error {
 	s, err := m.seen()
-	if err != nil || len(s.Former) == 0 {
+	if err != nil || len(s.Writers) < 2 {
 		return err
 	}
 	var parts []string
-	for _, w := range (remote.Head{Machine: s.Machine, Former: s.Former}).Writers() {
+	for _, w := range s.Writers {
 		to := "on"
 		if w.Last > 0 {
 			to = fmt.Sprintf("to %d", w.Last)
@@ -396,16 +452,23 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	if errors.Is(err, remote.ErrMissing) && s.N == 0 {
 		return cli.Hintf("cachebro machines", "%w", errSilent{id})
 	}
+	var writers []remote.Writer
+	if err == nil {
+		writers, err = b.Authors(ctx, h)
+	}
 	if err == nil && h.N == s.N && h.Log == s.Log {
-		if len(h.Former) == len(s.Former) {
+		if slices.EqualFunc(writers, s.Writers, func(a, b remote.Writer) bool {
+			return a.Name == b.Name && a.Root == b.Root && a.First == b.First && a.Last == b.Last
+		}) {
 			return nil
 		}
-		s.Machine, s.Former = h.Machine, h.Former // taken over, and nothing sent since
+		s.Machine, s.Writers = h.Machine, writers // taken over, and nothing sent since
 		return m.keep(s)
 	}
 	if err == nil {
 		was := s.N
 		s, err = m.fetch(ctx, e, b, h, s)
+		s.Writers = writers
 		if err == nil || s.N > was { // all, or what could be read
 			if kerr := m.keep(s); kerr != nil {
 				return kerr
@@ -456,7 +519,7 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 	if reached.N == s.N {
 		return now, err
 	}
-	now = (seen{Machine: h.Machine, Time: h.Time, Known: reached, Former: h.Former})
+	now = (seen{Machine: h.Machine, Time: h.Time, Known: reached})
 	if h.Base != nil {
 		now.Base = h.Base.Seq
 	}

@@ -374,7 +374,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		return undo.Query{}, err
 	}
 	uq := undo.Query{
-		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, Since: q.Since},
+		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, Since: q.Since, After: q.After, Before: q.Before},
 		Last:   q.Last, Merge: q.Merge, Force: q.Force,
 		Action: pl.actionOf,
 	}

@@ -23,8 +23,11 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	if err != nil {
 		return out, nil, err
 	}
-	if q.At.Seq > pl.store.Seq() {
+	if q.At.Seq > pl.store.Seq() || q.Before > 0 && q.At.Seq >= q.Before {
 		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the numbers", "there is no version %d", q.At.Seq)
+	}
+	if q.Before > 0 { // another machine went on
+		seq = min(seq, q.Before-1)
 	}
 	v, err := pl.store.Version(seq)
 	if err != nil {
