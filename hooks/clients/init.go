@@ -10,6 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxConfig bytes of a configuration file; a larger one is not touched.
@@ -26,6 +29,7 @@ type Change struct {
 	Hint   string
 	Note   string // what the user has to do in the client, "" mostly
 
+	unit   string // init: the client, of which all files are written or none
 	within string // the project that the file belongs to, in which no link is followed; "": a user's own
 	target string // Path with symlinks resolved
 	mode   fs.FileMode
@@ -51,7 +55,7 @@ type backup struct {
 // PlanInit says what init would do for the named clients (nil: those found).
 // Nothing is written yet.
 func PlanInit(s Setup, names []string) ([]Change, error) {
-	return plan(s, names, func(s Setup, f file, c *Change) {
+	changes, err := plan(s, names, func(s Setup, f file, c *Change) {
 		base, existed := c.Before, c.Before != nil
 		if b, ok := s.backupOf(f.path); ok {
 			if b.Written == sum(c.Before) && existed {
@@ -86,6 +90,27 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 			c.record.Dirs = append(b.Dirs, c.record.Dirs...)
 		}
 	})
+	wholeOrNone(changes)
+	return changes, err
+}
+
+// wholeOrNone leaves all files of a client alone if one of them cannot be changed: a server
+// without its hooks, or the other way round, would work by halves.
+func wholeOrNone(changes []Change) {
+	bad := map[string]string{}
+	for i, c := range changes {
+		changes[i].unit = c.Title
+		if c.Err != nil {
+			bad[c.Title] = c.Path
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if other := bad[c.Title]; other != "" && !c.None() {
+			c.fail(fmt.Errorf("it goes with %s", other))
+			c.Hint = ""
+		}
+	}
 }
 
 // PlanUninit says what uninit would take back (nil: of all clients).
@@ -168,6 +193,9 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 			if c.Err == nil {
 				decide(s, f, &c)
 			}
+			if !c.None() {
+				c.checkWritable()
+			}
 			out = append(out, c)
 		}
 	}
@@ -190,11 +218,24 @@ func (c *Change) load() {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		c.fail(err)
-	case fi.Mode().Perm()&0o200 == 0:
-		c.Hint = "chmod u+w " + ShellQuote(c.target)
-		c.fail(errors.New("it is read-only"))
 	default:
 		c.mode, c.Before = fi.Mode().Perm(), before
+	}
+}
+
+// checkWritable fails a change that could not be written, with what would help.
+func (c *Change) checkWritable() {
+	at := c.target
+	for _, err := os.Lstat(at); err != nil && at != filepath.Dir(at); _, err = os.Lstat(at) {
+		at = filepath.Dir(at)
+	}
+	switch err := unix.Access(at, unix.W_OK); {
+	case errors.Is(err, unix.EROFS):
+		c.Hint = "make it writable where it comes from, or name the other clients: cachebro init --client …"
+		c.fail(errors.New("its file system is read-only"))
+	case err != nil || c.Before != nil && c.mode&0o200 == 0:
+		c.Hint = "chmod u+w " + ShellQuote(at)
+		c.fail(errors.New("it is read-only"))
 	}
 }
 
@@ -209,15 +250,34 @@ func (c *Change) read() ([]byte, fs.FileInfo, error) {
 
 // Apply writes the changes of a plan, each atomically; a file that changed
 // since the plan was made is left alone. It goes on after an error and returns
-// them all.
+// them all; what belongs together it takes back then.
 func Apply(s Setup, changes []Change) error {
 	var errs []error
-	for _, c := range changes {
-		if c.None() {
+	bad := map[string]bool{}
+	var back []func() error
+	for i, c := range changes {
+		if i == 0 || c.unit == "" || c.unit != changes[i-1].unit {
+			back = nil
+		}
+		if c.None() || c.unit != "" && bad[c.unit] {
 			continue
 		}
-		if err := c.apply(s); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
+		old, known := s.backupOf(c.Path)
+		err := c.apply(s)
+		if err == nil {
+			c.Before, c.After, c.record = c.After, c.Before, nil
+			if known {
+				c.record = &old
+			}
+			back = append(back, func() error { return c.apply(s) })
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
+		if c.unit != "" {
+			bad[c.unit] = true
+			for _, f := range slices.Backward(back) {
+				errs = append(errs, f())
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -60,6 +60,53 @@ func TestUnusualFiles(t *testing.T) {
 	}
 }
 
+// A client gets all of its files or none: a server without its hooks does half of the work.
+// Settings that cannot be written are no hindrance to uninit where nothing is in them.
+func TestAllFilesOfAClientOrNone(t *testing.T) {
+	s := testSetup(t)
+	server, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")
+	writeFile(t, server, "{}\n")
+	writeFile(t, settings, "{}\n")
+	if err := os.Chmod(settings, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := PlanInit(s, []string{"claude"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes[0].Err == nil || !strings.Contains(changes[0].Err.Error(), "goes with "+settings) || !strings.HasPrefix(changes[1].Hint, "chmod u+w ") {
+		t.Errorf("server: %v; settings: %v (%s)", changes[0].Err, changes[1].Err, changes[1].Hint)
+	}
+	if err := Apply(s, changes); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(server); string(b) != "{}\n" {
+		t.Errorf("the server was registered alone: %s", b)
+	}
+	if err := do(t, s, PlanUninit, "claude"); err != nil {
+		t.Errorf("uninit of what was not written: %v", err)
+	}
+
+	// What fails while it is written takes the client's other files back.
+	if err := os.Chmod(settings, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	changes, err = PlanInit(s, []string{"claude"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, settings, "{\"new\": 1}\n")
+	if err := Apply(s, changes); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+		t.Errorf("got %v", err)
+	}
+	if b, _ := os.ReadFile(server); string(b) != "{}\n" {
+		t.Errorf("the server stayed registered: %s", b)
+	}
+	if _, known := s.backupOf(server); known {
+		t.Error("a backup of what was not written is left")
+	}
+}
+
 // A file that changes between the preview and the yes is not overwritten.
 func TestApplyChecksAgain(t *testing.T) {
 	s := testSetup(t)
