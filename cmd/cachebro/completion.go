@@ -312,7 +312,7 @@ func (c *completer) pathVersion() {
 	}
 	for _, v := range a.Versions {
 		if v.Number > 0 {
-			c.offer(c.word[:at+1]+strconv.Itoa(v.Number), fmt.Sprintf("%s %s by %s", strings.TrimSpace(cli.Stamp(v.Time, c.Now())), v.Op, cli.Who(v.Actor)))
+			c.offer(c.word[:at+1]+strconv.Itoa(v.Number), fmt.Sprintf("%s %s by %s", cli.Stamp(v.Time, c.Now()), v.Op, cli.Who(v.Actor)))
 		}
 	}
 }

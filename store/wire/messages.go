@@ -402,9 +402,11 @@ type Plan struct {
 	// Session and Prompt are, of an undo by either, the ids that were meant.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
-	// ActionKey is, of an undo of one action, that action's, ActionEnd when it made its
-	// last version, for whom the other two; Of is the plan that a redo takes back.
+	// ActionKey is, of an undo of one action, that action's, Action its last version,
+	// ActionEnd when it made that, for whom the other two; Of is the plan that a redo
+	// takes back.
 	ActionKey     string    `json:"action_key,omitempty"`
+	Action        uint64    `json:"action,omitempty"`
 	ActionEnd     time.Time `json:"action_end,omitzero"`
 	ActionSession string    `json:"action_session,omitempty"`
 	ActionPrompt  string    `json:"action_prompt,omitempty"`

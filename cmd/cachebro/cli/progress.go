@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 
@@ -24,7 +25,7 @@ func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 		if err != nil || !st.Baseline.Running {
 			return ""
 		}
-		return fmt.Sprintf("looking for changes: %d files", st.Baseline.Files)
+		return fmt.Sprintf("looking for changes: %s", text.Count(st.Baseline.Files, "file"))
 	})
 }
 

@@ -107,12 +107,12 @@ func TestVersionLine(t *testing.T) {
 		one  bool
 		want string
 	}{
-		{v, false, `812            11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
-		{v, true, `@3    812       11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
+		{v, false, `812       11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
+		{v, true, `@3    812  11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
 		{wire.Version{Seq: 7, Op: "rename", Path: []byte("b"), From: []byte("a"), Time: now.AddDate(-1, 0, 0)}, false,
-			`7         2025-05-10     rename          0 B  -                     a -> b`},
+			`7         2025-05-10  rename          0 B  -                     a -> b`},
 		{wire.Version{Seq: 8, Op: "unlink", Path: []byte("b"), Deleted: true, Time: now.AddDate(0, 0, -3), NoContent: "gap: store too slow", Actor: wire.Actor{Comm: "outside"}}, false,
-			`8         May  7 12:00   unlink            -  outside               b  (gap: store too slow)`},
+			`8         May  7 12:00  unlink            -  outside               b  (gap: store too slow)`},
 	} {
 		if got := VersionLine(c.v, Paint{}, c.one, now); got != c.want {
 			t.Errorf("\n got %s\nwant %s", got, c.want)

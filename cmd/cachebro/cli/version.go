@@ -46,16 +46,16 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	return strings.Join(parts, "  ")
 }
 
-// Stamp is the time of day, with the date when it was not today.
+// Stamp is the time of day, or the date when it was not today.
 func Stamp(t, now time.Time) string {
 	t = t.In(now.Location())
-	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
-		return "     " + t.Format("15:04:05")
+	switch {
+	case t.Year() == now.Year() && t.YearDay() == now.YearDay():
+		return t.Format("15:04:05")
+	case t.Year() == now.Year():
+		return t.Format("Jan _2 15:04")
 	}
-	if t.Year() == now.Year() {
-		return fmt.Sprintf("%-13s", t.Format("Jan _2 15:04"))
-	}
-	return fmt.Sprintf("%-13s", t.Format("2006-01-02"))
+	return t.Format("2006-01-02")
 }
 
 func sizeOf(v wire.Version) string {

@@ -125,7 +125,7 @@ func sayFinding(e *cli.Env, f Finding, asJSON bool) {
 func refusals(e *cli.Env) []Finding {
 	var out []Finding
 	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
-		out = append(out, good("rewriting", "%s did not show what hooks made of a result (%s) at %s; it gets the full text for a week", r.Client, r.Form, strings.TrimSpace(cli.Stamp(r.Time, e.Now()))))
+		out = append(out, good("rewriting", "%s did not show what hooks made of a result (%s) at %s; it gets the full text for a week", r.Client, r.Form, cli.Stamp(r.Time, e.Now())))
 	}
 	return out
 }

@@ -88,7 +88,7 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	case !s.Healthy:
 		out = append(out, wrong("store", fsck, "stopped: %s", s.Reason))
 	default:
-		out = append(out, good("store", "%d versions of %d files, %s on disk", s.Versions, s.Files, text.Bytes(s.DiskBytes)))
+		out = append(out, good("store", "%s of %s, %s on disk", text.Count(s.Versions, "version"), text.Count(s.Files, "file"), text.Bytes(s.DiskBytes)))
 	}
 	if low && (st.Store.FreeBytes > 0 || !st.Store.Healthy) {
 		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", text.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
@@ -120,7 +120,7 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 	if st.Capture.State == "stopped" {
 		out = append(out, wrong("capture", "cachebro status "+cli.Arg(t.Root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
 	} else {
-		out = append(out, good("capture", "on, %d contents queued", st.Capture.Queue))
+		out = append(out, good("capture", "on, %s queued", text.Count(st.Capture.Queue, "content")))
 	}
 	if t.Point != "" {
 		out = append(out, good("backups", "those that stay on one file system (-x, --one-file-system) leave a mount out, with status 0: name %s beside the rest", cli.Quote(t.Point)))

@@ -153,7 +153,7 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		}
 	}
 	if from, ok := fork.OriginOf(e, st.Root); ok {
-		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, strings.TrimSpace(cli.Stamp(from.Made, e.Now())))
+		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, cli.Stamp(from.Made, e.Now()))
 	}
 	if st.Mounted {
 		fmt.Fprintln(w, "capture:  "+captureLine(p, st))
@@ -179,13 +179,13 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))
 	}
 	if st.GapCount+st.Capture.Gaps > 0 {
-		fmt.Fprintf(w, "gaps:     %s\n", p.Red(fmt.Sprintf("%d contents were not kept", st.GapCount+st.Capture.Gaps)))
+		fmt.Fprintf(w, "gaps:     %s\n", p.Red(fmt.Sprintf("%s were not kept", text.Count(st.GapCount+st.Capture.Gaps, "content"))))
 		for i, g := range st.Gaps {
 			if i == 5 {
 				fmt.Fprintf(w, "          … (--json shows more)\n")
 				break
 			}
-			fmt.Fprintf(w, "          %s %s: %s\n", strings.TrimSpace(cli.Stamp(g.Time, e.Now())), cli.Quote(string(g.Path)), cli.OneLine(g.Reason))
+			fmt.Fprintf(w, "          %s %s: %s\n", cli.Stamp(g.Time, e.Now()), cli.Quote(string(g.Path)), cli.OneLine(g.Reason))
 		}
 	}
 	if st.Outside {
@@ -212,7 +212,7 @@ func remoteLine(p cli.Paint, r wire.RemoteState, now time.Time) string {
 		line = text.Count(int(r.Unsent), "version") + " not yet sent"
 	}
 	if r.Error != "" {
-		line += ", " + p.Red("fails") + " since " + strings.TrimSpace(cli.Stamp(r.Since, now)) + ": " + cli.OneLine(r.Error)
+		line += ", " + p.Red("fails") + " since " + cli.Stamp(r.Since, now) + ": " + cli.OneLine(r.Error)
 	}
 	return line + " (cachebro remote)"
 }
@@ -224,7 +224,7 @@ func captureLine(p cli.Paint, st wire.Status) string {
 	}
 	line := p.Green("on")
 	if c.Queue > 0 {
-		line += fmt.Sprintf(", %d contents queued", c.Queue)
+		line += fmt.Sprintf(", %s queued", text.Count(c.Queue, "content"))
 	}
 	if c.Spooled > 0 {
 		line += fmt.Sprintf(", %s in the spool", text.Bytes(c.Spooled))
@@ -235,17 +235,17 @@ func captureLine(p cli.Paint, st wire.Status) string {
 			line += " (contents wait in their files; who would destroy one waits up to 2 s for the store, then it is a gap)"
 		}
 	}
-	return line + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)
+	return line + fmt.Sprintf(", %s, %s", text.Count(c.Inodes, "inode"), text.Count(c.Handles, "open file"))
 }
 
 func baselineLine(b wire.Baseline, now time.Time) string {
 	switch {
 	case b.Done:
-		return fmt.Sprintf("done, %d files, %s, in %s", b.Files, text.Bytes(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
+		return fmt.Sprintf("done, %s, %s, in %s", text.Count(b.Files, "file"), text.Bytes(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
 	case b.Running && b.Total > b.Files:
-		return fmt.Sprintf("%d of %d files (%d %%), %s, for %s", b.Files, b.Total, 100*b.Files/b.Total, text.Bytes(b.Bytes), now.Sub(b.Started).Round(time.Second))
+		return fmt.Sprintf("%d of %s (%d %%), %s, for %s", b.Files, text.Count(b.Total, "file"), 100*b.Files/b.Total, text.Bytes(b.Bytes), now.Sub(b.Started).Round(time.Second))
 	case b.Running:
-		return fmt.Sprintf("%d files so far, %s", b.Files, text.Bytes(b.Bytes))
+		return fmt.Sprintf("%s so far, %s", text.Count(b.Files, "file"), text.Bytes(b.Bytes))
 	}
 	return "not yet made"
 }
@@ -254,7 +254,7 @@ func lagText(lag uint64) string {
 	if lag == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d records still to come from the spool", lag)
+	return fmt.Sprintf(", %s still to come from the spool", text.Count(lag, "record"))
 }
 
 // statusAll lists projects, one line each.
@@ -317,7 +317,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		case l.Error != "":
 			fmt.Fprintf(e.Stdout, "%s: %s (cachebro umount %s)\n", cli.Quote(l.Mountpoint), cli.OneLine(l.Error), cli.Arg(l.Mountpoint))
 		case l.Mountpoint != "":
-			fmt.Fprintf(e.Stdout, "%s: mounted, %d versions, %d gaps\n", cli.Quote(l.Mountpoint), l.Versions, l.Gaps)
+			fmt.Fprintf(e.Stdout, "%s: mounted, %s, %s\n", cli.Quote(l.Mountpoint), text.Count(l.Versions, "version"), text.Count(l.Gaps, "gap"))
 		default:
 			name := l.Root
 			if name == "" {
@@ -337,11 +337,11 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 func gitLine(g wire.GitKept, now time.Time) string {
 	s := text.Count(g.Files, "file") + " of git's own that were replaced or removed, " + text.Bytes(g.Bytes) + " of their own"
 	if g.Files > 0 {
-		s += ", since " + strings.TrimSpace(cli.Stamp(g.Oldest, now))
+		s += ", since " + cli.Stamp(g.Oldest, now)
 	}
-	s += fmt.Sprintf("; %d days, %s at most (undo --git)", g.MaxDays, text.Bytes(g.MaxBytes))
+	s += fmt.Sprintf("; %s, %s at most (undo --git)", text.Count(g.MaxDays, "day"), text.Bytes(g.MaxBytes))
 	if !g.Wants.IsZero() {
-		s += "; of what was lost before " + strings.TrimSpace(cli.Stamp(g.Wants, now)) + " some had to make room"
+		s += "; of what was lost before " + cli.Stamp(g.Wants, now) + " some had to make room"
 	}
 	return s
 }

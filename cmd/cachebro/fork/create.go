@@ -106,7 +106,10 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	if err != nil {
 		return m, err
 	}
-	m.checkOut(ctx, t, from, o)
+	err = m.checkOut(ctx, t, from, o)
+	if err != nil {
+		return m, err
+	}
 	if err := os.Mkdir(m.Root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m, err
 	}
@@ -174,13 +177,20 @@ func output(cmd *exec.Cmd) (string, error) {
 }
 
 // checkOut makes the directory a worktree of the project's repository, if it has one,
-// with nothing in it but git's own file. Where that cannot be the fork goes without git.
-func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) {
+// with nothing in it but git's own file. Where there is no git, or nothing committed, the
+// fork goes without; a worktree that git refuses to make is an error.
+func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
-		return
+		return nil
 	}
-	without := func(why string) { m.notes = append(m.notes, "the fork is no git worktree: "+cli.OneLine(why)) }
+	without := func(why string) error {
+		m.notes = append(m.notes, "the fork is no git worktree: "+cli.OneLine(why))
+		return nil
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		return without("git is not installed")
+	}
 	rev := "HEAD"
 	if before { // where HEAD was then, as far as git's own log of it goes back
 		rev = "HEAD@{" + m.at.UTC().Format("2006-01-02T15:04:05Z") + "}"
@@ -189,8 +199,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	if err != nil {
 		commit, err = git(ctx, top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 		if err != nil {
-			without("the repository has no commit yet")
-			return
+			return without("the repository has no commit yet")
 		}
 	}
 	index := commit
@@ -207,18 +216,17 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	}
 	end, err := turn(state)
 	if err != nil {
-		without(err.Error())
-		return
+		return err
 	}
 	defer end()
 	if _, err := git(ctx, top, slices.Concat([]string{"worktree", "add", "--quiet", "--no-checkout"}, on, []string{m.Root, commit})...); err != nil {
-		without(err.Error())
-		return
+		return cli.Hintf("another name, for the fork or with --branch for its branch", "git cannot make a worktree of %s: %w", cli.Quote(m.Root), err)
 	}
 	m.Git = commit
 	if _, err := git(ctx, m.Root, "read-tree", index); err != nil {
 		m.notes = append(m.notes, "git's index could not be made: git reset -q in the fork makes it")
 	}
+	return nil
 }
 
 // turn has forks of one project made at once ask git for worktrees one after the other: it
@@ -326,7 +334,7 @@ func sayMade(e *cli.Env, m made) {
 	case a.Shared > 0:
 		how = text.Bytes(a.Shared) + " of that shared with the project"
 	}
-	fmt.Fprintf(e.Stdout, "%s is a fork of %s at version %d (%s): %d files, %s, %s\n", cli.Quote(m.Root), cli.Quote(m.Origin), a.Seq, strings.TrimSpace(cli.Stamp(m.at, e.Now())), a.Files, text.Bytes(a.Bytes), how)
+	fmt.Fprintf(e.Stdout, "%s is a fork of %s at version %d (%s): %s, %s, %s\n", cli.Quote(m.Root), cli.Quote(m.Origin), a.Seq, cli.Stamp(m.at, e.Now()), text.Count(a.Files, "file"), text.Bytes(a.Bytes), how)
 	if len(a.Lost) > 0 {
 		fmt.Fprintf(e.Stdout, "not in it, %s:\n", text.Count(len(a.Lost)+a.More, "file"))
 		for _, l := range a.Lost {

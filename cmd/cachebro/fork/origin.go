@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -137,7 +136,7 @@ func list(e *cli.Env, o options) error {
 		case f.Gone:
 			note = "gone: cachebro fork drop " + cli.Arg(f.Root) + " forgets it"
 		}
-		fmt.Fprintf(e.Stdout, "%s  of version %d, made %s, %s\n", cli.Quote(f.Root), f.Seq, strings.TrimSpace(cli.Stamp(f.Made, e.Now())), note)
+		fmt.Fprintf(e.Stdout, "%s  of version %d, made %s, %s\n", cli.Quote(f.Root), f.Seq, cli.Stamp(f.Made, e.Now()), note)
 	}
 	return nil
 }

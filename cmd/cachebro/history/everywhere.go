@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
@@ -131,6 +130,6 @@ func printFrom(e *cli.Env, w io.Writer, m machines.Asked, v wire.Version, asJSON
 	if v.Actor.Agent != "" {
 		who = v.Actor.Agent
 	}
-	_, err := fmt.Fprintf(w, "%s  %s  %d  %s  %s  %s\n", strings.TrimSpace(cli.Stamp(v.Time, e.Now())), cli.Quote(m.Wrote(v.Seq)), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
+	_, err := fmt.Fprintf(w, "%s  %s  %d  %s  %s  %s\n", cli.Stamp(v.Time, e.Now()), cli.Quote(m.Wrote(v.Seq)), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
 	return err
 }

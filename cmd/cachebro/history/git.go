@@ -94,9 +94,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		return errors.Join(files(), leftOver(left))
 	}
 	res, ferr, err := at.Plan(ctx, plan, files, func(err error) bool { return errors.As(err, new(cli.ExitStatus)) })
-	for _, x := range res.Failed {
-		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
-	}
+	complain(e, res.Failed, nil)
 	if errors.Is(err, gitback.ErrLocked) {
 		err = cli.Hintf("wait for it; if no git runs, remove the lock", "%v", err)
 	}
@@ -155,12 +153,7 @@ func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
 	if objects > 0 {
 		fmt.Fprintf(w, "  A %s of objects that are missing\n", text.Count(objects, "file"))
 	}
-	for _, x := range plan.Conflicts {
-		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("conflict"), cli.Quote(string(x.Path)), ConflictText(x, e))
-	}
-	for _, x := range plan.Lost {
-		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
-	}
+	nameStays(e, w, plan.Conflicts, plan.Lost)
 }
 
 // gitPlanObject is a plan as JSON, without contents.
@@ -179,12 +172,22 @@ func gitPlanObject(plan wire.GitPlan) map[string]any {
 	return map[string]any{"kind": "git", "title": plan.Title, "steps": steps, "conflicts": named(plan.Conflicts), "lost": named(plan.Lost)}
 }
 
-// gitHint says what an undo of files leaves alone.
+// gitHint says what an undo of files leaves alone, and what takes it back: by number, as
+// after the undo another action is the last.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.Git == "" {
 		return
 	}
-	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); the same undo with --git takes them back too", cli.OneLine(plan.Git))))
+	command := "the same undo with --git"
+	switch {
+	case plan.Action != 0:
+		command = fmt.Sprintf("cachebro undo %d --git", plan.Action)
+	case plan.Prompt != "":
+		command = "cachebro undo --prompt " + cli.Arg(plan.Prompt) + " --git"
+	case plan.Session != "":
+		command = "cachebro undo --session " + cli.Arg(plan.Session) + " --git"
+	}
+	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s takes them back too", cli.OneLine(plan.Git), command)))
 }
 
 // gitLine is one operation of the log.

@@ -110,7 +110,7 @@ func PictureOf(all []wire.Action, width, most int) Picture {
 // draw writes the picture of actions, the newest of which comes first.
 func draw(out io.Writer, p cli.Paint, all []wire.Action, width int, now time.Time) {
 	pic := PictureOf(all, width, maxLanes)
-	left, right := cli.Stamp(pic.From, now), strings.TrimSpace(cli.Stamp(pic.To, now))
+	left, right := cli.Stamp(pic.From, now), cli.Stamp(pic.To, now)
 	left = strings.TrimSpace(left)
 	fmt.Fprintln(out, p.Dim(strings.Repeat(" ", laneName+1)+left+strings.Repeat(" ", max(width-len(left)-len(right), 1))+right))
 	for _, l := range pic.Lanes {

@@ -3,7 +3,6 @@ package history
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -26,12 +25,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 			return left, err
 		}
 		res, err := Apply(ctx, e, t, c, plan, false)
-		for _, x := range res.Failed {
-			fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
-		}
-		for _, x := range res.Left {
-			fmt.Fprintf(e.Stderr, "not quite: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
-		}
+		complain(e, res.Failed, res.Left)
 		left += len(res.Failed) + len(res.Left)
 		if err != nil {
 			return left, err
@@ -69,5 +63,5 @@ func atTime(at, now time.Time) string {
 	if at.IsZero() {
 		return "earlier"
 	}
-	return "at " + strings.TrimSpace(cli.Stamp(at, now))
+	return "at " + cli.Stamp(at, now)
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -248,32 +248,123 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	}
 	added, removed := 0, 0
 	for _, s := range plan.Steps {
-		line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
-		if s.Do == "mkdir" || s.Do == "rmdir" {
-			line += "/"
-		}
-		if len(s.To) > 0 {
-			line += " -> " + cli.Quote(string(s.To))
-		}
-		if s.Added+s.Removed > 0 {
-			line += "  " + p.Green(fmt.Sprintf("+%d", s.Added)) + " " + p.Red(fmt.Sprintf("-%d", s.Removed))
-			added, removed = added+s.Added, removed+s.Removed
-		} else if s.Do == "chmod" {
-			line += fmt.Sprintf("  mode %04o", s.Mode&0o7777)
-		}
-		fmt.Fprintln(w, line)
+		added, removed = added+s.Added, removed+s.Removed
 	}
-	for _, x := range plan.Conflicts {
-		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("conflict"), cli.Quote(string(x.Path)), ConflictText(x, e))
-	}
-	for _, x := range plan.Lost {
-		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
-	}
+	listSteps(w, p, plan.Steps)
+	nameStays(e, w, plan.Conflicts, plan.Lost)
 	if n := apply.Files(plan); n > 1 {
 		fmt.Fprintln(w, Counts(p, n, added, removed, plan.Partly))
 	}
 	gitHint(e, w, plan)
 }
+
+// mostSteps and mostLeft are how many lines a preview has, and how many paths it names that
+// stay for the same reason.
+const (
+	mostSteps = 24
+	mostLeft  = 8
+)
+
+// listSteps writes a line for each step; of many, one for the files of a directory to which
+// the same is done, as log has it.
+func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
+	if len(steps) <= mostSteps {
+		for _, s := range steps {
+			fmt.Fprintln(w, stepLine(p, s))
+		}
+		return
+	}
+	change := map[string]string{"A": wire.FileAdded, "M": wire.FileModified, "D": wire.FileDeleted}
+	var files []wire.ActionFile
+	var other []wire.PlanStep
+	for _, s := range steps {
+		c := change[StepLetter(s)]
+		switch {
+		case s.Do == "mkdir" || s.Do == "rmdir":
+			files = append(files, wire.ActionFile{Path: s.Path, Change: c, Dir: true})
+		case c == "" || len(s.To) > 0:
+			other = append(other, s)
+		default:
+			files = append(files, wire.ActionFile{Path: s.Path, Change: c, Added: s.Added, Removed: s.Removed, Counted: true})
+		}
+	}
+	lines := wire.FoldFiles(leaves(files), mostSteps-min(len(other), mostSteps/2), func(wire.ActionFile) bool { return false })
+	shown, listed := 0, 0
+	for ; shown < len(other) && shown < mostSteps/2; shown++ {
+		fmt.Fprintln(w, stepLine(p, other[shown]))
+	}
+	for _, f := range lines[:min(len(lines), mostSteps-shown)] {
+		fmt.Fprintln(w, "  "+fileLine(p, f))
+		listed++
+	}
+	if left := len(other) - shown + len(lines) - listed; left > 0 {
+		fmt.Fprintln(w, p.Dim(fmt.Sprintf("  … %d more (--dry-run --json lists all)", left)))
+	}
+}
+
+// leaves leaves out the directories of which a file is listed.
+func leaves(all []wire.ActionFile) []wire.ActionFile {
+	filled := map[string]bool{}
+	for _, f := range all {
+		for at := path.Dir(string(f.Path)); at != "." && !filled[at]; at = path.Dir(at) {
+			filled[at] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(f wire.ActionFile) bool { return f.Dir && filled[string(f.Path)] })
+}
+
+// stepLine is one step of a preview.
+func stepLine(p cli.Paint, s wire.PlanStep) string {
+	line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
+	if s.Do == "mkdir" || s.Do == "rmdir" {
+		line += "/"
+	}
+	if len(s.To) > 0 {
+		line += " -> " + cli.Quote(string(s.To))
+	}
+	switch {
+	case s.Added+s.Removed > 0:
+		line += "  " + p.Green(fmt.Sprintf("+%d", s.Added)) + " " + p.Red(fmt.Sprintf("-%d", s.Removed))
+	case s.Do == "chmod":
+		line += fmt.Sprintf("  mode %04o", s.Mode&0o7777)
+	}
+	return line
+}
+
+// nameStays names what a plan leaves as it is.
+func nameStays(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
+	p := e.Paint()
+	nameLeft(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
+	nameLeft(w, "  "+p.Red("lost"), lost, whyLeft)
+}
+
+// nameLeft names paths that stay as they are, or do not become quite what they were. Of many
+// with the same reason those in a directory are one.
+func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Conflict) string) {
+	same := map[string][]wire.ActionFile{}
+	for _, x := range all {
+		reason := why(x)
+		same[reason] = append(same[reason], wire.ActionFile{Path: x.Path})
+	}
+	for _, x := range all {
+		reason := why(x)
+		files := same[reason]
+		delete(same, reason)
+		if len(files) > mostLeft {
+			files = wire.FoldFiles(files, mostLeft, func(wire.ActionFile) bool { return false })
+		}
+		for _, f := range files {
+			name := nameOf(f.Path, f)
+			if f.Below > 0 {
+				name += " (" + text.Count(f.Below, "file") + ")"
+			}
+			fmt.Fprintf(w, "%s %s: %s\n", what, name, reason)
+		}
+	}
+}
+
+// whyLeft is the reason alone.
+func whyLeft(x wire.Conflict) string { return cli.OneLine(x.Why) }
 
 // ConflictText is why a path is left alone, and who changed it when.
 func ConflictText(x wire.Conflict, e *cli.Env) string {
@@ -282,7 +373,7 @@ func ConflictText(x wire.Conflict, e *cli.Env) string {
 		text += " by " + a
 	}
 	if !x.Time.IsZero() {
-		text += " at " + strings.TrimSpace(cli.Stamp(x.Time, e.Now()))
+		text += " at " + cli.Stamp(x.Time, e.Now())
 	}
 	return text
 }

@@ -169,39 +169,42 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 
 // absolute is a plan of the user's own history with paths as people know them.
 func absolute(p wire.Plan) wire.Plan {
-	abs := func(b []byte) []byte {
-		if len(b) == 0 {
-			return b
-		}
-		return append([]byte("/"), b...)
-	}
 	p.Title = "outside of the project: " + p.Title
-	p.Steps, p.Conflicts, p.Lost = slices.Clone(p.Steps), slices.Clone(p.Conflicts), slices.Clone(p.Lost)
+	p.Steps, p.Conflicts, p.Lost = slices.Clone(p.Steps), absolutePaths(p.Conflicts), absolutePaths(p.Lost)
 	for i := range p.Steps {
-		p.Steps[i].Path, p.Steps[i].To = abs(p.Steps[i].Path), abs(p.Steps[i].To)
-	}
-	for _, list := range [][]wire.Conflict{p.Conflicts, p.Lost} {
-		for i := range list {
-			list[i].Path = abs(list[i].Path)
-		}
+		p.Steps[i].Path, p.Steps[i].To = absolutePath(p.Steps[i].Path), absolutePath(p.Steps[i].To)
 	}
 	return p
 }
 
+func absolutePath(b []byte) []byte {
+	if len(b) == 0 {
+		return b
+	}
+	return append([]byte("/"), b...)
+}
+
+func absolutePaths(all []wire.Conflict) []wire.Conflict {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Path = absolutePath(all[i].Path)
+	}
+	return all
+}
+
 // complain names what was not done.
 func (s *side) complain(e *cli.Env) {
-	name := func(p []byte) string {
-		if s.t.Root == wire.OutsideRoot {
-			return cli.Quote("/" + string(p))
-		}
-		return cli.Quote(string(p))
+	failed, left := s.res.Failed, s.res.Left
+	if s.t.Root == wire.OutsideRoot {
+		failed, left = absolutePaths(failed), absolutePaths(left)
 	}
-	for _, x := range s.res.Failed {
-		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", name(x.Path), cli.OneLine(x.Why))
-	}
-	for _, x := range s.res.Left {
-		fmt.Fprintf(e.Stderr, "not quite: %s: %s\n", name(x.Path), cli.OneLine(x.Why))
-	}
+	complain(e, failed, left)
+}
+
+// complain names what a plan did not do.
+func complain(e *cli.Env, failed, left []wire.Conflict) {
+	nameLeft(e.Stderr, "not done:", failed, whyLeft)
+	nameLeft(e.Stderr, "not quite:", left, whyLeft)
 }
 
 // alsoTaken are the roots of the histories that are taken back.

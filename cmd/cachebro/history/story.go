@@ -22,6 +22,8 @@ const (
 	storyPage  = 50 // actions that are asked for at once
 	shortFiles = 8  // files of an action that are listed without --stat
 	allFiles   = 100_000
+	// below is how far what belongs to an action stands in: under its time.
+	below = "       "
 	// pipeWidth is that of lines which go to no terminal: whoever looks for a word in
 	// them wants it found, and commands end at 500 bytes.
 	pipeWidth = 600
@@ -143,10 +145,10 @@ func nothing(e *cli.Env, t cli.Target, f logFlags) {
 
 func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 	for _, g := range gaps {
-		s.aside = append(s.aside, asideLine{time: g.Time, text: s.paint.Red(fmt.Sprintf("%-9s%s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+		s.aside = append(s.aside, asideLine{time: g.Time, text: s.paint.Red(fmt.Sprintf("%-5s  %s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
 	}
 	for _, n := range notices {
-		s.aside = append(s.aside, asideLine{time: n.Time, text: s.paint.Dim(fmt.Sprintf("%-9s%s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
+		s.aside = append(s.aside, asideLine{time: n.Time, text: s.paint.Dim(fmt.Sprintf("%-5s  %s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
 	}
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
@@ -154,7 +156,7 @@ func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 // gitOps puts what was done to git's own files between the actions.
 func (s *story) gitOps(ops []wire.GitOp) {
 	for _, o := range ops {
-		s.aside = append(s.aside, asideLine{time: o.End, in: promptOf(o.Actor), text: s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
+		s.aside = append(s.aside, asideLine{time: o.End, in: promptOf(o.Actor), text: s.paint.Yellow(fmt.Sprintf("%-5s  ", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
 	}
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
@@ -186,13 +188,13 @@ func promptOf(a wire.Actor) string {
 func (s *story) action(a wire.Action) error {
 	s.until(&a)
 	indent := s.heading(a)
-	head := indent + s.paint.Yellow(fmt.Sprintf("%-9d", a.Last)) + cli.Stamp(a.End, s.clock) + "  "
+	head := indent + s.paint.Yellow(fmt.Sprintf("%-5d  ", a.Last)) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
 	sum := CountsOf(s.paint, a)
 	if a.Count == 0 {
 		sum = Rest(a)
 	}
-	room := s.width - len(indent) - 24
+	room := s.width - len(indent) - 17
 	single := len(a.Files) == 1 && a.Count == 1
 	if !single {
 		room -= len(sum) + 2
@@ -209,12 +211,12 @@ func (s *story) action(a wire.Action) error {
 	}
 	fmt.Fprintln(s.out, line)
 	if s.f.stat && len(a.By) > 0 {
-		fmt.Fprintln(s.out, indent+"           "+s.paint.Dim("started by "+StartedBy(a)))
+		fmt.Fprintln(s.out, indent+below+s.paint.Dim("started by "+StartedBy(a)))
 	}
 	for _, o := range a.Git {
-		fmt.Fprintln(s.out, indent+"           "+s.paint.Yellow(fmt.Sprintf("g%d", o.ID))+"  "+cli.OneLine(o.Text))
+		fmt.Fprintln(s.out, indent+below+s.paint.Yellow(fmt.Sprintf("g%d", o.ID))+"  "+cli.OneLine(o.Text))
 	}
-	if err := s.files(a, indent+"           "); err != nil {
+	if err := s.files(a, indent+below); err != nil {
 		return err
 	}
 	s.any = true
@@ -349,7 +351,7 @@ func (s *story) heading(a wire.Action) (indent string) {
 		about = append(about, cli.OneLine(a.Client))
 	}
 	if !a.AskedAt.IsZero() {
-		about = append(about, strings.TrimSpace(cli.Stamp(a.AskedAt, s.clock)))
+		about = append(about, cli.Stamp(a.AskedAt, s.clock))
 	}
 	if a.Asked != "" {
 		about = append(about, "prompt "+short(a.Actor.Prompt))

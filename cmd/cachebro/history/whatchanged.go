@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sort"
-	"strings"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -106,7 +105,7 @@ func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, 
 	for _, f := range sum.Files[:shown] {
 		line := fileLine(p, f)
 		// Forty files of one command say its name once.
-		if by := strings.TrimSpace(cli.Stamp(f.Time, e.Now())) + " by " + clip(cli.OneLine(f.Command), 60); by != said {
+		if by := cli.Stamp(f.Time, e.Now()) + " by " + clip(cli.OneLine(f.Command), 60); by != said {
 			line, said = line+"  "+p.Dim(by), by
 		}
 		fmt.Fprintln(e.Stdout, line)

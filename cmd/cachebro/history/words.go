@@ -36,7 +36,7 @@ func CountsOf(p cli.Paint, a wire.Action) string {
 
 // Summary is an action in a line: when, what, how much.
 func Summary(a wire.Action, now time.Time) string {
-	return fmt.Sprintf("%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
+	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
 
 // Touched counts the files that several actions changed, each once.

@@ -240,7 +240,7 @@ func printPair(e *cli.Env, p wire.DocPair) error {
 		}
 		at := "no longer in the log"
 		if ch.First.Seq != 0 {
-			at = fmt.Sprintf("version %d %s by %s", ch.First.Seq, strings.TrimSpace(cli.Stamp(ch.First.Time, now)), cli.Who(ch.First.Actor))
+			at = fmt.Sprintf("version %d %s by %s", ch.First.Seq, cli.Stamp(ch.First.Time, now), cli.Who(ch.First.Actor))
 			if ch.Versions > 1 {
 				at += fmt.Sprintf(", last %d by %s", ch.Last.Seq, cli.Who(ch.Last.Actor))
 			}

@@ -165,7 +165,7 @@ func printNote(e *cli.Env, n wire.Note) error {
 	case len(n.Was) > 0:
 		head += p.Dim(" (was " + cli.Quote(string(n.Was)) + ")")
 	}
-	head += "  " + p.Dim(strings.TrimSpace(cli.Stamp(n.Time, e.Now())))
+	head += "  " + p.Dim(cli.Stamp(n.Time, e.Now()))
 	if _, err := fmt.Fprintln(e.Stdout, head); err != nil {
 		return err
 	}

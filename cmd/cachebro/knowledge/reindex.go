@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -108,9 +109,9 @@ func watchIndex(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 func progressLine(p wire.IndexProgress) string {
 	switch {
 	case p.Looking:
-		return fmt.Sprintf("looking for changes: %d files", p.Looked)
+		return fmt.Sprintf("looking for changes: %s", text.Count(p.Looked, "file"))
 	case p.Of > 0:
-		return fmt.Sprintf("indexing: %d of %d files", p.Indexed, p.Of)
+		return fmt.Sprintf("indexing: %d of %s", p.Indexed, text.Count(p.Of, "file"))
 	}
 	return ""
 }

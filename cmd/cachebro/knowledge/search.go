@@ -10,6 +10,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -227,7 +228,7 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 		}
 	}
 	if a.Truncated {
-		fmt.Fprintf(e.Stderr, "%d of %d hits in %d files; --limit 0 prints all\n", len(a.Hits), a.Lines, a.Files)
+		fmt.Fprintf(e.Stderr, "%d of %s in %s; --limit 0 prints all\n", len(a.Hits), text.Count(a.Lines, "hit"), text.Count(a.Files, "file"))
 	}
 }
 
@@ -244,9 +245,9 @@ func lineText(s string) string {
 // goneLine says when a file went and who took it away.
 func goneLine(h wire.SearchHit, e *cli.Env) string {
 	gone := h.Past.Gone
-	said := fmt.Sprintf("(deleted by %d, %s", gone.Seq, strings.TrimSpace(cli.Stamp(gone.Time, e.Now())))
+	said := fmt.Sprintf("(deleted by %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
 	if gone.Op == "moved" {
-		said = fmt.Sprintf("(renamed to %s by %d, %s", cli.Quote(string(gone.To)), gone.Seq, strings.TrimSpace(cli.Stamp(gone.Time, e.Now())))
+		said = fmt.Sprintf("(renamed to %s by %d, %s", cli.Quote(string(gone.To)), gone.Seq, cli.Stamp(gone.Time, e.Now()))
 	}
 	if who := cli.OneLine(cmp.Or(gone.Actor.Comm, gone.Actor.Tool)); who != "" {
 		said += ", " + who
@@ -264,6 +265,6 @@ func pastLine(h wire.SearchHit, e *cli.Env) string {
 		who = " by " + cli.OneLine(who)
 	}
 	now := e.Now()
-	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), gone with %d (%s%s)", h.Past.First.Seq, strings.TrimSpace(cli.Stamp(h.Past.First.Time, now)), h.Past.Last.Seq,
-		strings.TrimSpace(cli.Stamp(h.Past.Last.Time, now)), h.Past.Gone.Seq, h.Past.Gone.Op, who)
+	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), gone with %d (%s%s)", h.Past.First.Seq, cli.Stamp(h.Past.First.Time, now), h.Past.Last.Seq,
+		cli.Stamp(h.Past.Last.Time, now), h.Past.Gone.Seq, h.Past.Gone.Op, who)
 }

@@ -287,7 +287,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 	if kerr != nil || !ok {
 		return copied{}, err
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s; %s is known until %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), strings.TrimSpace(cli.Stamp(s.Time, e.Now())))
+	fmt.Fprintf(e.Stderr, "cachebro: %s; %s is known until %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), cli.Stamp(s.Time, e.Now()))
 	return at(dir, s.Machine.ID), nil
 }
 
@@ -484,7 +484,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	if s.N == 0 || ctx.Err() != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s; what was fetched before is shown, until %s\n", cli.OneLine(err.Error()), strings.TrimSpace(cli.Stamp(s.Time, e.Now())))
+	fmt.Fprintf(e.Stderr, "cachebro: %s; what was fetched before is shown, until %s\n", cli.OneLine(err.Error()), cli.Stamp(s.Time, e.Now()))
 	return nil
 }
 

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/past"
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/fusefs/past"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
@@ -381,11 +381,11 @@ func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 			return nil
 		}
 		if !st.Store.Healthy {
-			return fmt.Errorf("%d records wait in the spool: %s", st.Store.Lag, st.Store.Reason)
+			return fmt.Errorf("%s wait in the spool: %s", text.Count(st.Store.Lag, "record"), st.Store.Reason)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d records wait in the spool: %w", st.Store.Lag, ctx.Err())
+			return fmt.Errorf("%s wait in the spool: %w", text.Count(st.Store.Lag, "record"), ctx.Err())
 		case <-time.After(pause):
 			pause = min(2*pause, 200*time.Millisecond)
 		}

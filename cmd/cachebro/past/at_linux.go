@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/past"
@@ -79,28 +80,6 @@ func runAt(ctx context.Context, e *cli.Env) error {
 	return err
 }
 
-// Point is where the past of a project is mounted, "" if it is not.
-func Point(root string) string {
-	all, err := mounts.Mounts()
-	if err != nil {
-		return ""
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Type == past.Type && all[i].Source == root && (all[i].UID < 0 || all[i].UID == os.Getuid()) {
-			return all[i].Point
-		}
-	}
-	return ""
-}
-
-// Leave takes the past of a project down, whoever is in it: it holds nothing.
-func Leave(root string) {
-	if point := Point(root); point != "" {
-		_ = fusefs.Detach(point)
-		_ = os.Remove(point)
-	}
-}
-
 // mounted mounts it where it is not.
 func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 	base, err := e.Paths().MakeRuntime(".")
@@ -117,11 +96,18 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return "", err
 	}
-	if at := Point(root); at != "" {
+	if at := past.Point(root); at != "" {
 		if mounts.Answers(at, 3*time.Second) == nil {
 			return at, nil
 		}
-		Leave(root) // its process was killed
+		past.Leave(root) // its process was killed
+	}
+	why, fix := mounting.FuseProblem()
+	if why == "" && !mounting.HasHelper() {
+		why, fix = "fusermount3 is missing, without which only root can mount", mounting.HelperFix()
+	}
+	if why != "" {
+		return "", cli.Hintf(fix+"; without it: cachebro show FILE@10m, cachebro restore --at 10m", "the past cannot be mounted: %s", why)
 	}
 	if err := os.Mkdir(point, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err

@@ -13,6 +13,3 @@ func runAt(context.Context, *cli.Env) error {
 }
 
 func runPast(ctx context.Context, e *cli.Env) error { return runAt(ctx, e) }
-
-// Leave takes the past of a project down.
-func Leave(string) {}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -34,7 +33,7 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) erro
 		case m.Unknown:
 			last = "in no list of machines"
 		case !m.Last.IsZero():
-			last = "last " + strings.TrimSpace(cli.Stamp(m.Last, e.Now()))
+			last = "last " + cli.Stamp(m.Last, e.Now())
 		}
 		fmt.Fprintf(e.Stdout, "%10s  %s  %s  %s  %s, %s of contents, %s\n", text.Bytes(m.Bytes), m.Machine.ID, cli.Quote(m.Machine.Called()),
 			cli.Quote(cmp.Or(m.Machine.Root, "(encrypted)")), text.Count(int(m.Versions), "version"), text.Bytes(m.Contents), last)

@@ -85,7 +85,7 @@ func runExport(ctx context.Context, e *cli.Env) error {
 	if *asJSON {
 		return e.PrintJSON(x)
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s: %d versions with %d contents (%s), %s\n", cli.Quote(args[0]), x.Versions, x.Contents, text.Bytes(x.Bytes), text.Bytes(x.FileBytes))
+	_, err = fmt.Fprintf(e.Stdout, "%s: %s with %s (%s), %s\n", cli.Quote(args[0]), text.Count(x.Versions, "version"), text.Count(x.Contents, "content"), text.Bytes(x.Bytes), text.Bytes(x.FileBytes))
 	return err
 }
 

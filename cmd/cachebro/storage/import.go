@@ -91,10 +91,10 @@ func runImport(ctx context.Context, e *cli.Env) error {
 	case *asJSON:
 		return e.PrintJSON(im)
 	case *check:
-		fmt.Fprintf(e.Stdout, "%s is whole: %d versions with %d contents (%s) of %s, written %s\n", cli.Quote(args[0]), im.Versions, im.Contents, text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+		fmt.Fprintf(e.Stdout, "%s is whole: %s with %s (%s) of %s, written %s\n", cli.Quote(args[0]), text.Count(im.Versions, "version"), text.Count(im.Contents, "content"), text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
 		return nil
 	}
-	fmt.Fprintf(e.Stdout, "%s has %d versions of %d files now, from %s, written %s\n", cli.Quote(im.Root), im.Versions, im.Files, cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+	fmt.Fprintf(e.Stdout, "%s has %s of %s now, from %s, written %s\n", cli.Quote(im.Root), text.Count(im.Versions, "version"), text.Count(im.Files, "file"), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
 	if im.Aside != "" {
 		fmt.Fprintf(e.Stdout, "what was recorded before is kept in %s\n", cli.Quote(im.Aside))
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -159,7 +158,7 @@ func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 	fmt.Fprintln(w, shortly(st.URL))
 	fmt.Fprintf(w, "sent:     %s in %s, %s", text.Count(int(st.Versions), "version"), text.Count(int(st.Segments), "segment"), text.Bytes(st.Bytes))
 	if !st.Last.IsZero() {
-		fmt.Fprintf(w, ", last %s", strings.TrimSpace(cli.Stamp(st.Last, e.Now())))
+		fmt.Fprintf(w, ", last %s", cli.Stamp(st.Last, e.Now()))
 	}
 	fmt.Fprintf(w, "\nnot yet:  %s\nmachine:  %s\n", text.Count(int(st.Unsent), "version"), st.Machine)
 	if n := len(st.Recipients); n > 0 {
@@ -239,7 +238,7 @@ func runMachines(ctx context.Context, e *cli.Env) error {
 		return nil
 	}
 	for _, h := range heads {
-		fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), strings.TrimSpace(cli.Stamp(h.Time, e.Now())))
+		fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), cli.Stamp(h.Time, e.Now()))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (s *server) at(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return strings.TrimSpace(cli.Stamp(t, s.e.Now()))
+	return cli.Stamp(t, s.e.Now())
 }
 
 // nameOfSession is what people call a session: by its first prompt.

@@ -23,7 +23,7 @@ func Lines(b []byte) int {
 }
 
 // Count is "1 file", "2 files".
-func Count(n int, thing string) string {
+func Count[N int | int64 | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}

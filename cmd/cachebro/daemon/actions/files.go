@@ -422,82 +422,11 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 	}
 	if q.Fold && seen > q.Files {
 		alone := func(x wire.ActionFile) bool { return x.Missing != "" || x.Lost != "" || also[store.Path(x.Path)] != "" }
-		a.Files = append(foldSame(a.Files[:seen:seen], q.Files, alone), a.Files[seen:]...)
+		a.Files = append(wire.FoldFiles(a.Files[:seen:seen], q.Files, alone), a.Files[seen:]...)
 	}
 	a.Files = a.Files[:min(len(a.Files), q.Files)]
 	for i := range a.Files {
 		a.Files[i].Also = also[store.Path(a.Files[i].Path)]
 	}
 	return nil
-}
-
-// foldSame makes one entry of the files below a directory that changed in the same way,
-// the deepest directories first, until at most so many entries are left: forty files
-// that sed changed are one line, and the directory that was deleted beside them is
-// seen. What changes names comes first. Files of which there is something to say are
-// not folded.
-func foldSame(all []wire.ActionFile, most int, alone func(wire.ActionFile) bool) []wire.ActionFile {
-	deepest := 0
-	for _, x := range all {
-		deepest = max(deepest, bytes.Count(x.Path, []byte("/")))
-	}
-	var out []wire.ActionFile
-	for depth := deepest; depth >= 0; depth-- {
-		out = foldAt(all, depth, alone)
-		if len(out) <= most {
-			break
-		}
-	}
-	order := []string{wire.FileDeleted, wire.FileRenamed, wire.FileAdded}
-	slices.SortStableFunc(out, func(a, b wire.ActionFile) int {
-		return cmp.Compare(uint(slices.Index(order, a.Change)), uint(slices.Index(order, b.Change)))
-	})
-	return out
-}
-
-// foldAt folds what lies at a depth or below it.
-func foldAt(all []wire.ActionFile, depth int, alone func(wire.ActionFile) bool) (out []wire.ActionFile) {
-	type kind struct {
-		dir, change string
-		back        uint64 // by which action it was taken back
-	}
-	of := func(x wire.ActionFile) (k kind, ok bool) {
-		parts := bytes.Split(x.Path, []byte("/"))
-		if x.Dir || x.Change == wire.FileRenamed || len(parts)-1 < depth || alone(x) {
-			return k, false
-		}
-		k = kind{dir: string(bytes.Join(parts[:depth], []byte("/"))), change: x.Change}
-		if len(x.TakenBack) > 0 {
-			k.back = x.TakenBack[0].Seq
-		}
-		return k, true
-	}
-	n := map[kind]int{}
-	for _, x := range all {
-		if k, ok := of(x); ok {
-			n[k]++
-		}
-	}
-	at := map[kind]int{}
-	for _, x := range all {
-		k, ok := of(x)
-		if !ok || n[k] == 1 {
-			out = append(out, x)
-			continue
-		}
-		i, begun := at[k]
-		if !begun {
-			i, at[k] = len(out), len(out)
-			out = append(out, wire.ActionFile{Path: []byte(parent(store.Path(x.Path))), Change: k.change, Ignored: x.Ignored, Dir: true, Folded: true, Counted: true, Seq: x.Seq, Time: x.Time, By: x.By, Command: x.Command, TakenBack: x.TakenBack})
-		}
-		f := &out[i]
-		for !store.Path(x.Path).Inside(store.Path(f.Path)) {
-			f.Path = []byte(parent(store.Path(f.Path)))
-		}
-		f.Below, f.Size, f.Added, f.Removed, f.Counted = f.Below+1, f.Size+x.Size, f.Added+x.Added, f.Removed+x.Removed, f.Counted && x.Counted
-		if f.By != x.By {
-			f.By = ""
-		}
-	}
-	return out
 }

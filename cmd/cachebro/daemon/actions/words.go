@@ -9,6 +9,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/onwire"
 	"cachebro/store/processes"
 	"cachebro/store/wire"
@@ -287,7 +288,7 @@ func (w *words) say(a *wire.Action, g *group) {
 	a.Plan = newest.Plan
 	if a.Plan != "" {
 		if p, err := w.s.store.Journal.Head(a.Plan); err == nil {
-			a.Left = len(p.Conflicts) + len(p.Lost)
+			a.Left = leftAlone(p.Conflicts) + leftAlone(p.Lost)
 		}
 	}
 	a.Command = w.commands(g.versions)
@@ -303,6 +304,17 @@ func (w *words) say(a *wire.Action, g *group) {
 	by.Args = strings.ToValidUTF8(by.Args, "�")
 	by.Comm = strings.ToValidUTF8(by.Comm, "�")
 	a.Actor = onwire.Actor(by)
+}
+
+// leftAlone counts the paths that an undo named. Of git's own files it says that they stay,
+// and how to take them back.
+func leftAlone(all []store.Conflict) (n int) {
+	for _, x := range all {
+		if _, _, own := gitdir.Split(string(x.Path)); !own {
+			n++
+		}
+	}
+	return n
 }
 
 // maxCommands is how many commands of one action are named.

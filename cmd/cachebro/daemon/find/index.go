@@ -10,6 +10,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -63,7 +64,7 @@ func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 		n := 0
 		f.index.List(p, func(p store.Path, indexed bool, chunks int, seq uint64) {
 			if n++; q.Limit <= 0 || n <= q.Limit {
-				state := fmt.Sprintf("%d chunks", chunks)
+				state := text.Count(chunks, "chunk")
 				if !indexed {
 					state = "not indexed, scanned by every query"
 				}

@@ -12,6 +12,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -249,7 +250,7 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 		return err
 	}
 	if r.Cut {
-		a.Warning = fmt.Sprintf("only the newest part of the history was looked at (%d contents): the rest takes too long; give a path", r.Versions)
+		a.Warning = fmt.Sprintf("only the newest part of the history was looked at (%s): the rest takes too long; give a path", text.Count(r.Versions, "content"))
 	}
 	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
 	a.NotSearched = r.NotSearched

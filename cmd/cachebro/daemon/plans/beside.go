@@ -45,6 +45,7 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 		newest = v
 	}
 	if newest.Seq != 0 {
+		out.Action = uint64(newest.Seq)
 		out.ActionKey, out.ActionEnd = pl.actions.Speaker().Key(newest), onwire.Time(newest.Time)
 		out.ActionSession, out.ActionPrompt = string(newest.Actor.Session), newest.Actor.Prompt
 	}

@@ -10,6 +10,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/last"
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -100,6 +101,6 @@ func ago(now time.Time, ns int64) string {
 	case t < 48*time.Hour:
 		return fmt.Sprintf("%d h ago", int(t.Hours()))
 	default:
-		return fmt.Sprintf("%d days ago", int(t.Hours()/24))
+		return text.Count(int(t.Hours()/24), "day") + " ago"
 	}
 }

@@ -31,7 +31,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	switch q.Do {
 	case "prune":
 		if q.Keep < 0 {
-			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %s", text.Count(q.Keep, "version"))
 		}
 		if q.DryRun {
 			d, err := td.keep.Due(ctx, q.Keep)
@@ -133,11 +133,11 @@ func reportText(r keep.Report) string {
 	switch {
 	case r.Versions+r.Blobs+r.Records > 0:
 	case r.Packed > 0:
-		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, text.Bytes(r.After), text.Bytes(r.Before))
+		return fmt.Sprintf("nothing to drop; packed %s; the store takes %s, before %s", text.Count(r.Packed, "content"), text.Bytes(r.After), text.Bytes(r.Before))
 	default:
 		return fmt.Sprintf("nothing to drop; the store takes %s", text.Bytes(r.After))
 	}
-	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, text.Bytes(r.Bytes), r.Versions, text.Bytes(r.After), text.Bytes(r.Before))
+	return fmt.Sprintf("dropped %s (%s) of %s; the store takes %s, before %s", text.Count(r.Blobs, "content"), text.Bytes(r.Bytes), text.Count(r.Versions, "version"), text.Bytes(r.After), text.Bytes(r.Before))
 }
 
 // shares keeps what lies at or below p.
@@ -180,19 +180,19 @@ func list(b *strings.Builder, title string, all []keep.Share) {
 		if s.Name == "" {
 			name = "(no session)"
 		}
-		fmt.Fprintf(b, "%10s  %s (%d versions)\n", text.Bytes(s.Bytes), name, s.Versions)
+		fmt.Fprintf(b, "%10s  %s (%s)\n", text.Bytes(s.Bytes), name, text.Count(s.Versions, "version"))
 	}
 }
 
 func checkText(c *store.Check, back int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, text.Bytes(c.Bytes))
+	fmt.Fprintf(&b, "%s and %s (%s) checked", text.Count(c.Versions, "version"), text.Count(c.Blobs, "content"), text.Bytes(c.Bytes))
 	if c.OK() {
 		return b.String() + ": in order"
 	}
 	fmt.Fprintf(&b, ": %d problems, %d repaired", len(c.Problems), c.Repaired)
 	if len(c.Lost) > 0 {
-		fmt.Fprintf(&b, ", %d versions have lost their content", len(c.Lost))
+		fmt.Fprintf(&b, ", %s have lost their content", text.Count(len(c.Lost), "version"))
 		if back > 0 {
 			fmt.Fprintf(&b, " (%d got it back from their files)", back)
 		}
@@ -211,7 +211,7 @@ func purgedText(p store.Path, r keep.Purged) string {
 	if r.Versions == 0 {
 		fmt.Fprintf(&b, "nothing of %s is in the history", onwire.Display(p))
 	} else {
-		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", onwire.Display(p), r.Blobs, text.Bytes(r.Bytes), r.Versions)
+		fmt.Fprintf(&b, "purged %s: %s (%s) of %s", onwire.Display(p), text.Count(r.Blobs, "content"), text.Bytes(r.Bytes), text.Count(r.Versions, "version"))
 	}
 	if r.Spooled > 0 {
 		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", text.Bytes(r.Spooled))

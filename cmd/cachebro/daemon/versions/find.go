@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -67,7 +68,7 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 		n := len(hist) + q.Number
 		return hist[n-1], n, nil
 	case q.Number != 0:
-		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s has %d versions, not @%d", onwire.Display(p), len(hist), q.Number)
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s has %s, not @%d", onwire.Display(p), text.Count(len(hist), "version"), q.Number)
 	}
 	return hist[len(hist)-1], len(hist), nil
 }

@@ -1,0 +1,30 @@
+package past
+
+import (
+	"os"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+)
+
+// Point is where the past of a project is mounted, "" if it is not.
+func Point(root string) string {
+	all, err := mounts.Mounts()
+	if err != nil {
+		return ""
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Type == Type && all[i].Source == root && (all[i].UID < 0 || all[i].UID == os.Getuid()) {
+			return all[i].Point
+		}
+	}
+	return ""
+}
+
+// Leave takes the past of a project down, whoever is in it: it holds nothing.
+func Leave(root string) {
+	if point := Point(root); point != "" {
+		_ = fusefs.Detach(point)
+		_ = os.Remove(point)
+	}
+}

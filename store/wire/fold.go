@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// FoldFiles makes one entry of the files below a directory that changed in the same way,
+// the deepest directories first, until at most so many entries are left: forty files
+// that sed changed are one line, and the directory that was deleted beside them is
+// seen. What changes names comes first. Files of which there is something to say are
+// not folded.
+func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []ActionFile {
+	deepest := 0
+	for _, x := range all {
+		deepest = max(deepest, bytes.Count(x.Path, []byte("/")))
+	}
+	var out []ActionFile
+	for depth := deepest; depth >= 0; depth-- {
+		out = foldAt(all, depth, alone)
+		if len(out) <= most {
+			break
+		}
+	}
+	order := []string{FileDeleted, FileRenamed, FileAdded}
+	slices.SortStableFunc(out, func(a, b ActionFile) int {
+		return cmp.Compare(uint(slices.Index(order, a.Change)), uint(slices.Index(order, b.Change)))
+	})
+	return out
+}
+
+// foldAt folds what lies at a depth or below it.
+func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []ActionFile) {
+	type kind struct {
+		dir, change string
+		back        uint64 // by which action it was taken back
+	}
+	of := func(x ActionFile) (k kind, ok bool) {
+		parts := bytes.Split(x.Path, []byte("/"))
+		if x.Dir || x.Change == FileRenamed || len(parts)-1 < depth || alone(x) {
+			return k, false
+		}
+		k = kind{dir: string(bytes.Join(parts[:depth], []byte("/"))), change: x.Change}
+		if len(x.TakenBack) > 0 {
+			k.back = x.TakenBack[0].Seq
+		}
+		return k, true
+	}
+	n := map[kind]int{}
+	for _, x := range all {
+		if k, ok := of(x); ok {
+			n[k]++
+		}
+	}
+	at := map[kind]int{}
+	for _, x := range all {
+		k, ok := of(x)
+		if !ok || n[k] == 1 {
+			out = append(out, x)
+			continue
+		}
+		i, begun := at[k]
+		if !begun {
+			i, at[k] = len(out), len(out)
+			out = append(out, ActionFile{Path: above(x.Path), Change: k.change, Ignored: x.Ignored, Dir: true, Folded: true, Counted: true, Seq: x.Seq, Time: x.Time, By: x.By, Command: x.Command, TakenBack: x.TakenBack})
+		}
+		f := &out[i]
+		for len(f.Path) > 0 && !bytes.HasPrefix(x.Path, append(f.Path[:len(f.Path):len(f.Path)], '/')) {
+			f.Path = above(f.Path)
+		}
+		f.Below, f.Size, f.Added, f.Removed, f.Counted = f.Below+1, f.Size+x.Size, f.Added+x.Added, f.Removed+x.Removed, f.Counted && x.Counted
+		if f.By != x.By {
+			f.By = ""
+		}
+	}
+	return out
+}
+
+// above is the directory that a path is in, nothing for the project's root.
+func above(path []byte) []byte {
+	return path[:max(bytes.LastIndexByte(path, '/'), 0)]
+}
