@@ -3,6 +3,7 @@ package actions
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"cachebro/store"
@@ -93,12 +94,11 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 		if !ok || r.Was < seq || r.Was >= limit || again[plan.ID] {
 			continue
 		}
-		if r.Made && plan.Of != "" {
-			again[plan.Of] = true
-			continue
-		}
 		if r.Made {
 			if r.Took <= before || r.Took > seq || !own(r.Took) {
+				if plan.Of != "" {
+					again[plan.Of] = true
+				}
 				continue
 			}
 			out, err = t.add(out, plan, r)
@@ -107,12 +107,35 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			}
 			continue
 		}
+		there, err := t.wasThere(p, r)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			continue
+		}
 		if r.Back < seq {
 			return t.add(out, plan, r)
 		}
 		limit = r.Back // what came after that version is not there any more
 	}
 	return out, nil
+}
+
+// wasThere reports whether a plan found a path as it was to become, because an earlier plan
+// had taken it there: a redo that goes on after a conflict changes only what the one before
+// it left.
+func (t *takenBack) wasThere(p store.Path, r store.Return) (bool, error) {
+	was, err := t.v.Version(r.Was)
+	if errors.Is(err, store.ErrNotFound) || err == nil && was.Plan == "" {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	m, err := t.s.marksOf(was.Plan)
+	earlier, ok := m[p]
+	return ok && !earlier.Made && earlier.Back == r.Back, err
 }
 
 func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) ([]wire.TakenBack, error) {
