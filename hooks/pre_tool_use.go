@@ -125,6 +125,9 @@ func (c *call) toolCall() wire.ToolCall {
 		ToolUse: c.toolUse, Tool: c.tool, PID: clientPID(),
 		Command: c.said(c.input.str("command"), 4096),
 	}
+	if isOurs(c.tool) {
+		t.Cwd = c.cwd
+	}
 	for _, name := range pathFields {
 		if rel, ok := c.relative(c.input.str(name)); ok {
 			t.Paths = append(t.Paths, []byte(rel))

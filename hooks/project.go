@@ -32,18 +32,15 @@ func findRoot(env Env, ev event) (string, bool) {
 // pathFields are the fields of a tool's input that name the file it works on.
 var pathFields = []string{"file_path", "notebook_path", "path"}
 
-// file is the file or directory that the event's call names, "" for none. The tools of
-// our own server name files of the server's project.
+// file is the file or directory that the event's call names, "" for none. Relative names
+// that the tools of our own server are given are of the project that the session works in.
 func (e event) file() string {
-	if isOurs(e.tool) {
-		return ""
-	}
 	for _, name := range pathFields {
 		switch path := e.input.str(name); {
 		case path == "":
 		case filepath.IsAbs(path):
 			return path
-		case filepath.IsAbs(e.cwd):
+		case filepath.IsAbs(e.cwd) && !isOurs(e.tool):
 			return filepath.Join(e.cwd, path)
 		}
 	}

@@ -25,7 +25,7 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 		return func() {}
 	}
 	_ = env.Paths.JoinSession(ev.session, root) // without it the others hear of the session later
-	if ev.file() != "" {
+	if ev.file() != "" && !isOurs(ev.tool) {
 		return func() {} // a call that names its file works there alone
 	}
 	var all sync.WaitGroup

@@ -35,7 +35,8 @@ func TestProjectOfEvent(t *testing.T) {
 		"a file of another":       {event{cwd: p.root, input: fields{"file_path": []byte(`"` + o.root + `/a/b.txt"`)}}, o.root},
 		"a file of this one":      {event{cwd: o.root, input: fields{"notebook_path": []byte(`"../proj/b.ipynb"`)}}, p.root},
 		"a file of none":          {event{cwd: o.root, input: fields{"path": []byte(`"/dev/null"`)}}, o.root},
-		"a file of our server":    {event{cwd: p.root, tool: "mcp__cachebro__read_file", input: fields{"path": []byte(`"` + o.root + `/a"`)}}, p.root},
+		"a file of our server":    {event{cwd: p.root, tool: "mcp__cachebro__read_file", input: fields{"path": []byte(`"` + o.root + `/a"`)}}, o.root},
+		"a name for our server":   {event{cwd: p.root, tool: "mcp__cachebro__read_file", input: fields{"path": []byte(`"../second/a"`)}}, p.root},
 		"a status line's project": {event{cwd: "/", home: p.root}, p.root},
 	} {
 		if got, ok := findRoot(p.env("", nil), tt.ev); !ok || got != tt.want {

@@ -115,11 +115,13 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 	}
 	if known && was != window {
 		ev := wire.SessionEvent{Event: "lost", Session: thread, Client: "mcp"}
-		if _, err := s.back.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
-			s.mu.Lock()
-			s.windows[thread] = was // told with the next call
-			s.mu.Unlock()
-			return wire.Reader{}, true
+		for _, p := range s.opened() {
+			if _, err := p.back.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
+				s.mu.Lock()
+				s.windows[thread] = was // told with the next call
+				s.mu.Unlock()
+				return wire.Reader{}, true
+			}
 		}
 	}
 	return wire.Reader{ToolUse: call}, true

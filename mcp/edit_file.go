@@ -28,7 +28,7 @@ var editFileTool = &tool{
 	lean: new(""),
 	desc: "Replaces old_string, which must occur exactly once, or everywhere with replace_all.",
 	handler: with(func(ctx context.Context, c *call, a editFileArgs) (*mcp.CallToolResult, error) {
-		rel, err := c.s.resolve(a.Path)
+		rel, err := c.resolve(a.Path)
 		if err != nil {
 			return nil, err
 		}

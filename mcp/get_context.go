@@ -36,13 +36,13 @@ func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallTool
 		key = "graph:" + q.Ref
 	}
 	q.Reader, q.Tool, q.Pending = c.reader, c.tool.name, c.reader.ToolUse != ""
-	q.Force = q.Force || c.conn.mustForce(key)
+	q.Force = q.Force || c.conn.mustForce(c.sentAs(key))
 	var ans wire.ContextAnswer
 	out, err := c.s.back.ask(ctx, wire.MContext, q, nil, &ans)
 	if err != nil {
 		return nil, err
 	}
-	c.conn.wasSent(key)
+	c.conn.wasSent(c.sentAs(key))
 	return textResult(compose(ans.ReadAnswer, out).text), nil
 }
 
@@ -52,7 +52,7 @@ func (c *call) ref(given string) string {
 	if len(given) == 0 || given[0] != '/' {
 		return given
 	}
-	rel, err := c.s.resolve(given)
+	rel, err := c.resolve(given)
 	var outside *wire.Error
 	if errors.As(err, &outside) {
 		return given

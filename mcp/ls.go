@@ -30,7 +30,7 @@ var lsTool = &tool{
 		if a.Offset < 0 {
 			return nil, badInput("offset is negative", "items are counted from 1")
 		}
-		rel, err := c.s.resolve(a.Path)
+		rel, err := c.resolve(a.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -69,14 +69,14 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 		key += "/." // not the same listing as the recursive one
 	}
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
-		Force: c.conn.mustForce("ls:" + key), Pending: c.reader.ToolUse != ""}
+		Force: c.conn.mustForce(c.sentAs("ls:" + key)), Pending: c.reader.ToolUse != ""}
 	var ans wire.ReadAnswer
 	out, err := c.s.back.try(ctx, readWait, wire.MRead, req, []byte(body), &ans)
 	if err != nil {
 		c.bookListing(ctx, body)
 		return body
 	}
-	c.conn.wasSent("ls:" + key)
+	c.conn.wasSent(c.sentAs("ls:" + key))
 	return compose(ans, out).text
 }
 

@@ -32,7 +32,7 @@ func runNote(ctx context.Context, c *call, a noteArgs) (*mcp.CallToolResult, err
 		q.Do = "list"
 	}
 	if a.Path != "" {
-		rel, err := c.s.resolve(a.Path)
+		rel, err := c.resolve(a.Path)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,11 @@ type Options struct {
 	// so that a client can list tools without a daemon.
 	Dial func(context.Context) (Caller, error)
 
+	// Open returns the options of the project that an absolute path lies in, for calls
+	// about another one than Root; false: it is in none that is known. nil: all calls are
+	// about Root.
+	Open func(path string) (Options, bool)
+
 	// Others says, a line for each, what the session or prompt of an undo also changed in
 	// other projects; nil: there are none.
 	Others func(ctx context.Context, session, prompt string) []string
@@ -86,6 +91,11 @@ func (o *Options) check() error {
 	if o.Listener == nil && (o.In == nil || o.Out == nil) {
 		return wire.Errorf(wire.ErrBadRequest, "", "no input and output to serve on")
 	}
+	return nil
+}
+
+// fill sets what was left out.
+func (o *Options) fill() {
 	if o.Small <= 0 {
 		o.Small = 8 << 10
 	}
@@ -101,7 +111,6 @@ func (o *Options) check() error {
 	if o.Tokens == nil {
 		o.Tokens = estimate
 	}
-	return nil
 }
 
 // The profiles and readers that Options accepts.

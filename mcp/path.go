@@ -3,7 +3,6 @@ package mcp
 import (
 	"errors"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,14 +25,7 @@ func (s *Server) resolve(p string) (string, error) {
 	case len(p) > 4096:
 		return "", badInput("path is longer than 4096 bytes", "")
 	}
-	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "" {
-		p = u.Path
-	}
-	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		if home, err := os.UserHomeDir(); err == nil {
-			p = filepath.Join(home, rest)
-		}
-	}
+	p = expand(p)
 	for part := range strings.SplitSeq(p, "/") {
 		if part == ".." {
 			return "", s.outside(p)

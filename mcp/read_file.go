@@ -45,7 +45,7 @@ var readFileTool = &tool{
 		case a.DiffOffset < 0:
 			return nil, badInput("diff_offset is negative", "use the one that the cut diff names")
 		}
-		rel, err := c.s.resolve(c.fetchable(ctx, a.Path))
+		rel, err := c.resolve(c.fetchable(ctx, a.Path))
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
 		Reader: c.reader, Path: []byte(a.rel), Offset: a.offset, Limit: a.limit, DiffOffset: a.diffOffset, MaxTokens: s.most(ctx),
-		Force: a.force || c.conn.mustForce(a.rel), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
+		Force: a.force || c.conn.mustForce(c.sentAs(a.rel)), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
 	}
 	if c.reader.Connection != "" {
 		req.Small = s.opt.Small
@@ -171,7 +171,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	if ans.Binary && ans.Kind == wire.ReadFull {
 		return readText{}, c.binary(a.rel)
 	}
-	c.conn.wasSent(a.rel)
+	c.conn.wasSent(c.sentAs(a.rel))
 	if ans.Kind == wire.ReadFull {
 		return compose(ans, body, s.encodingNote(a.rel), p.more(a.rel, a.offset)), nil
 	}

@@ -31,12 +31,13 @@ var readFilesTool = &tool{
 		var out strings.Builder
 		budget, failed := c.s.most(ctx), 0
 		for i, p := range a.Paths {
-			if i > 0 && budget < c.atMost(ctx, p) {
+			one := c.at(p)
+			if i > 0 && budget < one.atMost(ctx, p) {
 				fmt.Fprintf(&out, "[... %d of %d files would pass %d tokens. next: read_files paths=[%s]]\n",
 					len(a.Paths)-i, len(a.Paths), c.s.most(ctx), strings.Join(quoteAll(a.Paths[i:]), ", "))
 				break
 			}
-			block, err := c.block(ctx, p)
+			block, err := one.block(ctx, p)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -61,7 +62,7 @@ var readFilesTool = &tool{
 }
 
 func (c *call) block(ctx context.Context, p string) (string, error) {
-	rel, err := c.s.resolve(p)
+	rel, err := c.resolve(p)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +82,7 @@ func (c *call) block(ctx context.Context, p string) (string, error) {
 // atMost is how many tokens a read of p can cost. It has to be known before the
 // daemon is asked, because what it answers counts as shown.
 func (c *call) atMost(ctx context.Context, p string) int {
-	rel, err := c.s.resolve(p)
+	rel, err := c.resolve(p)
 	if err != nil {
 		return 0
 	}

@@ -97,6 +97,9 @@ func (s *Server) resource(ctx context.Context, uri string) (string, error) {
 // listHistory puts a file that one of our tools changed into resources/list,
 // the newest twenty; mcp-go tells clients that the list changed.
 func (s *Server) listHistory(rel string) {
+	if s != s.start {
+		return // a resource's name says no project
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Contains(s.listed, rel) {

@@ -23,7 +23,7 @@ var revertFileTool = &tool{
 	name: "revert_file", title: "Revert file", profile: ProfileSafety, destroys: true,
 	desc: "Restores one file, also a deleted one: steps_back versions (default 1), or version from search_history.",
 	handler: with(func(ctx context.Context, c *call, a revertFileArgs) (*mcp.CallToolResult, error) {
-		rel, err := c.s.resolve(a.Path)
+		rel, err := c.resolve(a.Path)
 		if err != nil {
 			return nil, err
 		}

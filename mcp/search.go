@@ -60,10 +60,10 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	case a.Limit < 1 || a.Limit > maxSearch:
 		return nil, badInput(fmt.Sprintf("limit %d is out of range", a.Limit), fmt.Sprintf("give 1 to %d", maxSearch))
 	}
-	rel := ""
+	rel := c.base
 	if a.Path != "" {
 		var err error
-		rel, err = c.s.resolve(a.Path)
+		rel, err = c.resolve(a.Path)
 		if err != nil {
 			return nil, err
 		}

@@ -14,24 +14,32 @@ import (
 	"cachebro/store/wire"
 )
 
-// Server is one MCP server: one process on stdio, or many connections on HTTP.
+// Server is one MCP server, as far as it serves one project: one process on stdio, or many
+// connections on HTTP. Further projects are opened as calls are about them.
 type Server struct {
+	*hub
 	opt   Options
 	back  *backend
-	rpc   *server.MCPServer
-	tools []*tool
 	locks keyed
 	pages *cache.Cache[pageKey, page]
+}
+
+// hub is what the servers of all projects share.
+type hub struct {
+	rpc   *server.MCPServer
+	tools []*tool
 	id    string // random; the prefix of connection readers
 	began time.Time
+	start *Server // of the project that the process was started in
 
 	mu       sync.Mutex
-	conns    map[string]*conn  // by session id
-	windows  map[string]string // of Codex's threads: the context window that asked last
-	schema   []byte            // as it was listed
-	schemaOf wire.Reader       // who was charged for it last
-	order    []string          // of conns, oldest first
-	listed   []string          // paths whose history is listed as a resource, oldest first
+	projects map[string]*Server // by root
+	conns    map[string]*conn   // by session id
+	windows  map[string]string  // of Codex's threads: the context window that asked last
+	schema   []byte             // as it was listed
+	schemaOf wire.Reader        // who was charged for it last
+	order    []string           // of conns, oldest first
+	listed   []string           // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
 	watching bool
 	work     sync.WaitGroup // background work that Serve waits for
@@ -48,9 +56,14 @@ func Serve(ctx context.Context, opt Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		s.back.end()
+		all := s.opened()
+		for _, o := range all {
+			o.back.end()
+		}
 		s.work.Wait()
-		s.back.close()
+		for _, o := range all {
+			o.back.close()
+		}
 	}()
 	if s.opt.Listener != nil {
 		return s.serveHTTP(ctx)
@@ -62,11 +75,12 @@ func newServer(opt Options) (*Server, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{
-		pages: cache.New[pageKey, page](maxPages, nil),
-		opt:   opt, back: newBackend(&opt), id: randomID(), began: time.Now(),
+	h := &hub{
+		id: randomID(), began: time.Now(), projects: make(map[string]*Server),
 		conns: make(map[string]*conn), windows: make(map[string]string), watchers: make(map[server.ClientSession]*watcher),
 	}
+	s := h.project(context.Background(), opt)
+	h.start = s
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(s.countSchema)
 	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, _ error) { cancelled(ctx) })

@@ -35,7 +35,11 @@ type tool struct {
 
 // call is one tools/call.
 type call struct {
-	s      *Server
+	s      *Server  // of the project that it is about
+	start  *Server  // of the one that the process was started in
+	here   *Server  // of the one that the client's working directory is in
+	base   string   // the linked work tree inside of here that this directory is in
+	roots  []string // where the client says that it works
 	req    mcp.CallToolRequest
 	reader wire.Reader
 	conn   *conn // nil: no connection
@@ -85,9 +89,12 @@ func (t *tool) describe(profile string) mcp.Tool {
 // only a cancelled call has none.
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		c := &call{s: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
+		c := &call{s: s, start: s, here: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
 		stop := c.beat(ctx)
-		res, err := t.handler.run(ctx, c)
+		res, err := c.locate(ctx)
+		if err == nil && res == nil {
+			res, err = t.handler.run(ctx, c)
+		}
 		stop()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -102,7 +109,7 @@ func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 		if unreachable(err) && wire.Hint(err) == "" && e != nil {
 			err = &wire.Error{Code: e.Code, Message: "cachebro's store: " + e.Message, Hint: "cachebro status says more; the project's files are not affected"}
 		}
-		return toolError(s.deadMount(err)), nil
+		return toolError(c.s.deadMount(err)), nil
 	}
 }
 

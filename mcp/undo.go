@@ -56,7 +56,7 @@ func (c *call) takeBack(ctx context.Context, kind string, a undoArgs) (*mcp.Call
 
 func (c *call) paths(names []string) (rels [][]byte, err error) {
 	for _, p := range names {
-		rel, err := c.s.resolve(p)
+		rel, err := c.resolve(p)
 		if err != nil {
 			return nil, err
 		}

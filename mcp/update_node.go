@@ -64,7 +64,7 @@ func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) 
 	if _, ok := m.Node(ref); ok {
 		return ref, nil
 	}
-	rel, err := c.s.resolve(ref)
+	rel, err := c.resolve(ref)
 	if err == nil && rel != "" {
 		root, err := os.OpenRoot(c.s.dir())
 		if err != nil {

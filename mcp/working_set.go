@@ -119,7 +119,7 @@ func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallTo
 	case glob.Wild(filter):
 		match = func(p string) bool { return glob.Selects(filter, p) }
 	case filter != "":
-		rel, err := c.s.resolve(filter)
+		rel, err := c.resolve(filter)
 		if err != nil {
 			return nil, err
 		}

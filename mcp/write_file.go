@@ -26,7 +26,7 @@ var writeFileTool = &tool{
 	name: "write_file", title: "Write file", profile: ProfileAll, destroys: true, idempotent: true,
 	desc: "Replaces the whole file with content. expected_hash: fail unless the file has this SHA-256 now (at least 8 hex digits), or \"absent\".",
 	handler: with(func(ctx context.Context, c *call, a writeFileArgs) (*mcp.CallToolResult, error) {
-		rel, err := c.s.resolve(a.Path)
+		rel, err := c.resolve(a.Path)
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,8 @@ import (
 func serveCommand() cli.Command {
 	return cli.Command{
 		Name: "serve", Group: cli.GroupPlumbing, Args: "[DIR]", Short: "the MCP server for an agent, on standard input and output",
-		Long: `The project is DIR, that of the working directory, or CLAUDE_PROJECT_DIR.
+		Long: `The project is DIR, that of the working directory, or CLAUDE_PROJECT_DIR. Where the
+client's session moves to another project, its calls are about that one.
 
 Examples:
   cachebro serve
@@ -62,32 +63,18 @@ func runServe(ctx context.Context, e *cli.Env) error {
 			}
 		}
 	}
-	o := mcp.Options{
-		In: e.Stdin, Out: e.Stdout, Root: t.Root, Profile: *tools, Reader: *reader, Session: *session, NoReindex: !*reindex, Version: cli.Version, Tokens: tokens.Estimate,
+	common := mcp.Options{
+		In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, NoReindex: !*reindex, Version: cli.Version, Tokens: tokens.Estimate,
 		Logger: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Dial: func(ctx context.Context) (mcp.Caller, error) {
-			c, err := e.ConnectAs(ctx, t.Root, "mcp", wire.Timeouts{})
-			if err != nil {
-				return nil, err
-			}
-			return c, nil
-		},
 	}
-	o.Others = func(ctx context.Context, session, prompt string) []string {
-		return apply.Others(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {
-			c, err := e.ConnectAs(ctx, root, "mcp", wire.Timeouts{})
-			if err != nil {
-				if c != nil {
-					c.Close()
-				}
-				return nil, nil, err
-			}
-			return c.Call, c.Close, nil
-		})
+	common.Open = func(path string) (mcp.Options, bool) {
+		if root, ok := e.Paths().Find(path); ok && root == t.Root {
+			return ofProject(e, common, t), true // without a look at all mounts, 0.2 ms
+		}
+		other, err := e.Locate(path)
+		return ofProject(e, common, other), err == nil && other.Root != wire.OutsideRoot
 	}
-	if t.Point != t.Root {
-		o.Mountpoint = t.Point
-	}
+	o := ofProject(e, common, t)
 	if given, err := e.Abs(dir); err == nil && given != t.Root && len(t.Rel) == 0 {
 		o.Aliases = append(o.Aliases, given)
 	}
@@ -101,6 +88,34 @@ func runServe(ctx context.Context, e *cli.Env) error {
 		fmt.Fprintf(e.Stderr, "serving %s on http://%s\n", cli.Quote(t.Root), l.Addr())
 	}
 	return mcp.Serve(ctx, o)
+}
+
+// ofProject completes the options of a server for one project.
+func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
+	o.Root = t.Root
+	if t.Point != t.Root {
+		o.Mountpoint = t.Point
+	}
+	o.Dial = func(ctx context.Context) (mcp.Caller, error) {
+		c, err := e.ConnectAs(ctx, t.Root, "mcp", wire.Timeouts{})
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	o.Others = func(ctx context.Context, session, prompt string) []string {
+		return apply.Others(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {
+			c, err := e.ConnectAs(ctx, root, "mcp", wire.Timeouts{})
+			if err != nil {
+				if c != nil {
+					c.Close()
+				}
+				return nil, nil, err
+			}
+			return c.Call, c.Close, nil
+		})
+	}
+	return o
 }
 
 // served is the project that is meant: DIR, else the one that the working directory is

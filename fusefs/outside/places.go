@@ -21,7 +21,9 @@ var cachesOfHome = []string{
 	// What clients keep of their own conversations; to take that back would confuse them.
 	".claude.json", ".claude/projects", ".claude/todos", ".claude/tasks", ".claude/statsig", ".claude/shell-snapshots", ".claude/file-history", ".claude/history.jsonl",
 	".claude/debug", ".claude/sessions", ".claude/session-env", ".claude/backups", ".claude/cache", ".claude/telemetry", ".claude/ide", ".claude/plugins/cache",
-	".codex/sessions", ".codex/log", ".codex/history.jsonl", ".gemini/tmp", ".qwen/tmp", ".local/share/opencode", ".local/state/opencode",
+	".codex/sessions", ".codex/log", ".codex/history.jsonl", ".gemini/tmp", ".local/share/opencode", ".local/state/opencode",
+	".qwen/tmp", ".qwen/projects", ".qwen/usage", ".qwen/usage_record.jsonl", ".qwen/debug", ".qwen/todos", ".qwen/skills",
+	".copilot/session-state", ".copilot/session-store.db", ".copilot/session-store.db-wal", ".copilot/session-store.db-shm", ".copilot/logs", ".copilot/settings.json.lock",
 }
 
 // cachesOfSystem are skipped wherever.

@@ -35,6 +35,7 @@ const (
 	MShared     = "shared"      // SessionQuery → SharedSession, for another project's daemon
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer
 	MToolEnd    = "tool.end"    // ToolCall → Empty
+	MToolPlace  = "tool.place"  // ToolCall → ToolPlace: where the client's hook saw the call
 	MWorkingSet = "working-set" // WorkingSetQuery → WorkingSet
 	MRecovery   = "recovery"    // SessionQuery → Recovery
 	MMetrics    = "metrics"     // MetricsQuery → Metrics

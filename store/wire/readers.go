@@ -269,6 +269,13 @@ type ToolCall struct {
 	// Hold: an edit of a file that others changed since it was shown is to be held, once,
 	// with what they changed.
 	Hold bool `json:"hold,omitempty"`
+	// Cwd is the directory that a call of our server's tools was made in.
+	Cwd string `json:"cwd,omitempty"`
+}
+
+// ToolPlace is the directory that a tool call was made in, "" where that is not known.
+type ToolPlace struct {
+	Cwd string `json:"cwd,omitempty"`
 }
 
 // ToolBeginAnswer carries stale-write warnings, ready to inject.

@@ -220,6 +220,18 @@ func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	}
 }
 
+// Cwd returns the directory that a tool call was made in, "" where nobody told of it.
+func (a *Attribution) Cwd(toolUse string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range slices.Backward(a.windows) {
+		if w.call.ToolUse == toolUse {
+			return w.call.Cwd
+		}
+	}
+	return ""
+}
+
 // finish closes it. A background command's writes come later; its process tree
 // stays joined to it.
 func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {

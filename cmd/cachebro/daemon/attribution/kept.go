@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,6 +184,24 @@ func (a *Attribution) Client(key Key, id store.SessionID, t int64) {
 func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
 	a.begin(call, owner, t)
 	a.saveWindow(call.ToolUse)
+}
+
+// Works says which process does what an open call of our server's tools asks for, and to
+// which paths; false: nobody has told of that call.
+func (a *Attribution) Works(call wire.ToolCall, owner Key) bool {
+	a.mu.Lock()
+	known := false
+	for _, w := range slices.Backward(a.windows) {
+		if w.call.ToolUse == call.ToolUse && w.end == 0 {
+			w.owner, w.call.PID, w.call.Paths, known = owner, call.PID, call.Paths, true
+			break
+		}
+	}
+	a.mu.Unlock()
+	if known {
+		a.saveWindow(call.ToolUse)
+	}
+	return known
 }
 
 // EndTool closes it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/hooks/clients"
 	"cachebro/store"
 	"cachebro/store/leaf/procfs"
 )
@@ -23,7 +24,8 @@ func ownTool(tool string) bool {
 // writesNothing: a tool of our server that is none of the above, and has no hook
 // that tells of its end. What is written meanwhile is somebody else's.
 func writesNothing(tool string) bool {
-	return strings.HasPrefix(tool, "mcp__cachebro__") && !ownTool(tool)
+	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
+	return ours && !ownTool(tool)
 }
 
 // windowLocked finds the tool call that a write belongs to. at is the index of

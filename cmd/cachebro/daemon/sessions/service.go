@@ -70,6 +70,7 @@ func New(o Options) *Sessions {
 func (ss *Sessions) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MSession: ss.sessionEvent, wire.MToolBegin: ss.toolBegin, wire.MToolEnd: ss.toolEnd,
-		wire.MShared: onwire.Decoded(ss.shared), wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
+		wire.MToolPlace: onwire.Decoded(ss.toolPlace),
+		wire.MShared:    onwire.Decoded(ss.shared), wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
 	}
 }

@@ -189,10 +189,13 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	if q.ToolUse == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
 	}
+	owner := attribution.OwnerOf(q.PID)
+	if r.Hello.Client == "mcp" && ss.attribution.Works(q, owner) {
+		return wire.ToolBeginAnswer{}, nil, nil // what the client's hook told of the call stands
+	}
 	q.Command = cmdline.Text(q.Command)
 	ss.meetOnce(q.Session)
 	now := time.Now().UnixNano()
-	owner := attribution.OwnerOf(q.PID)
 	if q.Session == "" { // our own server: its client's session
 		q.Session = string(ss.attribution.SessionOf(owner, now))
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
@@ -217,6 +220,12 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
 		a.Warnings, a.Held = ss.staleWarnings(ctx, q)
 	}
+	return a, nil, nil
+}
+
+// toolPlace answers our own server, which serves the project that its client works in.
+func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPlace, body []byte, err error) {
+	a.Cwd = ss.attribution.Cwd(q.ToolUse)
 	return a, nil, nil
 }
 

@@ -1,0 +1,249 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"cachebro/store/leaf/cache"
+	"cachebro/store/wire"
+)
+
+// A server is started in one project, and its client works in several: the session moves to
+// a worktree, has sub-agents in worktrees, or was given another directory (--add-dir). So
+// each call has a project of its own: the one of the absolute path that it names, else the
+// one of the directory in which the client's hook saw the call, else the first one.
+//
+// A path alone opens no other project: the client asks its user about tools and not about
+// their paths. The path has to lie in one of these projects, or in one of the directories
+// that the client names when it is asked for its roots.
+
+// project returns the server of that project, which is opened with the first call.
+func (h *hub) project(ctx context.Context, opt Options) *Server {
+	opt.fill()
+	h.mu.Lock()
+	s := h.projects[opt.Root]
+	opened := s == nil
+	if opened {
+		s = &Server{hub: h, opt: opt, back: newBackend(&opt), pages: cache.New[pageKey, page](maxPages, nil)}
+		h.projects[opt.Root] = s
+	}
+	h.mu.Unlock()
+	if opened && h.start != nil {
+		h.work.Go(func() { s.hello(context.WithoutCancel(ctx)) })
+	}
+	return s
+}
+
+// opened returns the servers of all projects that were worked in.
+func (h *hub) opened() []*Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []*Server
+	for _, s := range h.projects {
+		all = append(all, s)
+	}
+	return all
+}
+
+// rootsKey is the name under which a client's roots are asked for and answered.
+const rootsKey = "roots"
+
+// locate finds the call's project. ask, if there is one, is the answer to the client: it
+// is to say which directories the session works in, and to call again.
+func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) {
+	if c.s.opt.Open == nil {
+		return nil, nil
+	}
+	names := named(c.req)
+	foreign := slices.ContainsFunc(names, func(p string) bool { return filepath.IsAbs(p) && c.openAt(p).Root != c.start.opt.Root })
+	if len(names) == 0 || foreign || slices.ContainsFunc(names, func(p string) bool { return !filepath.IsAbs(p) }) {
+		if err := c.findHere(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if res := server.RootsResponse(c.req.Params.InputResponses, rootsKey); res != nil {
+		for _, r := range res.Roots {
+			c.roots = append(c.roots, resolved(expand(r.URI)))
+		}
+	} else if slices.ContainsFunc(names, func(p string) bool { return filepath.IsAbs(p) && c.serverOf(p) == nil }) && tellsRoots(ctx) {
+		return server.NewInputRequestBuilder("").Roots(rootsKey).ToolResult(), nil
+	}
+	c.s = c.here
+	if len(names) > 0 {
+		c.s = c.serverFor(names[0])
+	}
+	return nil, nil
+}
+
+// tellsRoots reports whether the client says which directories it works in, when a call is
+// answered with that question.
+func tellsRoots(ctx context.Context) bool {
+	info := server.RequestProtocolInfoFromContext(ctx)
+	return info != nil && info.Modern && info.ClientCapabilities != nil && info.ClientCapabilities.Roots != nil
+}
+
+// named returns the paths that a call names.
+func named(req mcp.CallToolRequest) (paths []string) {
+	var args struct {
+		Path   json.RawMessage `json:"path"`
+		Paths  json.RawMessage `json:"paths"`
+		Filter json.RawMessage `json:"path_filter"`
+	}
+	raw, ok := req.GetRawArguments().(json.RawMessage)
+	if !ok {
+		raw, _ = json.Marshal(req.Params.Arguments) // what cannot be encoded is refused by bind
+	}
+	if json.Unmarshal(raw, &args) != nil {
+		return nil
+	}
+	for _, given := range []json.RawMessage{args.Path, args.Paths, args.Filter} {
+		var one string
+		var list []string
+		switch {
+		case json.Unmarshal(given, &list) == nil:
+		case json.Unmarshal(given, &one) == nil && strings.HasPrefix(strings.TrimSpace(one), "["):
+			_ = json.Unmarshal([]byte(one), &list) // a list that was encoded twice
+		case one != "":
+			list = []string{one}
+		}
+		for _, p := range list {
+			paths = append(paths, expand(p))
+		}
+	}
+	return paths
+}
+
+// findHere finds the project and the work tree of the directory in which the client's hook
+// saw the call.
+func (c *call) findHere(ctx context.Context) error {
+	if c.reader.ToolUse == "" {
+		return nil
+	}
+	var at wire.ToolPlace
+	if _, err := c.start.back.try(ctx, readWait, wire.MToolPlace, wire.ToolCall{ToolUse: c.reader.ToolUse}, nil, &at); err != nil {
+		if unreachable(err) && len(c.start.opened()) > 1 {
+			return wire.Errorf(wire.AsError(err), "give absolute paths", "this session works in several projects, and the store of %s does not say where this call is: %v", quote(c.start.opt.Root), err)
+		}
+		return nil
+	}
+	o := c.openAt(at.Cwd)
+	if o.Root != c.start.opt.Root {
+		c.here = c.start.project(ctx, o)
+	}
+	c.base = workTree(c.here.dir(), at.Cwd)
+	return nil
+}
+
+// openAt is the project at a path, the first one where no other is known.
+func (c *call) openAt(p string) Options {
+	if filepath.IsAbs(p) {
+		if o, ok := c.start.opt.Open(p); ok {
+			return o
+		}
+	}
+	return c.start.opt
+}
+
+// serverOf returns the server of a path's project; nil if the client did not say that it
+// works there.
+func (c *call) serverOf(p string) *Server {
+	if !filepath.IsAbs(p) {
+		return c.here
+	}
+	switch o := c.openAt(p); {
+	case o.Root == c.start.opt.Root:
+		return c.start
+	case c.worksAt(p, o):
+		return c.start.project(context.Background(), o)
+	}
+	return nil
+}
+
+// worksAt reports whether the session works at a path of another project.
+func (c *call) worksAt(p string, o Options) bool {
+	for _, s := range []*Server{c.start, c.here} {
+		if _, below := under(o.Root, s.opt.Root); below {
+			return true
+		}
+	}
+	p = resolved(p)
+	return slices.ContainsFunc(c.roots, func(root string) bool { _, below := under(p, root); return below })
+}
+
+// serverFor is serverOf, or the server that refuses the path.
+func (c *call) serverFor(p string) *Server {
+	if s := c.serverOf(p); s != nil {
+		return s
+	}
+	return c.here
+}
+
+// at is the call for one of several paths that it names.
+func (c *call) at(p string) *call {
+	if c.s.opt.Open == nil {
+		return c
+	}
+	return &call{s: c.serverFor(expand(p)), start: c.start, here: c.here, base: c.base, roots: c.roots, req: c.req, reader: c.reader, conn: c.conn, tool: c.tool}
+}
+
+// resolve is Server.resolve for a path of this call: in a linked work tree inside of the
+// project a relative path means a file there.
+func (c *call) resolve(p string) (string, error) {
+	rel, err := c.s.resolve(p)
+	if _, below := under(rel, c.base); err != nil || below || c.s != c.here || filepath.IsAbs(expand(p)) {
+		return rel, err
+	}
+	return filepath.Join(c.base, rel), nil
+}
+
+// sentAs is the name under which a connection remembers what it was sent of this project.
+func (c *call) sentAs(what string) string { return c.s.opt.Root + "\x00" + what }
+
+// workTree returns the top of the linked work tree of git that dir lies in, relative to the
+// project, "" for none inside of it.
+func workTree(project, dir string) string {
+	for {
+		rel, ok := under(dir, project)
+		if !ok || rel == "" {
+			return ""
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, ".git")); err == nil && bytes.Contains(b, []byte("/worktrees/")) {
+			return rel
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// resolved follows the symlinks in a path as far as it exists.
+func resolved(p string) string {
+	for dir, rest := filepath.Clean(p), ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return filepath.Clean(p)
+		}
+	}
+}
+
+// expand reads a path as clients write it: as a file URL, or below the home directory.
+func expand(p string) string {
+	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "" {
+		p = u.Path
+	}
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			p = filepath.Join(home, rest)
+		}
+	}
+	return p
+}
