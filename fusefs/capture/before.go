@@ -81,6 +81,9 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 	if class == ignore.Excluded && !unseen(ch.File, st) {
 		return
 	}
+	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
+		return // of what came to where nothing may be kept no more than the name is known
+	}
 	if class == ignore.Ignored || !c.scanned(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {

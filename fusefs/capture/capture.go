@@ -19,6 +19,7 @@ import (
 type Capture struct {
 	discarded discarded
 	git       *gitKeeper
+	boundary  boundary
 
 	*sink
 	*copies
@@ -249,10 +250,13 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 // taken notes that a plan of ours took a file's last name. Whoever has it open
 // goes on to write where nobody finds it.
 func (c *Capture) taken(f fusefs.File, by fusefs.Caller) {
-	if f != nil && by.Proc != nil && by.Proc.Comm == c.comm && f.Path() == "" {
+	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
 	}
 }
+
+// ours reports whether a process is one of this program, which carries out plans.
+func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
 // afterwards keeps what was written to a file whose name a plan had taken, under
 // a name that says so and is gone at once.

@@ -19,6 +19,10 @@ func (c *Capture) Done(e fusefs.Event) {
 	if e.Class == ignore.Excluded || e.Class2 == ignore.Excluded || e.Op == event.OpRename {
 		c.gitDone(e)
 	}
+	if e.Class == ignore.Excluded && e.Path2 == "" && c.ours(e.Caller) && !inGit(e.Path) { // a redo has to find it
+		c.came(e.Path, isDir(e.Stat))
+	}
+	e.Class, e.Class2 = c.known(e.Class, e.Path), c.known(e.Class2, e.Path2)
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
 	if e.File != nil {
 		r.Node = e.File.ID()
@@ -70,8 +74,10 @@ func (c *Capture) Done(e fusefs.Event) {
 			}
 		}
 		c.taken(e.File, e.Caller)
+		c.boundary.left(e.Path)
 	case event.OpRmdir:
 		c.forget(e.Path, false)
+		c.boundary.left(e.Path)
 		// What made it an excluded directory may have gone before it.
 		if t := c.discarded.gone(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
@@ -93,11 +99,19 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 			r.Path, from = p, cl
 		}
 	}
+	if was := from; was <= ignore.Excluded {
+		e.Path = r.Path // the best name
+		if c.crosses(e, &from, &to) {
+			c.came(e.Path, false)
+			c.came(e.Path2, false)
+			c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
+		}
+	}
 	r.Class = to
 	switch {
 	case from >= ignore.Excluded && to == ignore.Excluded:
 		return
-	case from >= ignore.Excluded: // comes into view
+	case from >= ignore.Excluded: // comes from git's own files, or had no name
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -106,7 +120,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case isRegular(e.Stat):
 		c.found(e.File, r.Path, from)
 	}
-	// To an excluded name: the store notes the count.
+	// To a name among git's own files: the store notes the count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
 		c.told.add(e.File, e.Path2, e.Stat.Nlink)
 	}
@@ -126,9 +140,18 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.forget(e.Path2, true)
 		c.relocated(from != ignore.Tracked && to == ignore.Tracked)
 	}
+	c.boundary.left(e.Path)
+	wasFrom, wasTo := from, to
+	if c.crosses(e, &from, &to) {
+		c.wasAt(e.File, e.Path, e.Target, e.Stat, wasFrom)
+		c.came(e.Path2, dir)
+	}
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps nobody sees it again
+		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
+	}
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
-	case from == ignore.Excluded: // comes into view: a new file, or new content
+	case from == ignore.Excluded: // comes from git's own files: a new file, or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
 		switch {
 		case dir:
@@ -144,12 +167,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			return
 		}
 		c.appendBy(e.Caller, r)
-	case to == ignore.Excluded: // goes out of view
+	case to == ignore.Excluded: // goes to git's own files
 		if regular {
 			c.found(e.File, e.Path, from)
-			if from == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // nobody sees it again
-				c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, from, false)
-			}
 		}
 		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
 		if dir {
@@ -192,6 +212,14 @@ func (c *Capture) left(f fusefs.File, p string) bool {
 // tracked name and is in no version gets one.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	from, to := c.classOf(e.Path, isDir(e.Stat)), e.Class2
+	if was, is := from, to; e.Replaced != nil && c.crosses(e, &from, &to) {
+		if st, err := e.Replaced.Stat(); err == nil {
+			c.wasAt(e.Replaced, e.Path2, "", st, is)
+			c.came(e.Path, isDir(st))
+		}
+		c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
+		c.came(e.Path2, isDir(e.Stat))
+	}
 	if from == ignore.Excluded && to == ignore.Excluded {
 		return
 	}
@@ -233,8 +261,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records that a name has another file, that came from where nothing is
-// kept, and that the one it had went there.
+// swapped records that a name has another file, that came from git's own files, and
+// that the one it had went there.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
 	was, err := gone.Stat()
 	if err != nil {
@@ -328,7 +356,7 @@ func (c *Capture) classOf(p string, dir bool) ignore.Class {
 	if c.opt.Matcher == nil {
 		return ignore.Tracked
 	}
-	return c.opt.Matcher.Class(p, dir)
+	return c.known(c.opt.Matcher.Class(p, dir), p)
 }
 
 func parent(p string) string {

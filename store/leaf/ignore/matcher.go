@@ -47,6 +47,7 @@ type dir struct {
 	up    *dir
 	class Class // of what is in it
 	own   bool  // excluded by a .cachebroignore: the index does not change that
+	marks bool  // excluded because of a file in it
 	repo  *repo
 	top   bool // the repository begins here: git's rules above do not count
 	rules []pattern
@@ -71,6 +72,13 @@ func (m *Matcher) Class(p string, isDir bool) Class {
 		return Tracked
 	}
 	return c
+}
+
+// Forbidden reports whether a .cachebroignore excludes a path.
+func (m *Matcher) Forbidden(p string, isDir bool) bool {
+	s := m.now.Load()
+	_, own := s.classify(s.dir(path.Dir(p)), path.Base(p), p, isDir)
+	return own
 }
 
 // Forced reports whether a file is tracked only because it stands in git's
@@ -207,6 +215,8 @@ func (s *snapshot) enter(d *dir) {
 	d.up = s.read(path.Dir(p))
 	d.repo = d.up.repo
 	d.class, d.own = s.classify(d.up, path.Base(p), p, true)
+	_, listed := builtIn[path.Base(p)]
+	d.marks = d.class == Excluded && d.up.class != Excluded && !d.own && !listed
 	if d.own || !s.source.exists(p+"/.git") {
 		return
 	}
@@ -228,6 +238,9 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	bro := decide(in, p, name, isDir, false)
 	if bro == matched {
 		return Excluded, true
+	}
+	if !isDir && in.marks && slices.Contains(marks, name) { // it decides what the directory is
+		return Ignored, false
 	}
 	if in.class == Excluded || mac && bro != negated && ofMacOS(name) {
 		return Excluded, false

@@ -85,12 +85,15 @@ func TestClasses(t *testing.T) {
 	for path, want := range map[string]Class{
 		"a.go": Tracked, "a.log": Ignored, "keep.log": Tracked, "sub/b.log": Tracked, "sub/local": Ignored, "out/x/y.txt": Ignored,
 		"forced.log": Tracked, ".git/HEAD": Excluded, ".git": Excluded, "vendor/.git/config": Excluded, ".github/x": Tracked, "x.git/y": Tracked,
-		"web/node_modules/x/index.js": Excluded, ".pnpm-store/v3/files/00/a": Excluded, "lib/node_modules/x.js": Ignored, "venv/bin/python": Excluded, "media/film.mp4": Excluded,
+		"web/node_modules/x/index.js": Excluded, ".pnpm-store/v3/files/00/a": Excluded, "lib/node_modules/x.js": Ignored, "venv/bin/python": Excluded, "venv/pyvenv.cfg": Ignored, "media/film.mp4": Excluded,
 		"disk.iso": Excluded, "global.bak": Ignored, "secret.priv": Ignored, "new.go": Tracked, "": Tracked,
 	} {
 		if got := m.Class(path, false); got != want {
 			t.Errorf("%q is %v, want %v", path, got, want)
 		}
+	}
+	if !m.Forbidden("media/film.mp4", false) || !m.Forbidden("media", true) || m.Forbidden("venv/bin/python", false) {
+		t.Error("what a .cachebroignore excludes is not told apart")
 	}
 	if got := m.Class("out", true); got != Ignored {
 		t.Errorf("the directory out is %v", got)
