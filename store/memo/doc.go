@@ -17,9 +17,12 @@
 //
 // The way in which a path was looked at decides what must stay the same: content that
 // was read, names that were listed, names that were absent, the target of a symlink,
-// modes and owners. Everything else that stat(2) tells counts too, unless the program is
-// known not to show it (see kinds): a shell or git does not show the access time, and
-// cat, grep and the Go tools show no time at all. The state is recorded before the
+// modes and owners. Who asks for attributes (stat, fstat) or lists a directory may show all
+// that the answer has, times and inode numbers too, unless the program is known not to (see
+// kinds): a shell or git does not show the access time, a compiler of C no inode numbers, and
+// cat, grep and the Go tools none of these; grep shows names in the order of the directory.
+// What was not asked for does not count: so another clone of the same files, on another
+// machine, can have the result (see Record.Stays). The state is recorded before the
 // system call goes on, and again at the end: a command that changed what it had looked
 // at, or that somebody disturbed, is not replayed. The environment, limits, processors
 // and groups are part of the call.

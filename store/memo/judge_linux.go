@@ -103,7 +103,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 			name = r.rel(path)
 		}
 		switch class := r.class(c, path, where, now.Kind == dir); {
-		case where != inside && o.own && now.Kind == dir && r.places.towardsFree(path):
+		case where != inside && o.own && now.Kind == dir && r.places.towardsFree(path, func([]string) bool { return true }):
 			return s, false
 		case where != inside:
 			r.refuseLocked("wrote " + name + ", outside of the project")
@@ -125,7 +125,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 	if o.access && now.Atime != o.first.Atime && now.Kind == o.first.Kind {
 		r.refuseLocked("the time of access of " + path + " changed while it ran, and it may show that")
 	}
-	s.Access = o.access
+	s.Access, s.Dated, s.By = o.access, o.dated, o.by
 	if moved {
 		r.refuseLocked(path + " was changed by somebody else meanwhile")
 		return s, false
@@ -141,12 +141,14 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 				s.Times = true // we may not read what they may
 			}
 		}
-		s.Times = s.Times || o.strict || slices.ContainsFunc(o.stated, func(pid uint32) bool { return !slices.Contains(o.readers, pid) })
+		s.Times = s.Times || o.strict
 	case link:
 		s.Hash = o.target
+		s.Times = o.strict
 	case dir:
 		if o.names != "" {
-			s.Hash = hashNames(path)
+			s.Ordered = o.ordered
+			s.Hash = hashNames(path, o.ordered)
 			if s.Hash != o.names {
 				r.refuseLocked("the names in " + path + " changed while it ran")
 				return s, false

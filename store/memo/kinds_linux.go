@@ -14,8 +14,9 @@ import (
 type kind uint8
 
 const (
-	unknownKind kind = iota // anything: times, owners, access times
-	shellKind               // times and owners, but not when something was read
+	unknownKind kind = iota // anything: times, inodes, access times
+	shellKind               // times and inodes, but not when something was read
+	datedKind               // content, names, modes, and when a file was changed
 	contentKind             // content, names and modes alone
 )
 
@@ -23,7 +24,9 @@ const (
 // print or sort by times (ls, find, rg --sort, diff) is not among them.
 var kinds = map[string]kind{
 	"sh": shellKind, "dash": shellKind, "bash": shellKind, "make": shellKind, "gmake": shellKind, "xargs": shellKind, "ninja": shellKind,
-	"git": shellKind, "gcc": shellKind, "g++": shellKind, "cc": shellKind, "c++": shellKind, "cpp": shellKind, "cc1": shellKind, "cc1plus": shellKind, "clang": shellKind,
+	"git": shellKind,
+	// __TIMESTAMP__ is when the source was changed.
+	"gcc": datedKind, "g++": datedKind, "cc": datedKind, "c++": datedKind, "cpp": datedKind, "cc1": datedKind, "cc1plus": datedKind, "clang": datedKind,
 }
 
 func init() {
@@ -86,21 +89,6 @@ func (p program) owns(by []string) bool {
 	for _, name := range by {
 		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
 			return true
-		}
-	}
-	return false
-}
-
-// stableFile: the kernel says the same in it until somebody changes the machine.
-// What it says is compared.
-func stableFile(path string) bool {
-	switch path {
-	case "/proc/filesystems", "/proc/version", "/proc/self/cgroup", "/proc/self/mountinfo":
-		return true
-	}
-	for _, d := range []string{"/proc/sys", "/sys/devices/system/cpu", "/sys/kernel/mm", "/sys/fs/cgroup"} {
-		if under(path, d) {
-			return !strings.HasSuffix(path, ".stat") && !strings.HasSuffix(path, ".current")
 		}
 	}
 	return false

@@ -30,9 +30,6 @@ func machineFacts() string {
 	return b.String()
 }
 
-// unameOf stands for what uname(2) says, among the files that the kernel makes up.
-const unameOf = "/proc/uname"
-
 // kernelSays is a hash of what the kernel says: of the content of a file that it
 // makes up, of the names in such a directory, of the machine's name. What is not
 // there, or may not be read, says that.
@@ -43,7 +40,7 @@ func kernelSays(path string) string {
 		return fmt.Sprint(u)
 	}
 	st := look(path)
-	return fmt.Sprint(st.Kind, st.Mode, st.UID, st.GID, hashFile(path), hashNames(path))
+	return fmt.Sprint(st.Kind, st.Mode, st.UID, st.GID, hashFile(path), hashNames(path, false))
 }
 
 // inherited are the descriptors that a command gets from us beside the three

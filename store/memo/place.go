@@ -117,10 +117,10 @@ func (p *Places) of(path string) place {
 	return outside
 }
 
-// towardsFree: a directory on the way to a cache, which whoever fills it makes.
-func (p *Places) towardsFree(path string) bool {
+// towardsFree: a directory on the way to a cache of a program, which whoever fills it makes.
+func (p *Places) towardsFree(path string, owns func([]string) bool) bool {
 	for _, c := range p.free {
-		if under(c.dir, path) {
+		if under(c.dir, path) && path != p.home && !under(p.home, path) && !p.above(path) && owns(c.by) {
 			return true
 		}
 	}

@@ -6,15 +6,15 @@ import "golang.org/x/sys/unix"
 
 // quiet are the system calls that tell a program nothing that we do not know already:
 // they work on its own memory, threads, signals and descriptors, which it got by
-// calls that we see; they ask for what is part of the call (see machineFacts); or
+// calls that we see (of what is open they tell the content, which is compared); they ask for what is part of the call (see machineFacts); or
 // they ask for a clock or for random numbers.
 var quiet = []uint32{
-	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
 	unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,
 	unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2,
 	unix.SYS_CLOSE_RANGE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_SPLICE, unix.SYS_TEE, unix.SYS_VMSPLICE, unix.SYS_SENDFILE, unix.SYS_COPY_FILE_RANGE,
 	unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_SYNC_FILE_RANGE, unix.SYS_FALLOCATE, unix.SYS_FADVISE64, unix.SYS_READAHEAD,
-	unix.SYS_FGETXATTR, unix.SYS_FLISTXATTR, unix.SYS_FCHDIR, unix.SYS_GETCWD, unix.SYS_UMASK, unix.SYS_MEMFD_CREATE, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_RM_WATCH,
+	unix.SYS_FCHDIR, unix.SYS_GETCWD, unix.SYS_UMASK, unix.SYS_MEMFD_CREATE, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_RM_WATCH,
 	unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_SIGALTSTACK, unix.SYS_SIGNALFD4, unix.SYS_PIDFD_SEND_SIGNAL,
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RESTART_SYSCALL, unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_GET_ROBUST_LIST, unix.SYS_RSEQ,
 	unix.SYS_MEMBARRIER, unix.SYS_PRCTL, unix.SYS_SECCOMP, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_SETAFFINITY,
@@ -39,6 +39,8 @@ var quietWith = []struct {
 	{unix.SYS_IOCTL, 1, ^uint32(0), []uint32{unix.TCGETS, fioclex, fionclex, fionbio, unix.FICLONE}},
 	// A lock that is waited for says nothing of who else holds it.
 	{unix.SYS_FCNTL, 1, ^uint32(0), []uint32{unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_SETLKW, unix.F_OFD_SETLKW, unix.F_SETPIPE_SZ, unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS}},
+	// Where there are holes is no content.
+	{unix.SYS_LSEEK, 2, ^uint32(0), []uint32{unix.SEEK_SET, unix.SEEK_CUR, unix.SEEK_END}},
 	{unix.SYS_FLOCK, 1, unix.LOCK_NB, []uint32{0}},
 	{unix.SYS_CLONE, 0, unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP, []uint32{0}},
 	{unix.SYS_PRLIMIT64, 0, ^uint32(0), []uint32{0}},

@@ -17,7 +17,7 @@ import (
 )
 
 // recordVersion is a part of the key: records of another one are not found.
-const recordVersion = 3
+const recordVersion = 4
 
 // Record is what is kept of a run.
 type Record struct {
@@ -53,6 +53,9 @@ func Decode(b []byte) (Record, error) {
 		return r, err
 	}
 	for _, s := range r.Seen {
+		if s.Stat.Kind == kernel && s.Path != unameOf && !stableFile(s.Path) {
+			return r, errors.New("a file of the kernel that is not to be read")
+		}
 		if s.Inside == filepath.IsAbs(s.Path) || s.Inside && s.Path != "" && !filepath.IsLocal(s.Path) {
 			return r, errors.New("a path that cannot be")
 		}
@@ -62,18 +65,19 @@ func Decode(b []byte) (Record, error) {
 
 // Call is what makes two calls the same.
 type Call struct {
-	Version int      `json:"version"`
-	Project string   `json:"project"` // its directory's name
-	Cwd     string   `json:"cwd"`     // in the project
-	Program string   `json:"program"`
-	Args    [][]byte `json:"args"` // need not be UTF-8
-	Env     [][]byte `json:"env"`
-	Stdin   string   `json:"stdin"`
-	Merged  bool     `json:"merged"` // stdout and stderr are one
-	Umask   int      `json:"umask"`
-	UID     int      `json:"uid"`
-	Outside bool     `json:"outside"` // allowed
-	Machine string   `json:"machine"` // limits, processors, groups, capabilities
+	Version  int      `json:"version"`
+	Project  string   `json:"project"` // its directory's name
+	Cwd      string   `json:"cwd"`     // in the project
+	Program  string   `json:"program"`
+	Args     [][]byte `json:"args"` // need not be UTF-8
+	Env      [][]byte `json:"env"`
+	Stdin    string   `json:"stdin"`
+	Merged   bool     `json:"merged"` // stdout and stderr are one
+	Umask    int      `json:"umask"`
+	UID      int      `json:"uid"`
+	Outside  bool     `json:"outside"` // allowed
+	Timeless bool     `json:"timeless,omitempty"`
+	Machine  string   `json:"machine"` // limits, processors, groups, capabilities
 }
 
 // NewCall describes a call of o. cwd is relative to the project.
@@ -81,7 +85,7 @@ func NewCall(o Options, cwd string) Call {
 	umask := syscall.Umask(0)
 	syscall.Umask(umask)
 	c := Call{Version: recordVersion, Project: filepath.Base(o.Places.Root), Cwd: cwd, Program: o.Program, Stdin: StdinKind(o.Stdin),
-		Merged: SameFile(o.Stdout, o.Stderr), Umask: umask, UID: os.Getuid(), Outside: o.AllowOutside}
+		Merged: SameFile(o.Stdout, o.Stderr), Umask: umask, UID: os.Getuid(), Outside: o.AllowOutside, Timeless: o.Timeless}
 	for _, a := range o.Args {
 		c.Args = append(c.Args, []byte(a))
 	}
@@ -114,6 +118,17 @@ func StdinKind(f *os.File) string {
 		return "socket"
 	}
 	return "file"
+}
+
+// Stays says why a result can be repeated only where it was made; "": another clone of the
+// same files may have it.
+func (r *Record) Stays() string {
+	for _, s := range r.Seen {
+		if s.Inside && (s.Times || s.Dated || s.Access) {
+			return "it stays where it ran: it depends on times or inode numbers of " + cmp.Or(s.Path, ".") + s.shown()
+		}
+	}
+	return ""
 }
 
 // Holds reports whether everything is as the command saw it, and what is not.

@@ -22,13 +22,14 @@ type observation struct {
 	target  string // of a symlink
 	names   string // hash of the listing, taken when it was asked for
 	read    bool
-	looked  bool // anything but blindly written
-	changed bool // the tree asked for a change
-	own     bool // the tree made it; what lies below is its own too
-	strict  bool // who looked at it may show or compare times
-	access  bool // and those of access
-	stated  []uint32
-	readers []uint32 // processes
+	looked  bool   // anything but blindly written
+	changed bool   // the tree asked for a change
+	own     bool   // the tree made it; what lies below is its own too
+	dated   bool   // who looked at it may show or compare when it was changed
+	strict  bool   // and all other times and numbers
+	access  bool   // and the time of access
+	ordered bool   // the order in which names are listed may show
+	by      string // the program for which that is so
 }
 
 // recorder collects what a process tree looks at.
@@ -36,6 +37,8 @@ type recorder struct {
 	places *Places
 	given  map[int]unix.Stat_t // what the descriptors are that it can read, to tell them from others
 	hasIn  bool
+	// timeless: times and numbers of inodes do not count, whoever asks for them.
+	timeless bool
 
 	mu      sync.Mutex // guards the fields below
 	seen    map[string]*observation
@@ -95,6 +98,7 @@ func (r *recorder) see(n *notifier.Notice) {
 	}
 	if c.Op == notifier.Stat && flags&unix.AT_EMPTY_PATH != 0 {
 		r.input(n)
+		r.opened(n)
 	}
 	path, ok := r.path(n, c.Dir, c.Path, c.WithoutPath)
 	if !ok {
@@ -191,6 +195,9 @@ func (r *recorder) other(n *notifier.Notice) {
 	default:
 		if _, ok := inputCalls[uint32(n.NR)]; ok {
 			r.input(n)
+			if asksOfOpen(n) {
+				r.opened(n)
+			}
 		} else {
 			r.refuse("made system call %d, of which it is not known what it tells", n.NR)
 		}
@@ -290,7 +297,9 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 			r.setRuns(pid, before) // one of PATH where it is not
 		} else {
 			r.setRuns(pid, r.places.program(first))
-			r.inherits(n, pid)
+			if name := r.runsOf(pid).name; asks[name] {
+				r.refuse("ran %s, which prints something else each time", name)
+			}
 		}
 	}()
 	for range 5 {
@@ -306,33 +315,40 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 	}
 }
 
-// inherits: a program may look at what others opened for it, and we do not see
-// that.
-func (r *recorder) inherits(n *notifier.Notice, pid uint32) {
-	runs := r.runsOf(pid)
-	if asks[runs.name] {
-		r.refuse("ran %s, which prints something else each time", runs.name)
-	}
-	if runs.kind == contentKind {
+// asksOfOpen: what is open is asked for its attributes.
+func asksOfOpen(n *notifier.Notice) bool {
+	return n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_FGETXATTR || n.NR == unix.SYS_FLISTXATTR || n.NR == unix.SYS_LSEEK && n.Args[2] > unix.SEEK_END
+}
+
+// opened: a call asks for the attributes of an open file, whoever opened it.
+func (r *recorder) opened(n *notifier.Notice) {
+	pid := r.process(n.PID)
+	if r.runsOf(pid).kind == contentKind {
 		return
 	}
-	fds := fmt.Sprintf("/proc/%d/fd", pid)
-	open, err := os.ReadDir(fds)
-	if err != nil {
-		r.refuse("ran a program whose descriptors could not be seen")
+	fd := fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0]))
+	at, err := os.Readlink(fd)
+	if err != nil || !strings.HasPrefix(at, "/") || r.loads(n, pid, at) {
+		return
 	}
-	for _, fd := range open {
-		at, err := os.Readlink(filepath.Join(fds, fd.Name()))
-		if err != nil || !strings.HasPrefix(at, "/") {
-			continue
-		}
-		r.mu.Lock()
-		o := r.seen[at]
-		r.mu.Unlock()
-		if o != nil {
-			r.note(n, at, asStat)
-		}
+	if look(at).Kind != absent { // one that was removed is the tree's own, or has been noticed
+		r.note(n, at, asStat)
 	}
+}
+
+// loads: the dynamic linker looks once at each library that it opens for a process, to
+// know whether it has that already, and shows nothing of it.
+func (r *recorder) loads(n *notifier.Notice, pid uint32, path string) bool {
+	name := filepath.Base(path)
+	if r.places.of(path) != known || name != "ld.so.cache" && !strings.HasSuffix(name, ".so") && !strings.Contains(name, ".so.") {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprintf("%d %s", pid, path)
+	before, ok := r.started[key]
+	r.started[key] = n.ID
+	return !ok || before == n.ID
 }
 
 func (r *recorder) runsOf(pid uint32) program {

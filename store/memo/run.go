@@ -24,6 +24,9 @@ type Options struct {
 	Places       *Places
 	Classifier   Classifier // nil: everything in the project is tracked
 	AllowOutside bool
+	// Timeless: that the command does not show times, inode numbers or the order in which a
+	// directory is read, whatever its programs ask for.
+	Timeless bool
 	// Split: the two outputs are told apart though both go to the same place.
 	Split bool
 	// Pass says whether a signal that we got is for the command too.

@@ -33,6 +33,7 @@ func Run(o Options) (Outcome, error) {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "watch"), os.NewFile(uintptr(pair[1]), "watched")
 	defer ours.Close()
 	rec, r := &recording{}, newRecorder(o.Places)
+	r.timeless = o.Timeless
 	var watched []string
 	for _, fd := range inherited() {
 		var st unix.Stat_t

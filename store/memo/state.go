@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -85,9 +86,14 @@ func hashFile(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hashNames is a hash of a directory's names and their types; "" when it cannot
-// be listed.
-func hashNames(path string) string {
+// mostOrdered is from how many names on fts(3), by which grep walks, takes them in another
+// order than the directory has.
+const mostOrdered = 10_000
+
+// hashNames is a hash of a directory's names and their types, if ordered in the order in
+// which the kernel lists them; "" when it cannot be listed, or nobody knows the order in
+// which so many names are shown.
+func hashNames(path string, ordered bool) string {
 	d, err := openQuietly(path, 0)
 	if err != nil {
 		return ""
@@ -97,18 +103,36 @@ func hashNames(path string) string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	slices.SortFunc(entries, func(a, b os.DirEntry) int {
-		if a.Name() < b.Name() {
-			return -1
-		}
-		return 1
-	})
+	if ordered && len(entries) >= mostOrdered {
+		return ""
+	}
+	if !ordered {
+		slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	}
 	h := sha256.New()
 	for _, e := range entries {
 		h.Write([]byte(e.Name()))
 		h.Write([]byte{0, byte(e.Type() >> 24), byte(e.Type() >> 16)})
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// unameOf stands for what uname(2) says, among the files that the kernel makes up.
+const unameOf = "/proc/uname"
+
+// stableFile: the kernel says the same in it until somebody changes the machine.
+// What it says is compared.
+func stableFile(path string) bool {
+	switch path {
+	case "/proc/filesystems", "/proc/version", "/proc/self/cgroup", "/proc/self/mountinfo":
+		return true
+	}
+	for _, d := range []string{"/proc/sys", "/sys/devices/system/cpu", "/sys/kernel/mm", "/sys/fs/cgroup"} {
+		if under(path, d) {
+			return !strings.HasSuffix(path, ".stat") && !strings.HasSuffix(path, ".current")
+		}
+	}
+	return false
 }
 
 // Seen is one path that a command looked at, or left behind, and what must be
@@ -122,6 +146,12 @@ type Seen struct {
 	Hash string `cbor:"4,keyasint,omitempty"`
 	// Times: all but the time of access counts.
 	Times bool `cbor:"5,keyasint,omitempty"`
+	// Dated: the time of modification counts.
+	Dated bool `cbor:"9,keyasint,omitempty"`
+	// Ordered: so does the order in which the names are listed.
+	Ordered bool `cbor:"10,keyasint,omitempty"`
+	// By is the program that may show them.
+	By string `cbor:"11,keyasint,omitempty"`
 	// Access: that counts too.
 	Access bool `cbor:"8,keyasint,omitempty"`
 	// Racy: Stat may not tell of a change that came right after; look closer.
@@ -136,12 +166,20 @@ func (s *Seen) content(path string) string {
 	case file:
 		return hashFile(path)
 	case dir:
-		return hashNames(path)
+		return hashNames(path, s.Ordered)
 	case link:
 		to, _ := os.Readlink(path)
 		return to
 	}
 	return ""
+}
+
+// shown names the program that may show the times of a path.
+func (s *Seen) shown() string {
+	if s.By == "" {
+		return ""
+	}
+	return ", which " + s.By + " may show (--ignore-times)"
 }
 
 // holds reports whether the path still is what was seen, and whether that took
@@ -153,7 +191,7 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	now := look(path)
 	switch {
 	case s.Access && now.Atime != s.Stat.Atime:
-		return false, false, "has another time of access"
+		return false, false, "has another time of access" + s.shown()
 	case now.Kind != s.Stat.Kind && s.Stat.Kind == absent:
 		return false, false, "was absent and is there now"
 	case now.Kind != s.Stat.Kind && now.Kind == absent:
@@ -170,10 +208,10 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 		return false, false, "has another owner"
 	case s.Hash != "" && s.Stat.Kind == file && now.Size != s.Stat.Size:
 		return false, false, "has changed"
-	case s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
-		return false, false, "has another time of modification"
+	case s.Dated && now.Mtime != s.Stat.Mtime, s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
+		return false, false, "has another time of modification" + s.shown()
 	case s.Times && !now.same(s.Stat):
-		return false, false, "has another inode, number of names or time of change"
+		return false, false, "has another inode, number of names or time of change" + s.shown()
 	case s.Hash == "":
 		// Only that it is there counts; of a device, that it is the same.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"

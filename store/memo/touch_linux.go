@@ -157,6 +157,11 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if by, ok := r.places.cacheOf(path); ok && runs.owns(by) {
 		return look(path)
 	}
+	if m <= asStat && r.places.towardsFree(path, runs.owns) { // comes with the cache
+		if now := look(path); now.Kind == dir || now.Kind == absent {
+			return now
+		}
+	}
 	r.mu.Lock()
 	if r.ownLocked(path) {
 		r.mu.Unlock()
@@ -175,8 +180,12 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 		now = look(path)
 	}
 	names := ""
-	if m == asList && o.names == "" {
-		names = hashNames(path)
+	ordered, many := m == asList && runs.kind >= datedKind && !runs.owns(goTools) && !r.timeless, false // the Go tools sort
+	if m == asList && (o.names == "" || ordered && !o.ordered) {
+		names = hashNames(path, ordered)
+		if many = ordered && names == ""; many {
+			ordered, names = false, hashNames(path, false)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,20 +197,18 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 		r.seen[path] = o
 	}
 	if names != "" {
-		o.names = names
+		o.names, o.ordered = names, o.ordered || ordered
 	}
 	if m <= asList && !o.own && !o.changed || m == asChange {
 		o.looked = true
-		o.strict = o.strict || m != asThere && runs.kind != contentKind
-		// test -N of a shell compares the time of access.
-		o.access = o.access || m != asThere && runs.kind == unknownKind || m == asStat && runs.kind == shellKind && now.Kind == file && under(path, r.places.Root)
+		r.shows(o, path, m, runs)
+		o.strict = o.strict || many
 	}
 	switch m {
-	case asStat:
-		o.stated = with(o.stated, pid)
+	case asStat: // what is not read, because its times say that it is known, counts like that
+		o.read = o.read || !o.changed && now.Kind == file && (runs.kind >= datedKind || r.timeless)
 	case asRead:
 		o.read = o.read || !o.changed && now.Kind != dir // opening a directory tells nothing of it
-		o.readers = with(o.readers, pid)
 	case asList:
 		o.read = o.read || !o.changed
 	case asChange:
@@ -216,11 +223,19 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	return now
 }
 
-func with(pids []uint32, pid uint32) []uint32 {
-	if slices.Contains(pids, pid) {
-		return pids
+// shows notes what a program may show of what it looks at, beside content, names and
+// mode. To read a file tells nothing else of it; a listing has inode numbers. It needs mu.
+func (r *recorder) shows(o *observation, path string, m manner, runs program) {
+	asked := m == asStat || m == asList || m == asChange
+	isFile := o.first.Kind == file
+	strict := asked && runs.kind <= shellKind && !r.timeless
+	dated := runs.kind == datedKind && isFile && m != asThere && !r.timeless
+	if (strict || dated) && o.by == "" {
+		o.by = runs.name
 	}
-	return append(pids, pid)
+	o.strict, o.dated = o.strict || strict, o.dated || dated
+	// test -N of a shell compares the time of access.
+	o.access = o.access || strict && (runs.kind == unknownKind || m == asStat && isFile && under(path, r.places.Root))
 }
 
 // open sorts out what an open(2) wants.

@@ -16,6 +16,9 @@ type ResultsRequest struct {
 	Tool       string          `json:"tool,omitempty"`
 	Args       json.RawMessage `json:"args,omitempty"`
 	TTLSeconds int             `json:"ttl,omitempty"` // 0: the default of the cache
+	// Shared: what machines share, for the tracked files as they are. Else it is this
+	// project's own.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // ResultsAnswer says whether there is one, and since when.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,6 +36,12 @@ other than the system's, toolchains' and your settings (--allow-outside lets the
 count, and be checked, like the others), or ask the kernel for anything that is not
 known to stay the same (processes, load, memory, free space, locks).
 Clocks and random numbers cannot be checked: do not use it for what depends on them.
+The variables that name an agent's session are not given to the command.
+
+With CACHEBRO_REDIS another clone of the same files, at the same path, repeats it too,
+unless a program that may show them asked for times or inode numbers in the project.
+--ignore-times says that the command shows none of these, nor the order in which a
+directory is read.
 
 Nothing is repeated by guess: --explain tells what a call would do, and why.
 
@@ -66,14 +73,15 @@ const memoTTL = 14 * 24 * time.Hour
 // memoRun is one call of memo.
 type memoRun struct {
 	*cli.Env
-	o       memo.Options
-	t       cli.Target
-	client  *wire.Client // nil: the daemon does not answer; the command runs all the same
-	call    memo.Call
-	args    json.RawMessage // call's
-	session string
-	diff    bool
-	allowed bool
+	o        memo.Options
+	t        cli.Target
+	client   *wire.Client // nil: the daemon does not answer; the command runs all the same
+	call     memo.Call
+	args     json.RawMessage // call's
+	session  string
+	diff     bool
+	allowed  bool
+	timeless bool
 }
 
 func runMemo(ctx context.Context, e *cli.Env) error {
@@ -83,12 +91,13 @@ func runMemo(ctx context.Context, e *cli.Env) error {
 	diff := fs.Bool("diff", false, "print only what is new since the session last saw this command's output")
 	session := fs.String("session", "", "with --diff: who reads (default: the session in the environment)")
 	outside := fs.Bool("allow-outside", false, "treat files outside of the project like those in it")
+	timeless := fs.Bool("ignore-times", false, "times and inode numbers do not count: the command shows none")
 	force := fs.Bool("force", false, "run it in any case")
 	args, err := e.Parse(fs, 1, -1)
 	if err != nil {
 		return err
 	}
-	m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside}
+	m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside, timeless: *timeless}
 	if m.session == "" {
 		m.session = e.Session()
 	}
@@ -98,28 +107,26 @@ func runMemo(ctx context.Context, e *cli.Env) error {
 	if m.client != nil {
 		defer m.client.Close()
 	}
-	rec, found := m.kept(ctx)
-	if !found && *explain { // where the answer goes is no part of the question
+	rec, why := m.holding(ctx)
+	if why != "" && *explain { // where the answer goes is no part of the question
+		was := why
 		if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
 			return err
 		}
-		rec, found = m.kept(ctx)
+		if rec, why = m.holding(ctx); why == notRun {
+			why = was
+		}
 	}
-	why := "it has not been run yet"
-	if found {
-		ok, because, fresh := rec.Holds(m.o.Places.Root, e.Now())
-		if ok && *explain {
-			age := e.Now().Sub(time.Unix(0, rec.At)).Round(time.Second)
-			fmt.Fprintf(e.Stdout, "would be repeated: none of %d paths has changed since it ran %s ago (and took %s)\n", len(rec.Seen), age, rec.Took.Round(time.Millisecond))
-			return nil
+	switch {
+	case why == "" && *explain:
+		age := e.Now().Sub(time.Unix(0, rec.At)).Round(time.Second)
+		fmt.Fprintf(e.Stdout, "would be repeated: none of %d paths has changed since it ran %s ago (and took %s)\n", len(rec.Seen), age, rec.Took.Round(time.Millisecond))
+		if stays := rec.Stays(); stays != "" {
+			fmt.Fprintln(e.Stdout, cli.OneLine(stays))
 		}
-		if ok && !*force {
-			if fresh != nil {
-				m.keep(ctx, *fresh)
-			}
-			return m.print(ctx, rec.Output)
-		}
-		why = because
+		return nil
+	case why == "" && !*force:
+		return m.print(ctx, rec.Output)
 	}
 	if *explain {
 		fmt.Fprintf(e.Stdout, "would be run: %s\n", cli.OneLine(why))
@@ -153,13 +160,14 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	}
 	var vars []string
 	for _, kv := range m.Vars {
-		if !strings.HasPrefix(kv, "PWD=") {
+		name, _, _ := strings.Cut(kv, "=")
+		if name != "PWD" && !slices.Contains(cli.SessionVariables, name) {
 			vars = append(vars, kv)
 		}
 	}
 	m.o = memo.Options{
 		Self: m.Exe, Program: path, Args: args, Dir: cwd, Env: append(vars, "PWD="+cwd), Stdin: m.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Places: memo.NewPlaces(root, m.Paths().Home, m.Getenv), AllowOutside: m.allowed,
+		Places: memo.NewPlaces(root, m.Paths().Home, m.Getenv), AllowOutside: m.allowed, Timeless: m.timeless,
 		Pass: func(sig os.Signal) bool { return sig != syscall.SIGINT && sig != syscall.SIGQUIT || !cli.Foreground() },
 	}
 	m.call = memo.NewCall(m.o, mounts.Rel(cwd, root))
@@ -184,13 +192,42 @@ func (m *memoRun) name(edit func(*memo.Call)) (err error) {
 	return err
 }
 
+const notRun = "it has not been run yet"
+
+// holding is a run, here or in another clone, of which everything is still so; why: there
+// is none.
+func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
+	why = notRun
+	for _, shared := range []bool{false, true} {
+		rec, ok := m.kept(ctx, shared)
+		if !ok {
+			continue
+		}
+		ok, because, fresh := rec.Holds(m.o.Places.Root, m.Now())
+		if !ok {
+			if why == notRun {
+				why = because
+			}
+			continue
+		}
+		if fresh != nil {
+			rec = *fresh
+		}
+		if fresh != nil || shared {
+			m.keep(ctx, rec, false)
+		}
+		return rec, ""
+	}
+	return rec, why
+}
+
 // kept asks the daemon for the last run.
-func (m *memoRun) kept(ctx context.Context) (rec memo.Record, ok bool) {
+func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bool) {
 	if m.client == nil {
 		return rec, false
 	}
 	var a wire.ResultsAnswer
-	body, err := m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "get", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second)}, nil, &a)
+	body, err := m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "get", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second), Shared: shared}, nil, &a)
 	if err != nil || !a.Found {
 		return rec, false
 	}
@@ -199,13 +236,13 @@ func (m *memoRun) kept(ctx context.Context) (rec memo.Record, ok bool) {
 }
 
 // keep hands a record to the daemon. That it cannot is no failure of the command.
-func (m *memoRun) keep(ctx context.Context, rec memo.Record) {
+func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 	if m.client == nil {
 		return
 	}
 	raw, err := rec.Encode()
 	if err == nil {
-		_, err = m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "put", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second)}, raw, nil)
+		_, err = m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "put", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second), Shared: shared}, raw, nil)
 	}
 	if err != nil {
 		fmt.Fprintf(m.Stderr, "note: the result is not remembered: %s\n", cli.OneLine(err.Error()))
@@ -238,7 +275,14 @@ func (m *memoRun) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("run %s: %w", cli.Quote(m.o.Args[0]), err)
 	}
-	m.keep(ctx, memo.NewRecord(m.o.Places.Root, out, m.Now()))
+	rec := memo.NewRecord(m.o.Places.Root, out, m.Now())
+	m.keep(ctx, rec, false)
+	if len(rec.Why) == 0 {
+		if stays := rec.Stays(); stays != "" { // others learn why
+			rec = memo.NewRecord(m.o.Places.Root, memo.Outcome{Why: []string{stays}, Took: out.Took}, m.Now())
+		}
+		m.keep(ctx, rec, true)
+	}
 	var exit *exec.ExitError
 	if out.Err != nil && !errors.As(out.Err, &exit) {
 		return out.Err

@@ -40,6 +40,9 @@ func (an *Answers) open(s results.Settings) {
 			an.log.Warn("results", "err", err)
 		}
 	}
+	if an.redis != nil {
+		an.shared = results.New(results.Options{Stores: []results.Store{an.redis}, TTL: s.TTL, Tools: s.Tools, Log: an.log})
+	}
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	// What a bundle was made of says how long it holds, not time. Versions are numbered
 	// per project, so it is not shared.
@@ -80,16 +83,37 @@ func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, e
 		return nil, nil, err
 	}
 	call := results.Call{Tool: q.Tool, Args: q.Args, TTL: time.Duration(q.TTLSeconds) * time.Second}
+	cache := an.local
+	if q.Shared {
+		var err error
+		cache = an.shared
+		call.Args, err = an.amongTrees(ctx, q.Args)
+		if cache == nil || err != nil {
+			return wire.ResultsAnswer{}, nil, err
+		}
+	}
 	switch q.Do {
 	case "get":
-		e, ok := an.cache.Get(ctx, call)
+		e, ok := cache.Get(ctx, call)
 		return wire.ResultsAnswer{Found: ok, At: e.At}, e.Value, nil
 	case "put":
-		return wire.ResultsAnswer{}, nil, an.cache.Put(ctx, call, results.Answer{Value: r.Body})
+		return wire.ResultsAnswer{}, nil, cache.Put(ctx, call, results.Answer{Value: r.Body})
 	case "clear":
 		return wire.ResultsAnswer{}, nil, errors.Join(an.cache.Clear(ctx), an.local.Clear(ctx))
 	}
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
+}
+
+// amongTrees are arguments with a digest of the tracked files: machines that have other
+// ones would replace each other's answer. It is no more than where to look: what is found
+// there may be of another tree.
+func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
+	if an.shared == nil {
+		return nil, nil
+	}
+	an.ingest.WaitHead(ctx, waits.Fresh)
+	sum, _, err := an.digests.at("")
+	return []any{args, sum.String()}, err
 }
 
 // Shared answers a call whose key says all that the answer depends on: other projects
