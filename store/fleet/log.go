@@ -167,13 +167,19 @@ type asked interface {
 	Query(context.Context, string, ...any) (pgx.Rows, error)
 }
 
-// each passes the versions that a query selects by time.
-func each(ctx context.Context, db asked, q Query, in scope, order string, fn func(Version) error) error {
+// statement selects the versions of a query by time.
+func (q Query) statement(in scope, order string) (sql string, vals []any) {
 	cond, vals := q.where(in)
-	sql := fmt.Sprintf("%s where %s order by v.time %s, v.machine %[3]s, v.seq %[3]s", selected, cond, order)
+	sql = fmt.Sprintf("%s where %s order by v.time %s, v.machine %[3]s, v.seq %[3]s", selected, cond, order)
 	if q.Limit > 0 {
 		sql += fmt.Sprintf(" limit %d", q.Limit)
 	}
+	return sql, vals
+}
+
+// each passes the versions that a query selects by time.
+func each(ctx context.Context, db asked, q Query, in scope, order string, fn func(Version) error) error {
+	sql, vals := q.statement(in, order)
 	rows, err := db.Query(ctx, sql, vals...)
 	if err != nil {
 		return err

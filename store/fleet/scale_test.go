@@ -34,11 +34,8 @@ func TestFleetScale(t *testing.T) {
 		}
 		machines, each = 1000, n/1000
 	}
-	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(d.Close)
+	address := fleettest.Postgres(t)
+	d := openedAt(t, address)
 	p, err := remote.ParsePlace("s3://fleet/app", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +77,7 @@ func TestFleetScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(size)
+	d = openedAt(t, fleettest.Bouncer(t, address)) // what is asked comes by a pool of transactions
 	hour := now.Add(-time.Hour)
 	for _, q := range []struct {
 		name string
@@ -111,15 +109,31 @@ func TestFleetScale(t *testing.T) {
 		if best > time.Second && q.Limit+q.few > 0 && machines == 1000 {
 			t.Errorf("%s takes %s", q.name, best)
 		}
+		in, err := d.scope(t.Context(), q.Query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sql, vals := q.statement(in, "desc")
+		d.explain(t, q.name, sql, vals...)
 	}
 	for _, sql := range asIs(t) {
-		rows, _ := d.pool.Query(t.Context(), "explain (analyze, costs off, timing off) "+sql)
-		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		d.explain(t, sql, sql)
+	}
+}
+
+// explain prints the plan of a statement, and what it took.
+func (d *DB) explain(t *testing.T, name, sql string, vals ...any) {
+	t.Helper()
+	var plan []string
+	for range 2 { // warm
+		rows, _ := d.pool.Query(t.Context(), "explain (analyze, costs off, timing off) "+sql, vals...)
+		var err error
+		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
-		t.Logf("%s\n\t%s", sql, strings.Join(plan, "\n\t"))
 	}
+	t.Logf("%s\n\t%s", name, strings.Join(plan, "\n\t"))
 }
 
 // asIs are the queries of doc/fleet.md.
