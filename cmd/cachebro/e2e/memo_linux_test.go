@@ -22,7 +22,7 @@ func TestMemoInAnotherClone(t *testing.T) {
 	}
 	t.Cleanup(redis.Stop)
 	files := map[string]string{"go.mod": "module m\n\ngo 1.21\n", "m.go": "package m\n\nfunc F() int { return 1 }\n", "testdata/x.txt": "hello\n",
-		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n",
+		"m_test.go":  "package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n",
 		"dated/d.go": "package dated\n", "dated/d_test.go": "package dated\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestD(t *testing.T) {\n\tif _, err := os.Stat(\"../testdata/x.txt\"); err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n"}
 	p := newProject(t, files)
 	p.env = append(p.env, "CACHEBRO_REDIS="+redis.URL(), "GOCACHE="+filepath.Join(p.base, "home", "go-build"), "GOFLAGS=", "GOTOOLCHAIN=local")

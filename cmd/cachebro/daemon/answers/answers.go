@@ -24,9 +24,9 @@ type Answers struct {
 	cache  *results.Cache // memory, disk and Redis
 	local  *results.Cache // memory and disk
 	shared *results.Cache // Redis; nil: none
-	kept  *results.Kept  // nil: could not be opened
-	redis *results.Redis // nil: not set, or unusable
-	bad   string         // what is wrong with the settings
+	kept   *results.Kept  // nil: could not be opened
+	redis  *results.Redis // nil: not set, or unusable
+	bad    string         // what is wrong with the settings
 
 	digests *digests
 }
