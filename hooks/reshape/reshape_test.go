@@ -329,7 +329,7 @@ func FuzzOutput(f *testing.F) {
 // doctor shows one of each.
 func TestExamples(t *testing.T) {
 	got := map[Rule]bool{}
-	for _, e := range Examples() {
+	for _, e := range examples() {
 		got[e.Rule] = true
 		if len(e.Shown) >= len(e.Printed) {
 			t.Errorf("%s: %q became %q", e.Rule, e.Printed, e.Shown)

@@ -26,12 +26,13 @@ import (
 func StatusCommand() cli.Command {
 	return cli.Command{
 		Name: "status", Group: cli.GroupEvery, Args: "[DIR]", Short: "is the project watched, and is everything kept?",
-		Long: `Says whether the project is mounted, how far the first scan is, how many versions
-are kept, and what could not be kept. Exit status 1 when the project was never
-mounted, its mount is dead, or the store does not answer.
+		Long: `Says whether every change is kept, or what is not and why, and what was done last.
+Exit status 1 when the project was never mounted, its mount is dead, or the store
+does not answer.
 
 Examples:
   cachebro status
+  cachebro status -v                store, index, spool, git, bucket, processes
   cachebro status --all
   cachebro status --json | jq .store`,
 		Run: runStatus,
@@ -42,6 +43,7 @@ func runStatus(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	all := fs.Bool("all", false, "all projects of this user that are mounted or have a history")
 	asJSON := fs.Bool("json", false, "print JSON")
+	verbose := fs.BoolP("verbose", "v", false, "also how: store, index, spool, git, bucket, processes")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
@@ -80,9 +82,12 @@ func runStatus(ctx context.Context, e *cli.Env) error {
 	if *asJSON {
 		err = printStatusJSON(e, st, dead)
 	} else {
-		printStatus(e, t, st)
+		printStatus(e, st)
 		if versionErr == nil { // a daemon of another version does not answer that
 			printLast(ctx, e, c)
+		}
+		if *verbose {
+			printDetails(e, st)
 		}
 		err = versionErr
 	}
@@ -115,7 +120,6 @@ func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
 	return e.PrintJSON(m)
 }
 
-// printStatus is the page for people: what is on, what is kept, what is not.
 // printLast says in the words of log what was done last.
 func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 	ctx, cancel := context.WithTimeout(ctx, lastWithin)
@@ -131,62 +135,48 @@ func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 // lastWithin bounds how long status waits for what it can do without.
 const lastWithin = 2 * time.Second
 
-func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
+// printStatus says whether every change is kept, and what is not.
+func printStatus(e *cli.Env, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
+	mounted := cli.Quote(st.Root) + " is mounted"
+	if st.Mountpoint != "" && st.Mountpoint != st.Root {
+		mounted += " at " + cli.Quote(st.Mountpoint)
+	}
+	gaps := st.GapCount + st.Capture.Gaps
+	other := e.MountedElsewhere(st.Root)
 	switch {
-	case st.Mounted && st.Mountpoint != "" && st.Mountpoint != st.Root:
-		fmt.Fprintf(w, "%s is %s at %s (mountd pid %d)\n", cli.Quote(st.Root), p.Green("mounted"), cli.Quote(st.Mountpoint), st.MountdPID)
-	case st.Mounted:
-		fmt.Fprintf(w, "%s is %s (mountd pid %d)\n", cli.Quote(st.Root), p.Green("mounted"), st.MountdPID)
-	case e.MountedElsewhere(st.Root) != nil:
-		other := e.MountedElsewhere(st.Root)
+	case !st.Mounted && other != nil:
 		fmt.Fprintf(w, "%s\n  %s\n", p.Red(cli.OneLine(other.Error())), other.Hint())
+	case !st.Mounted:
+		fmt.Fprintf(w, "%s: %s is not mounted (cachebro mount %s)\n", p.Red("Changes are not kept as they happen"), cli.Quote(st.Root), cli.Arg(st.Root))
+		sayCrash(e, st.State)
+	case st.Capture.State == "stopped":
+		fmt.Fprintf(w, "%s since %s: %s; %s\n", p.Red("Changes are not kept"), st.Capture.Since.Local().Format("15:04:05"), cli.OneLine(st.Capture.Reason), mounted)
+	case !st.Store.Healthy:
+		fmt.Fprintf(w, "%s: %s; %s\n", p.Red("Changes wait and are not stored"), cli.OneLine(st.Store.Reason), mounted)
+	case gaps > 0:
+		fmt.Fprintf(w, "%s: %s\n", p.Red("Every change is kept but "+text.Count(gaps, "content")), mounted)
 	default:
-		fmt.Fprintf(w, "%s is %s: changes are not seen as they happen\n", cli.Quote(st.Root), p.Red("not mounted"))
-		if crash, ok := supervisor.ReadCrash(st.State); ok {
-			fmt.Fprintf(w, "  the last mount ended by itself at %s (%s)\n", crash.Time.Format("2006-01-02 15:04:05"), cli.OneLine(crash.How))
-			for _, q := range crash.Inside {
-				if mounts.Running(q.PID, q.Start) {
-					fmt.Fprintf(w, "  must cd again: %s\n", cli.OneLine(q.String()))
-				}
-			}
+		fmt.Fprintf(w, "%s: %s\n", p.Green("Every change is kept"), mounted)
+	}
+	for i, g := range st.Gaps {
+		if i == mostGaps {
+			fmt.Fprintln(w, "  … (--json shows more)")
+			break
 		}
+		fmt.Fprintf(w, "  not kept: %s at %s: %s\n", cli.Quote(string(g.Path)), cli.Stamp(g.Time, e.Now()), cli.OneLine(g.Reason))
+	}
+	if !st.Baseline.Done && (st.Mounted || st.Baseline.Running) {
+		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now())+": what was there before is being read")
 	}
 	if from, ok := fork.OriginOf(e, st.Root); ok {
 		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, cli.Stamp(from.Made, e.Now()))
 	}
-	if st.Mounted {
-		fmt.Fprintln(w, "capture:  "+captureLine(p, st))
-	}
-	fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now()))
-	fmt.Fprintf(w, "store:    %s of %s, %s on disk, %s free%s\n", text.Count(int(st.Store.Versions), "version"), text.Count(int(st.Store.Files), "file"), text.Bytes(st.Store.DiskBytes), text.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
-	if text, ok := st.Index["text"].(string); ok {
-		fmt.Fprintln(w, "index:    "+cli.OneLine(text))
-	}
-	if st.Results != nil && st.Results.Text != "" {
-		fmt.Fprintln(w, "results:  "+cli.OneLine(st.Results.Text))
-	}
-	if st.Remote != nil {
+	if st.Remote != nil && st.Remote.Error != "" {
 		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
-	}
-	if g := st.Git; g != nil {
-		fmt.Fprintln(w, "git kept: "+gitLine(*g, e.Now()))
 	}
 	if apart := history.GitApart(cmp.Or(st.Mountpoint, st.Root)); apart != "" {
 		fmt.Fprintf(w, "git:      %s\n", apart)
-	}
-	if !st.Store.Healthy {
-		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))
-	}
-	if st.GapCount+st.Capture.Gaps > 0 {
-		fmt.Fprintf(w, "gaps:     %s\n", p.Red(fmt.Sprintf("%s were not kept", text.Count(st.GapCount+st.Capture.Gaps, "content"))))
-		for i, g := range st.Gaps {
-			if i == 5 {
-				fmt.Fprintf(w, "          … (--json shows more)\n")
-				break
-			}
-			fmt.Fprintf(w, "          %s %s: %s\n", cli.Stamp(g.Time, e.Now()), cli.Quote(string(g.Path)), cli.OneLine(g.Reason))
-		}
 	}
 	if st.Outside {
 		if procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, mounts.Ours); len(procs) > 0 && st.Mounted {
@@ -195,6 +185,47 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		if ways := mounts.Beside(st.Root); len(ways) > 0 {
 			fmt.Fprintf(w, "beside:   %s (changes made there have no author; locks hold on both sides, and what is opened for reading and writing is not cached)\n", cli.OneLine(mounts.Describe(ways, 5)))
 		}
+	}
+}
+
+// mostGaps is how many contents that are not kept are named.
+const mostGaps = 5
+
+// sayCrash tells of a mount that ended by itself, and who stood in it.
+func sayCrash(e *cli.Env, state string) {
+	crash, ok := supervisor.ReadCrash(state)
+	if !ok {
+		return
+	}
+	fmt.Fprintf(e.Stdout, "  the last mount ended by itself at %s (%s)\n", crash.Time.Format("2006-01-02 15:04:05"), cli.OneLine(crash.How))
+	for _, q := range crash.Inside {
+		if mounts.Running(q.PID, q.Start) {
+			fmt.Fprintf(e.Stdout, "  must cd again: %s\n", cli.OneLine(q.String()))
+		}
+	}
+}
+
+// printDetails says how: what each part holds and does.
+func printDetails(e *cli.Env, st wire.Status) {
+	p, w := e.Paint(), e.Stdout
+	if st.Mounted {
+		fmt.Fprintf(w, "capture:  %s (mountd pid %d)\n", captureLine(p, st), st.MountdPID)
+	}
+	if st.Baseline.Done {
+		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now()))
+	}
+	fmt.Fprintf(w, "store:    %s of %s, %s on disk, %s free%s\n", text.Count(st.Store.Versions, "version"), text.Count(st.Store.Files, "file"), text.Bytes(st.Store.DiskBytes), text.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
+	if text, ok := st.Index["text"].(string); ok {
+		fmt.Fprintln(w, "index:    "+cli.OneLine(text))
+	}
+	if st.Results != nil && st.Results.Text != "" {
+		fmt.Fprintln(w, "results:  "+cli.OneLine(st.Results.Text))
+	}
+	if st.Remote != nil && st.Remote.Error == "" {
+		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
+	}
+	if g := st.Git; g != nil {
+		fmt.Fprintln(w, "git kept: "+gitLine(*g, e.Now()))
 	}
 	if st.Sessions > 0 {
 		fmt.Fprintf(w, "sessions: %d live\n", st.Sessions)

@@ -228,7 +228,7 @@ func TestStateDiskFull(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "status tells of the gap", func() bool {
 		out, _ := p.try("status", p.dir)
-		return strings.Contains(out, "gap") || strings.Contains(out, "stopped")
+		return strings.Contains(out, "not kept") || strings.Contains(out, "not stored")
 	})
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestStateDiskFull(t *testing.T) {
 		return err == nil && out == text
 	})
 	out := p.cb("status", p.dir)
-	if !strings.Contains(out, "gap") {
+	if !strings.Contains(out, "not kept: big") {
 		t.Errorf("status does not show the gaps any more:\n%s", out)
 	}
 }

@@ -228,7 +228,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	if got := p.sh("stat -c %a .git/refs/heads .git/config"); got != "2775\n640\n" {
 		t.Errorf("modes: %q", got)
 	}
-	if out := p.cb("status", p.dir); !strings.Contains(out, "git kept: ") {
+	if out := p.cb("status", "-v", p.dir); !strings.Contains(out, "git kept: ") {
 		t.Errorf("status:\n%s", out)
 	}
 

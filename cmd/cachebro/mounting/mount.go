@@ -213,10 +213,11 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 	}
 	fmt.Fprintf(e.Stdout, "mounted %s%s: every change is kept from now on\n", cli.Quote(m.Root), at)
 	stand, ways := mounts.Split(r.Outside)
+	inside := m.InPlace() && e.Dir != "" && mounts.Within(e.Dir, m.Root)
 	npx := npxOf(os.Getppid())
-	stand = slices.DeleteFunc(stand, func(p mounts.Proc) bool { return npx[p.PID] })
+	stand = slices.DeleteFunc(stand, func(p mounts.Proc) bool { return npx[p.PID] || inside && p.PID == os.Getppid() })
 	if len(stand) > 0 {
-		fmt.Fprintf(e.Stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", cli.OneLine(mounts.Describe(stand, 8)))
+		fmt.Fprintf(e.Stdout, "beside it until they change directory (cd .) or open their files again: %s\n", cli.OneLine(mounts.Describe(stand, 8)))
 	}
 	if len(ways) > 0 {
 		fmt.Fprintf(e.Stdout, "mounts that lead to the project beside the overlay (what is changed there is seen within a second, without its author):\n  %s\n", cli.OneLine(mounts.Describe(ways, 8)))
@@ -224,11 +225,12 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 	if r.Shared != "" {
 		fmt.Fprintf(e.Stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)
 	}
-	if m.InPlace() && e.Dir != "" && mounts.Within(e.Dir, m.Root) {
-		fmt.Fprintln(e.Stdout, "run: cd .            (this shell was here before)")
-	}
 	SayPath(e, e.Stdout)
 	// Who stands in the mount keeps it busy, the shell that this is pasted into too.
-	fmt.Fprintf(e.Stdout, "see:   cachebro log      what changed, and who did it\nleave: cd / && cachebro umount %s\n", cli.Arg(m.Mountpoint))
+	next := "cachebro log             what changed, and who did it"
+	if inside {
+		next = "cd . && cachebro log     this shell was here before; what changed, and who did it"
+	}
+	fmt.Fprintf(e.Stdout, "next:  %s\nleave: cd / && cachebro umount %s\n", next, cli.Arg(m.Mountpoint))
 	return nil
 }

@@ -12,8 +12,8 @@ type Example struct {
 	Printed, Shown string
 }
 
-// Examples has one for each rule, made by the rule itself.
-func Examples() (out []Example) {
+// examples has one for each rule, made by the rule itself.
+func examples() (out []Example) {
 	commands := map[Rule][2]string{
 		Terminal: {"npm install", "\x1b[32mdone\x1b[0m\n"},
 		Progress: {"npm install", "fetching 10%\rfetching 50%\rfetching 100%\n"},
