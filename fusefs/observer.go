@@ -54,6 +54,9 @@ type Command struct {
 // It is read beside the requests, of which none waits for it.
 func (p *Process) Command() *Command { return p.command.Load() }
 
+// SetCommand is for whoever knows of a process that has ended.
+func (p *Process) SetCommand(c *Command) { p.command.Store(c) }
+
 // File is an inode as an Observer sees it. It may be kept after the call, but
 // Open and Path answer for the moment they are called.
 type File interface {

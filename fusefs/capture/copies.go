@@ -435,7 +435,7 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	if mine && c.copy(j, true) {
 		return
 	}
-	if vanishes && c.pin(j) {
+	if vanishes && !c.opt.AtOnce && c.pin(j) {
 		return
 	}
 	t := time.NewTimer(c.patience())

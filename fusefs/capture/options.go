@@ -43,6 +43,9 @@ type Options struct {
 	Stirred func()
 	// Rested is called when nothing has happened for a while; nil: nobody asks.
 	Rested func()
+	// AtOnce has content that is about to vanish in the spool before Before returns, where
+	// else a descriptor would keep it: a descriptor ends with a process that is killed.
+	AtOnce bool
 	// AllReads records reads of all processes, not only those of sessions.
 	AllReads bool
 }

@@ -39,7 +39,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	all := make([]*spool.Record, 0, len(fresh)+len(rs))
 	with := make([]bool, len(fresh))
 	for i, p := range fresh {
-		d := described(p, r.Time)
+		d := ProcessRecord(p, r.Time)
 		with[i] = d.Args != ""
 		all = append(all, d)
 	}
@@ -71,8 +71,8 @@ type told struct {
 	command bool
 }
 
-// described is the record of a process, with its command where that is known.
-func described(p *fusefs.Process, t int64) *spool.Record {
+// ProcessRecord is the record of a process, with its command where that is known.
+func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	d := &spool.Record{Kind: spool.KindProcess, PID: p.PID, Start: p.Start, UID: p.UID, Comm: p.Comm, Group: p.Group, Session: p.Session, Time: t}
 	if p.Parent != nil {
 		d.PPID, d.PStart = p.Parent.PID, p.Parent.Start
@@ -95,7 +95,7 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 	c.procMu.Unlock()
 	if late {
-		c.append(described(p, time.Now().UnixNano()))
+		c.append(ProcessRecord(p, time.Now().UnixNano()))
 	}
 }
 

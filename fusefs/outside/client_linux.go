@@ -1,9 +1,16 @@
 package outside
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"time"
+
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,7 +18,7 @@ import (
 // A packet on the socket begins with what it wants. The answer to each is the packet's
 // beginning, for a call with its id.
 const (
-	doWatch  = 'w' // a tree begins: with its listener and the page where its calls lie
+	doWatch  = 'w' // a tree begins: with its listener and the page where its calls lie. A second byte: it is a plan of ours
 	doCall   = 'c' // a call waits
 	doSettle = 's' // tell the histories how everything is
 )
@@ -62,15 +69,59 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	return errors.Join(err, wait(heldFor))
 }
 
-// Settle has a recorder, if there is one, tell the histories how everything is.
-func Settle(socket string, within time.Duration) error {
+// Settle has the recorder of a user tell the histories how everything is. If there is none
+// but one that was killed has left something, start is to start one.
+func Settle(p wire.Paths, within time.Duration, start func() error) error {
+	socket, err := p.NetSocket()
+	if err != nil {
+		return err
+	}
 	conn, err := dial(socket)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
-		return nil
+		state, serr := p.State(wire.OutsideRoot)
+		if serr != nil {
+			return serr
+		}
+		if _, serr := os.Stat(filepath.Join(state, journalName)); serr != nil {
+			return nil
+		}
+		if err := start(); err != nil {
+			return err
+		}
+		conn, err = dial(socket)
 	}
 	if err != nil {
 		return err
 	}
 	defer unix.Close(conn)
 	return ask(conn, []byte{doSettle}, within)
+}
+
+// Start starts a recorder and returns when it can be reached. exe is this binary.
+func Start(p wire.Paths, exe string, env []string) error {
+	state, err := p.MakeState(wire.OutsideRoot)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(state, "net.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	said, say, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	cmd := &exec.Cmd{Path: exe, Args: []string{"cachebro", "net"}, Dir: "/", Env: env, Stdout: say, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	err = cmd.Start()
+	say.Close()
+	if err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }()
+	if line, _ := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
+		return fmt.Errorf("the recorder of what happens outside of mounts could not start; %s says why", log.Name())
+	}
+	return nil
 }

@@ -2,7 +2,17 @@
 
 package outside
 
-import "time"
+import (
+	"time"
+
+	"cachebro/store/wire"
+)
 
 // Settle has nobody to ask.
-func Settle(string, time.Duration) error { return nil }
+func Settle(wire.Paths, time.Duration, func() error) error { return nil }
+
+// Watched cannot watch.
+func Watched(wire.Paths, string, func() error, func() error) (bool, error) { return false, nil }
+
+// Start has nothing to start.
+func Start(wire.Paths, string, []string) error { return nil }

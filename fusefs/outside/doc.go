@@ -22,9 +22,10 @@
 //
 // One recorder for each user serves all trees, because a spool has one writer. Each
 // "cachebro run" keeps a duplicate of its tree's listener and a page of memory into which
-// the kernel writes the call that is being looked at. When the recorder dies, run lets
-// that call go on and starts another recorder; when that fails it lets all calls go on
-// unseen. When run dies, the recorder goes on.
+// the kernel writes the call that is being looked at. When the recorder dies, run
+// shows that call to another one; when none can be had it lets all calls go on unseen, and
+// says so. When run dies, the recorder goes on. What was seen and not told yet lies in a
+// journal (journal_linux.go), from which the next recorder goes on.
 //
 // # Locks
 //
@@ -36,3 +37,7 @@ import "time"
 
 // SettleWithin is how long a recorder may take to tell how everything is.
 const SettleWithin = 30 * time.Second
+
+// journalName is the journal's directory in the state of the user's own history. It is
+// there while a recorder is, and after one that was killed.
+const journalName = "journal"

@@ -3,6 +3,7 @@
 package outside
 
 import (
+	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +41,7 @@ type Recorder struct {
 	callers *fusefs.Callers
 	ns      string // our mount namespace
 	comm    string // of this program
+	journal *journal
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -72,6 +75,7 @@ type entry struct {
 	waits   bool       // what became of it is to be looked at
 	listed  bool       // it is in pending
 	opened  bool       // for writing
+	altered bool       // its mode, owner or attributes may have been changed, too
 	shifted bool       // it has just got the path that it has
 	last    event.Stat // when it was looked at last
 	next    time.Time  // when to look again
@@ -88,9 +92,14 @@ type op struct {
 	by       fusefs.Caller
 	when     time.Time
 	tid      uint32
+	noted    *spool.Record // in the journal
 }
 
-// New returns a Recorder with the user's own history open.
+// timeOf is when a record says that something happened.
+func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
+
+// New returns a Recorder with the user's own history open. What one that was killed had
+// seen and not told is looked at first.
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
@@ -103,12 +112,42 @@ func New(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
+	state, err := o.Paths.MakeState(wire.OutsideRoot)
+	if err != nil {
+		return nil, err
+	}
 	own, err := openTrack(wire.OutsideRoot, o)
 	if err != nil {
 		return nil, err
 	}
 	r.tracks[wire.OutsideRoot] = own
+	var l *left
+	r.journal, l, err = openJournal(state, o.Logger)
+	if err != nil {
+		err = errors.Join(err, own.drain())
+		own.drop()
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note()
+	r.recover(l)
 	return r, nil
+}
+
+// note writes all that counts into the journal.
+func (r *Recorder) note() {
+	for root := range r.tracks {
+		r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
+	}
+	for _, e := range r.pending {
+		if e.waits {
+			r.journal.awaits(e)
+		}
+	}
+	for _, o := range r.ops {
+		r.journal.calls(o)
+	}
 }
 
 // described passes the command of a process on.
@@ -125,13 +164,15 @@ func (r *Recorder) Close() error {
 	r.Settle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var failed error
+	var errs []error
 	for _, t := range r.tracks {
-		if err := t.close(); err != nil {
-			failed = err
-		}
+		errs = append(errs, t.drain())
 	}
-	return failed
+	errs = append(errs, r.journal.close())
+	for _, t := range r.tracks {
+		t.drop()
+	}
+	return errors.Join(errs...)
 }
 
 // trackOf is the history that a path belongs to. One that somebody else writes to, or
@@ -143,10 +184,8 @@ func (r *Recorder) trackOf(path string) *track {
 	}
 	t := r.tracks[wire.OutsideRoot]
 	if root, ok := r.o.Paths.Find(dir); ok {
-		if known := r.tracks[root]; known != nil {
-			t = known
-		} else if opened, err := openTrack(root, r.o); err == nil {
-			r.tracks[root], t = opened, opened
+		if own, err := r.trackAt(root); err == nil {
+			t = own
 		} else {
 			r.o.Logger.Warn("a project's history cannot be written; changes go to the user's own", "root", root, "error", err)
 		}
@@ -158,9 +197,24 @@ func (r *Recorder) trackOf(path string) *track {
 	return t
 }
 
+// trackAt is the history of a root.
+func (r *Recorder) trackAt(root string) (*track, error) {
+	t := r.tracks[root]
+	if t != nil {
+		return t, nil
+	}
+	t, err := openTrack(root, r.o)
+	if err != nil {
+		return nil, err
+	}
+	r.tracks[root] = t
+	r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
+	return t, nil
+}
+
 // own: a temporary file that the tree made itself.
-func (r *Recorder) own(s spot, began time.Time) bool {
-	return r.trackOf(s.path).root == wire.OutsideRoot && r.places.Temporary(s.path) && (!s.there || s.st.Birth >= began.UnixNano())
+func (r *Recorder) own(s spot, of origin) bool {
+	return !of.ours && r.trackOf(s.path).root == wire.OutsideRoot && r.places.Temporary(s.path) && (!s.there || s.st.Birth >= of.began.UnixNano())
 }
 
 // touch is the entry of a path, with what is known of it now.
@@ -196,6 +250,13 @@ func (r *Recorder) forget() {
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
+	r.journal.awaits(e)
+}
+
+// let notes a call on names that is about to go on.
+func (r *Recorder) let(o *op) {
+	r.ops = append(r.ops, o)
+	r.journal.calls(o)
 }
 
 func (r *Recorder) list(e *entry) {
@@ -212,18 +273,19 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see looks at a call before it goes on. began is when the tree did.
-func (r *Recorder) see(n *notifier.Notice, began time.Time) {
+// see looks at a call before it goes on.
+func (r *Recorder) see(n *notifier.Notice, of origin) {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
 		return
 	}
 	by := r.callers.Of(n.PID)
-	if by.Proc != nil && by.Proc.Comm == r.comm {
+	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
 		return // what we write is told elsewhere; who serves a mount must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.journal.flush()
 	r.confirm(n.PID)
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil {
@@ -236,18 +298,18 @@ func (r *Recorder) see(n *notifier.Notice, began time.Time) {
 	switch c.Op {
 	case notifier.Open, notifier.Open2:
 		if flags, err := n.OpenFlags(c); err == nil {
-			r.open(n, by, path, flags, began)
+			r.open(n, by, path, flags, of)
 		}
 	case notifier.Change:
 		if n.NR == unix.SYS_TRUNCATE {
-			r.open(n, by, path, unix.O_WRONLY|unix.O_TRUNC, began)
+			r.open(n, by, path, unix.O_WRONLY|unix.O_TRUNC, of)
 			return
 		}
-		r.change(n, by, path, !lastLinks[n.NR] && (c.Flags < 0 || n.Args[c.Flags]&unix.AT_SYMLINK_NOFOLLOW == 0) && c.Path >= 0, began)
+		r.change(n, by, path, !lastLinks[n.NR] && (c.Flags < 0 || n.Args[c.Flags]&unix.AT_SYMLINK_NOFOLLOW == 0) && c.Path >= 0, of)
 	case notifier.Make:
-		r.make(n, by, path, began)
+		r.make(n, by, path, of)
 	case notifier.Remove:
-		r.remove(n, by, path, n.NR == sysRmdir || n.NR == unix.SYS_UNLINKAT && n.Args[2]&unix.AT_REMOVEDIR != 0, began)
+		r.remove(n, by, path, n.NR == sysRmdir || n.NR == unix.SYS_UNLINKAT && n.Args[2]&unix.AT_REMOVEDIR != 0, of)
 	case notifier.Move, notifier.Hard:
 		to, err := n.Path(c.Dir2, c.Path2, false)
 		if err != nil || to == "" {
@@ -258,11 +320,11 @@ func (r *Recorder) see(n *notifier.Notice, began time.Time) {
 			if n.NR == unix.SYS_RENAMEAT2 {
 				flags = n.Args[4]
 			}
-			r.move(n, by, path, to, flags, began)
+			r.move(n, by, path, to, flags, of)
 			return
 		}
 		follow := n.NR == unix.SYS_LINKAT && n.Args[4]&unix.AT_SYMLINK_FOLLOW != 0
-		r.link(n, by, path, to, follow, began)
+		r.link(n, by, path, to, follow, of)
 	}
 }
 
@@ -270,7 +332,7 @@ func (r *Recorder) see(n *notifier.Notice, began time.Time) {
 var lastLinks = map[int32]bool{unix.SYS_LSETXATTR: true, unix.SYS_LREMOVEXATTR: true, sysLchown: true}
 
 // open: a file may be written to.
-func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags uint64, began time.Time) {
+func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags uint64, of origin) {
 	if flags&unix.O_PATH != 0 || flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		return
 	}
@@ -278,7 +340,7 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	s, ok := r.resolve(n, path, flags&unix.O_NOFOLLOW == 0 && !only)
 	writes := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
 	switch {
-	case !ok, r.own(s, began):
+	case !ok, r.own(s, of):
 	case !s.there:
 		if flags&unix.O_CREAT != 0 {
 			r.made(by, s, false)
@@ -309,6 +371,7 @@ func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op) {
 		return
 	}
 	e := r.current(s, by)
+	r.otherNames(e, s)
 	e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o})
 	e.opened = true
 	r.await(e)
@@ -320,6 +383,14 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	if e := r.entries[s.path]; e != nil {
 		r.settle(e)
 	}
+	t := r.trackOf(s.path)
+	if f := t.files[event.InodeOf(s.st)]; f != nil {
+		for _, name := range f.Paths() { // what was written by another name
+			if e := r.entries[t.abs(name)]; e != nil && e.waits && e.path != s.path {
+				r.settle(e)
+			}
+		}
+	}
 	e := r.touch(s, by)
 	if e.file == nil || e.file.inode != event.InodeOf(s.st) {
 		e.known, e.file = s.st, e.track.fileOf(s.path, s.st)
@@ -328,13 +399,15 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 }
 
 // change: mode, owner or attributes are about to change.
-func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, began time.Time) {
+func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolve(n, path, follow)
-	if !ok || !s.there || r.own(s, began) || r.trackOf(s.path).unkept(s.path, isDir(s.st)) {
+	if !ok || !s.there || r.own(s, of) || r.trackOf(s.path).unkept(s.path, isDir(s.st)) {
 		return
 	}
 	e := r.current(s, by)
 	r.found(e, s)
+	r.otherNames(e, s)
+	e.altered = true
 	r.await(e)
 }
 
@@ -373,39 +446,46 @@ func (r *Recorder) foundBelow(t *track, s spot) {
 	})
 }
 
-// otherNames tells of the other names of a file in the same directory, while all are there.
+// otherNames tells of the other names of a file, while all are there: in the same
+// directory, and in the project that it belongs to.
 func (r *Recorder) otherNames(e *entry, s spot) {
-	if isDir(s.st) || s.st.Nlink < 2 || len(e.file.Paths()) >= int(s.st.Nlink) {
+	known := func() bool { return len(e.file.Paths()) >= int(s.st.Nlink) }
+	if isDir(s.st) || s.st.Nlink < 2 || known() {
 		return
+	}
+	tell := func(path string) {
+		if st, there := lstat(path); there && path != s.path && same(st, s.st) {
+			e.track.capture.Found(e.track.fileOf(path, st), e.track.rel(path), target(path, st), st)
+		}
 	}
 	dir := filepath.Dir(s.path)
-	all, err := os.ReadDir(dir)
-	if err != nil || len(all) > mostFound {
+	if all, err := os.ReadDir(dir); err == nil && len(all) <= mostFound {
+		for _, d := range all {
+			if !d.IsDir() {
+				tell(filepath.Join(dir, d.Name()))
+			}
+		}
+	}
+	if e.track.root == wire.OutsideRoot || known() {
 		return
 	}
-	for _, d := range all {
-		path := filepath.Join(dir, d.Name())
-		if path == s.path || !d.Type().IsRegular() {
-			continue
-		}
-		if st, there := lstat(path); there && same(st, s.st) {
-			e.track.capture.Found(e.track.fileOf(path, st), e.track.rel(path), "", st)
-		}
+	for _, path := range e.track.linked(event.InodeOf(s.st)) {
+		tell(path)
 	}
 }
 
 // make: a directory, a symbolic link or a special file comes to be.
-func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, began time.Time) {
+func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolve(n, path, false)
-	if ok && !s.there && !r.own(s, began) {
+	if ok && !s.there && !r.own(s, of) {
 		r.made(by, s, true)
 	}
 }
 
 // remove: a name is about to go.
-func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, began time.Time) {
+func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolve(n, path, false)
-	if !ok || !s.there || dir != isDir(s.st) || r.own(s, began) || !allowed(filepath.Dir(s.path)) {
+	if !ok || !s.there || dir != isDir(s.st) || r.own(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
 	e := r.current(s, by)
@@ -414,7 +494,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		o.op = event.OpRmdir
 	}
 	r.losing(e, s, by, o.op)
-	r.ops = append(r.ops, o)
+	r.let(o)
 }
 
 // losing keeps what a name stands for that is about to go or be replaced.
@@ -429,7 +509,7 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 }
 
 // move: a name is about to be given another, or two to change places.
-func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, began time.Time) {
+func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
 	a, ok := r.resolve(n, from, false)
 	b, ok2 := r.resolve(n, to, false)
 	if !ok && !ok2 || !ok && a.path == "" || !a.there && ok {
@@ -438,7 +518,11 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if !ok2 && b.path == "" || b.there && (same(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
 		return
 	}
-	if r.own(a, began) && r.own(b, began) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
+	if r.own(a, of) && r.own(b, of) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
+		return
+	}
+	if r.own(a, of) && !isDir(a.st) && flags&unix.RENAME_EXCHANGE == 0 {
+		r.arrives(by, b)
 		return
 	}
 	r.settleBelow(a)
@@ -465,13 +549,25 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if o.a == o.b {
 		ea.file.moving(o.a.rel(b.path))
 	}
-	r.ops = append(r.ops, o)
+	r.let(o)
+}
+
+// arrives: a name is about to get a file of which no history knows.
+func (r *Recorder) arrives(by fusefs.Caller, s spot) {
+	if !s.there {
+		r.made(by, s, false)
+		return
+	}
+	e := r.current(s, by)
+	r.losing(e, s, by, event.OpRename)
+	e.opened = true
+	r.await(e)
 }
 
 // link: a file is about to get another name.
-func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, began time.Time) {
+func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, of origin) {
 	b, ok := r.resolve(n, to, false)
-	if !ok || b.there || r.own(b, began) {
+	if !ok || b.there || r.own(b, of) {
 		return
 	}
 	a, ok := spot{}, false
@@ -486,5 +582,5 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	e := r.current(a, by)
 	r.found(e, a)
 	r.parents(b.path)
-	r.ops = append(r.ops, &op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
+	r.let(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
 }

@@ -3,6 +3,7 @@
 package outside
 
 import (
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -14,9 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A page shows the call that is being looked at: the kernel's notice, and what Pack made
+// of it with its size, which is written last.
 const (
-	mostPacket = 64 << 10
-	pageSize   = 4096
+	packedSize = notifier.NoticeSize
+	packedAt   = packedSize + 4
+	pageSize   = 16 << 10
+	mostPacket = pageSize
 )
 
 // service answers those who run a tree.
@@ -128,6 +133,7 @@ func (s *service) connection(c *net.UnixConn) {
 		answer := append(make([]byte, 0, answerSize), buf[0])
 		switch buf[0] {
 		case doWatch:
+			t.ours = n > 1
 			if err := t.take(oob[:oobn]); err != nil {
 				s.r.o.Logger.Warn("a tree is not watched", "error", err)
 				return
@@ -140,7 +146,7 @@ func (s *service) connection(c *net.UnixConn) {
 				s.r.o.Logger.Warn("a call is not seen", "error", err)
 				return
 			}
-			s.see(call, t.began)
+			s.see(call, t.origin)
 			answer = append(answer, buf[1:answerSize]...)
 		}
 		if err := unix.Sendto(fd, answer, unix.MSG_NOSIGNAL, nil); err != nil {
@@ -150,12 +156,12 @@ func (s *service) connection(c *net.UnixConn) {
 	if t.listener == nil {
 		return
 	}
-	t.alone(func(n *notifier.Notice) { s.see(n, t.began) })
+	t.alone(func(n *notifier.Notice) { s.see(n, t.origin) })
 	s.r.Settle()
 }
 
-func (s *service) see(n *notifier.Notice, began time.Time) {
-	s.r.see(n, began)
+func (s *service) see(n *notifier.Notice, from origin) {
+	s.r.see(n, from)
 	select {
 	case s.stir <- struct{}{}:
 	default:
@@ -168,7 +174,13 @@ const clockTick = 50 * time.Millisecond
 // tree is one that is watched.
 type tree struct {
 	listener, page *os.File
-	began          time.Time
+	origin
+}
+
+// origin is what a tree is.
+type origin struct {
+	began time.Time
+	ours  bool // it carries out a plan
 }
 
 func (t *tree) take(oob []byte) error {
@@ -191,14 +203,29 @@ func (t *tree) close() {
 	}
 }
 
-// alone sees the rest of a tree whose run has ended or died. A call that it had taken goes
-// on. Where only ancestors may read a process's memory, nothing more is seen, and all of
-// it goes on.
+// alone sees the rest of a tree whose run has ended or died, beginning with the call that
+// it had taken. Where only ancestors may read a process's memory, no other is seen.
 func (t *tree) alone(see func(*notifier.Notice)) {
-	b := make([]byte, notifier.NoticeSize)
+	b := make([]byte, pageSize)
 	fd := int(t.listener.Fd())
 	if _, err := t.page.ReadAt(b, 0); err == nil {
-		notifier.GoOnLeft(fd, b)
+		if n := notifier.Taken(b); n != nil {
+			see(asPacked(b, n))
+			notifier.GoOn(fd, n.ID)
+		}
 	}
-	notifier.Serve(fd, -1, b, see)
+	notifier.Serve(fd, -1, b[:notifier.NoticeSize], see)
+}
+
+// asPacked is the call that was taken last as it was packed, if it was.
+func asPacked(page []byte, taken *notifier.Notice) *notifier.Notice {
+	size := int(binary.NativeEndian.Uint32(page[packedSize:]))
+	if size < 2 || size > len(page)-packedAt {
+		return taken
+	}
+	n, err := notifier.AsPacked(page[packedAt+1 : packedAt+size])
+	if err != nil || n.ID != taken.ID {
+		return taken
+	}
+	return n
 }

@@ -38,7 +38,13 @@ func (r *Recorder) rest() (awaits bool) {
 	defer r.mu.Unlock()
 	r.confirm(0)
 	now := time.Now()
-	r.ops = keep(r.ops, func(o *op) bool { return now.Sub(o.when) < opFor || alive(o.tid) && now.Sub(o.when) < time.Minute })
+	r.ops = keep(r.ops, func(o *op) bool {
+		young := now.Sub(o.when) < opFor || alive(o.tid) && now.Sub(o.when) < time.Minute
+		if !young {
+			r.journal.ended(o)
+		}
+		return young
+	})
 	for _, e := range r.take() {
 		st, there := lstat(e.path)
 		if now.Before(e.next) || there && isRegular(st) && !unchanged(st, e.last) {
@@ -48,6 +54,7 @@ func (r *Recorder) rest() (awaits bool) {
 		}
 		r.settle(e)
 	}
+	r.journal.tidy(r.note)
 	return len(r.pending) > 0 || len(r.ops) > 0
 }
 
@@ -70,7 +77,17 @@ func keep[T any](all []T, which func(T) bool) []T {
 func (r *Recorder) settle(e *entry) {
 	waited := e.waits
 	e.waits = false
+	defer func() {
+		if waited && !e.waits {
+			r.journal.settled(e.path)
+		}
+	}()
 	st, there := lstat(e.path)
+	if nothing := there == (e.known.Ino != 0) && (!there || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
+		e.waits = true // perhaps the call has not been carried out yet
+		r.list(e)
+		return
+	}
 	switch {
 	case !there && e.known.Ino == 0:
 		delete(r.entries, e.path) // it came and went, or never came
@@ -109,22 +126,27 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 // altered: the file that was there may have been changed by the tree.
 func (r *Recorder) altered(e *entry, st event.Stat) {
 	as := unchanged(st, e.known)
-	switch {
-	case e.opened && isRegular(st):
+	if !as && (e.altered || !e.opened) {
+		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
+	}
+	if e.opened && isRegular(st) {
 		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Time: e.when}
 		if as {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)
-	case !as:
-		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
 	}
+	e.altered = false
 }
 
 // appeared: something is there that was not.
 func (r *Recorder) appeared(e *entry, st event.Stat) {
 	r.parents(e.path)
 	replaces := e.known.Ino != 0
+	if was := e.file; was != nil && was.inode != event.InodeOf(st) {
+		was.unnamed(e.track.rel(e.path))
+		e.track.forget(was)
+	}
 	e.file = e.track.fileOf(e.path, st)
 	ev := fusefs.Event{File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Target: target(e.path, st), Class: e.track.class(e.path, isDir(st)), Time: e.when}
 	ev.Class2 = ev.Class
@@ -210,7 +232,13 @@ func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
 	}
-	r.ops = keep(r.ops, func(o *op) bool { return !r.happened(o) && o.tid != tid })
+	r.ops = keep(r.ops, func(o *op) bool {
+		waits := !r.happened(o) && o.tid != tid
+		if !waits {
+			r.journal.ended(o)
+		}
+		return waits
+	})
 }
 
 // happened tells of a call whose effect can be seen.
@@ -335,6 +363,14 @@ func (r *Recorder) moved(o *op, from, to event.Stat) {
 	o.a.capture.Done(ev)
 }
 
+// unawait gives up what is awaited of an entry.
+func (r *Recorder) unawait(e *entry) {
+	if e.waits {
+		e.waits = false
+		r.journal.settled(e.path)
+	}
+}
+
 // shift gives what is known below a directory that moved its new paths. Of two that
 // changed places it is forgotten.
 func (r *Recorder) shift(o *op, both bool) {
@@ -345,13 +381,18 @@ func (r *Recorder) shift(o *op, both bool) {
 		case within(p, to), both && within(p, from): // of what had the name before
 			if !e.shifted {
 				delete(r.entries, p)
-				e.waits = false
+				r.unawait(e)
 			}
 		case within(p, from):
 			e.shifted = true
 			delete(r.entries, p)
+			awaited := e.waits
+			r.unawait(e)
 			e.path = to + p[len(from):]
 			r.entries[e.path] = e
+			if awaited {
+				r.await(e)
+			}
 		}
 	}
 	for _, e := range r.entries {

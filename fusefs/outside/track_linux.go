@@ -5,6 +5,7 @@ package outside
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,37 @@ type track struct {
 
 	ids   uint64
 	files map[event.Inode]*file
+
+	links     map[event.Inode][]string // files with several names, as they were found last
+	linksNext time.Time                // when to look for them again
+}
+
+// linked are the names of a file in the tree, as far as one look at it in a while tells.
+func (t *track) linked(of event.Inode) []string {
+	if began := time.Now(); began.After(t.linksNext) {
+		t.links = map[event.Inode][]string{}
+		looked := 0
+		_ = filepath.WalkDir(t.root, func(path string, d fs.DirEntry, err error) error {
+			if looked++; looked > mostFound {
+				return filepath.SkipAll
+			}
+			if err != nil {
+				return nil // what cannot be seen is not told of
+			}
+			if d.IsDir() {
+				if t.unkept(path, true) && path != t.root {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			if st, there := lstat(path); there && st.Nlink > 1 {
+				t.links[event.InodeOf(st)] = append(t.links[event.InodeOf(st)], path)
+			}
+			return nil
+		})
+		t.linksNext = time.Now().Add(20 * time.Since(began))
+	}
+	return t.links[of]
 }
 
 // openTrack opens the history of a root in its state directory.
@@ -62,18 +94,16 @@ func openTrack(root string, o Options) (_ *track, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
-	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root,
+	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root, AtOnce: true,
 		Stirred: func() { o.Stirred(root) }})
 	return t, nil
 }
 
-// close brings everything that is queued into the spool.
-func (t *track) close() error {
+// drain brings everything that is queued into the spool.
+func (t *track) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
-	err := t.capture.Close(ctx)
-	t.drop()
-	return err
+	return t.capture.Close(ctx)
 }
 
 func (t *track) drop() {

@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"cachebro/store/leaf/notifier"
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +22,8 @@ import (
 // Watch shows a recorder the calls of a tree. It is in the process that starts the tree:
 // only an ancestor may read what a call points to.
 type Watch struct {
+	paths    wire.Paths
+	begin    []byte // the packet that tells of the tree
 	socket   string
 	start    func() error // starts a recorder
 	trouble  func(error)  // is told once when the net has failed
@@ -28,10 +34,10 @@ type Watch struct {
 
 	// The goroutine that serves owns these.
 	conn    int    // -1: there is none
-	packet  []byte // scratch
 	waitsID []byte // of a call that went on without its answer; nil: none
 	starts  []time.Time
 	failed  bool
+	unseen  int // calls that went on without having been looked at
 
 	ended chan bool // the tree has: nothing is left of it
 	stop  [2]int    // a pipe that ends the serving
@@ -45,11 +51,50 @@ const (
 	soon       = 10 * time.Second
 )
 
-// NewWatch begins to show the calls of a listener's tree to the recorder at a socket;
-// start starts one, trouble and gap hear of its end. It takes the listener over.
-func NewWatch(socket string, listener int, start func() error, trouble func(error), gap func()) *Watch {
-	w := &Watch{socket: socket, start: start, trouble: trouble, gap: gap, listener: listener, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
-	err := unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
+// NewWatch begins to show the calls of a listener's tree to the user's recorder; start
+// starts one, trouble and gap hear of its end. It takes the listener over.
+func NewWatch(p wire.Paths, listener int, start func() error, trouble func(error), gap func()) *Watch {
+	return newWatch(p, []byte{doWatch}, listener, start, trouble, gap)
+}
+
+// Watched carries out work of ours on a thread whose calls are shown to the recorder, so
+// that the histories are told of it. false: that cannot be, and it was not carried out.
+func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
+	listener, err := make(chan int), make(chan error, 1)
+	watched := make(chan bool)
+	go func() {
+		fd, uerr := notifier.Under(Filter())
+		if uerr != nil {
+			fd = -1
+		}
+		listener <- fd
+		if <-watched && fd >= 0 {
+			err <- work()
+		}
+		// The thread ends with the goroutine, which is locked to it.
+	}()
+	fd := <-listener
+	if fd < 0 {
+		watched <- false
+		return false, nil
+	}
+	w := newWatch(p, []byte{doWatch, 1}, fd, start, func(error) {}, func() {})
+	watched <- true
+	failed := <-err
+	unseen, serr := w.End(self)
+	if unseen > 0 {
+		serr = errors.Join(serr, fmt.Errorf("%s could not be looked at", text.Count(unseen, "system call")))
+	}
+	return true, errors.Join(failed, serr)
+}
+
+func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trouble func(error), gap func()) *Watch {
+	w := &Watch{paths: p, begin: begin, start: start, trouble: trouble, gap: gap, listener: listener, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
+	var err error
+	w.socket, err = p.NetSocket()
+	if err == nil {
+		err = unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
+	}
 	if err == nil {
 		w.memfd, err = unix.MemfdCreate("cachebro-call", unix.MFD_CLOEXEC)
 	}
@@ -98,7 +143,7 @@ func (w *Watch) attach() error {
 			}
 		}
 		if err == nil {
-			err = ask(conn, []byte{doWatch}, startWithin, w.listener, w.memfd)
+			err = ask(conn, w.begin, startWithin, w.listener, w.memfd)
 			if err == nil {
 				w.conn = conn
 				return nil
@@ -126,35 +171,54 @@ func (w *Watch) again() {
 	w.gap()
 }
 
-// see shows the recorder one call, and returns when that may go on.
+// see shows the recorder one call, and returns when that may go on. A recorder that ends
+// meanwhile may have looked at it or not: the next one is shown it again.
 func (w *Watch) see(n *notifier.Notice) {
-	if w.failed {
+	packet, err := w.pack(n)
+	switch {
+	case err != nil: // it cannot be seen, or fails by itself
+		if n.Waits(w.listener) {
+			w.unseen++
+		}
+		return
+	case w.waitsID != nil && !w.answered(unix.MSG_DONTWAIT): // it is still busy with an earlier one
+		w.unseen++
 		return
 	}
-	packet, err := n.Pack(append(w.packet[:0], doCall), w.page)
-	if err != nil {
-		return // it cannot be seen, or fails by itself
-	}
-	w.packet = packet
-	if w.conn < 0 {
-		if w.again(); w.failed {
+	for !w.failed {
+		if w.conn < 0 {
+			w.again()
+			continue
+		}
+		if err := unix.Sendto(w.conn, packet, unix.MSG_NOSIGNAL, nil); err != nil {
+			w.drop()
+			continue
+		}
+		w.waitsID = bytes.Clone(packet[1:answerSize])
+		answered := w.answered(0)
+		if w.conn >= 0 {
+			if !answered {
+				w.unseen++
+			}
 			return
 		}
 	}
-	if w.waitsID != nil && !w.answered(unix.MSG_DONTWAIT) {
-		return // it is still busy with an earlier one
-	}
-	if err := unix.Sendto(w.conn, packet, unix.MSG_NOSIGNAL, nil); err != nil {
-		w.drop()
-		if w.again(); w.failed || unix.Sendto(w.conn, packet, unix.MSG_NOSIGNAL, nil) != nil {
-			return
-		}
-	}
-	w.waitsID = bytes.Clone(packet[1:answerSize])
-	w.answered(0)
+	w.unseen++
 }
 
-// answered takes in the answer to the call that waits for one; false: it has not come.
+// pack packs a call in the page: whoever has that can show it when we are killed.
+func (w *Watch) pack(n *notifier.Notice) ([]byte, error) {
+	size := (*uint32)(unsafe.Pointer(&w.page[packedSize]))
+	atomic.StoreUint32(size, 0)
+	packet, err := n.Pack(append(w.page[packedAt:packedAt], doCall), w.page)
+	if err == nil && len(packet) <= len(w.page)-packedAt {
+		atomic.StoreUint32(size, uint32(len(packet)))
+	}
+	return packet, err
+}
+
+// answered takes in the answer to the call that waits for one; false: it has not come in
+// time. When the recorder has ended there is no connection afterwards.
 func (w *Watch) answered(flags int) bool {
 	var b [answerSize]byte
 	for {
@@ -174,9 +238,10 @@ func (w *Watch) answered(flags int) bool {
 }
 
 // End is called when the command has ended. What it left running is seen by the recorder
-// from now on. self is this binary.
-func (w *Watch) End(self string) error {
-	err := Settle(w.socket, SettleWithin)
+// from now on. self is this binary. unseen counts calls that nobody could look at before
+// they went on.
+func (w *Watch) End(self string) (unseen int, err error) {
+	err = Settle(w.paths, SettleWithin, w.start)
 	_, _ = unix.Write(w.stop[1], []byte{0})
 	if ended := <-w.ended; !ended && w.conn < 0 {
 		if fd, derr := unix.Dup(w.listener); derr == nil {
@@ -189,5 +254,5 @@ func (w *Watch) End(self string) error {
 			unix.Close(fd)
 		}
 	}
-	return err
+	return w.unseen, err
 }

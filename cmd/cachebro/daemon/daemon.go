@@ -453,10 +453,13 @@ func (d *Daemon) settle() {
 	if d.survey.Mounted() {
 		return
 	}
-	socket, err := d.o.Paths.NetSocket()
-	if err == nil {
-		err = outside.Settle(socket, outside.SettleWithin)
-	}
+	err := outside.Settle(d.o.Paths, outside.SettleWithin, func() error {
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		return outside.Start(d.o.Paths, exe, os.Environ())
+	})
 	if err != nil {
 		d.log.Warn("what watched commands left may not be known", "err", err)
 	}

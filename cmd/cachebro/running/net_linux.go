@@ -3,7 +3,6 @@
 package running
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/spool"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -121,35 +121,6 @@ func (w *waking) wake(root string) {
 	})
 }
 
-// startNet starts a recorder and returns when it can be reached.
-func startNet(e *cli.Env) error {
-	state, err := e.Paths().MakeState(wire.OutsideRoot)
-	if err != nil {
-		return err
-	}
-	log, err := os.OpenFile(filepath.Join(state, "net.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	said, say, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer said.Close()
-	cmd := &exec.Cmd{Path: e.Exe, Args: []string{"cachebro", "net"}, Dir: "/", Env: e.Vars, Stdout: say, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	err = cmd.Start()
-	say.Close()
-	if err != nil {
-		return err
-	}
-	go func() { _ = cmd.Wait() }()
-	if line, _ := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
-		return cli.Hintf("tail "+cli.Arg(log.Name()), "the recorder could not start")
-	}
-	return nil
-}
-
 // watched is a command whose calls are seen, so that what it destroys is kept.
 type watched struct {
 	sock *os.File
@@ -216,11 +187,8 @@ func (s *session) begun(n *watched, cmd *exec.Cmd) {
 		s.unwatched(err)
 		return
 	}
-	socket, err := s.Paths().NetSocket()
-	if err != nil {
-		s.unwatched(err)
-	}
-	n.w = outside.NewWatch(socket, fd, func() error { return startNet(s.Env) }, s.unwatched, s.restarted)
+	start := func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) }
+	n.w = outside.NewWatch(s.Paths(), fd, start, s.unwatched, s.restarted)
 	s.sayLimits()
 }
 
@@ -229,15 +197,18 @@ func (s *session) over(n *watched) {
 	if n == nil || n.w == nil {
 		return
 	}
-	if err := n.w.End(s.Exe); err != nil {
+	unseen, err := n.w.End(s.Exe)
+	if unseen > 0 {
+		fmt.Fprintf(s.Stderr, "note: %s of this command could not be looked at: undo may not know what was changed by that\n", text.Count(unseen, "system call"))
+	}
+	if err != nil {
 		fmt.Fprintf(s.Stderr, "note: what the command left may not be known: %s\n", cli.OneLine(err.Error()))
 	}
 }
 
-// restarted: what had not been looked at yet when a recorder died is not taken back by undo,
-// though what was there before is kept.
+// restarted: nothing of what was seen is lost.
 func (s *session) restarted() {
-	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one goes on: undo may not know what was changed in the second before; cachebro log / --baselines shows what was kept\n", s.Now().Format(time.TimeOnly))
+	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one goes on where it stopped\n", s.Now().Format(time.TimeOnly))
 }
 
 func (s *session) unwatched(err error) {

@@ -131,6 +131,7 @@ func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags
 			fmt.Fprintln(s.Stderr, "hint: "+hint)
 		}
 		fmt.Fprintln(s.Stderr, "note: the net keeps what this command and its children change, here and elsewhere; cachebro undo takes it back")
+		s.unmounted = true
 		return s.run(ctx)
 	}
 	if !hooked {
@@ -152,6 +153,8 @@ type session struct {
 	client string
 	id     string
 	noNet  bool // what it destroys outside of the mount is not to be kept
+	// unmounted: the net keeps what it destroys in the project, too.
+	unmounted bool
 }
 
 func newSession() string {
@@ -181,10 +184,27 @@ func (s *session) run(ctx context.Context) error {
 	defer c.Close()
 	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the history of what is outside of it asks there
 	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
+	s.takeStock(ctx, c)
 	err = s.spawn()
 	s.note(ctx, c, wire.SessionEvent{Event: "end"})
 	return err
 }
+
+// takeStock has the history of a project that is not mounted take in what changed before the
+// command does anything. Found afterwards, it would seem to have happened meanwhile.
+func (s *session) takeStock(ctx context.Context, c *wire.Client) {
+	if !s.unmounted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeStockWithin)
+	defer cancel()
+	if _, err := c.Call(ctx, wire.MLog, wire.LogQuery{Limit: 1}, nil, nil); err != nil {
+		fmt.Fprintf(s.Stderr, "note: what was changed before may not be told from what the command changes: %s\n", cli.OneLine(err.Error()))
+	}
+}
+
+// takeStockWithin bounds how long a command waits for that.
+const takeStockWithin = 10 * time.Second
 
 // note tells the daemon of the session; a daemon that does not listen is no
 // reason not to run the command.

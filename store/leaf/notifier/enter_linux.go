@@ -15,8 +15,22 @@ import (
 
 // Enter puts this thread under a filter, hands the descriptor that shows its system
 // calls to whoever has the other end of sock, and becomes the command. Only exec may
-// follow: the filter applies to this thread alone, and its calls wait for an answer.
+// follow.
 func Enter(sock int, prog []unix.SockFilter, path string, args, env []string) error {
+	fd, err := Under(prog)
+	if err != nil {
+		return err
+	}
+	if err := unix.Sendmsg(sock, []byte{1}, unix.UnixRights(fd), nil, 0); err != nil {
+		return fmt.Errorf("hand over the listener: %w", err)
+	}
+	unix.CloseOnExec(sock)
+	return syscall.Exec(path, args, env)
+}
+
+// Under puts this thread, to which it locks the goroutine, under a filter for good, and
+// returns the listener. The calls of the thread wait for an answer from now on.
+func Under(prog []unix.SockFilter) (int, error) {
 	runtime.LockOSThread()
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	const listener = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW
@@ -29,7 +43,7 @@ func Enter(sock int, prog []unix.SockFilter, path string, args, env []string) er
 	fd, errno := try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if errno == unix.EACCES { // not privileged: first give up set-user-id programs
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("no_new_privs: %w", err)
+			return -1, fmt.Errorf("no_new_privs: %w", err)
 		}
 		fd, errno = try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	}
@@ -37,13 +51,9 @@ func Enter(sock int, prog []unix.SockFilter, path string, args, env []string) er
 		fd, errno = try(listener)
 	}
 	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
+		return -1, fmt.Errorf("seccomp: %w", errno)
 	}
-	if err := unix.Sendmsg(sock, []byte{1}, unix.UnixRights(fd), nil, 0); err != nil {
-		return fmt.Errorf("hand over the listener: %w", err)
-	}
-	unix.CloseOnExec(sock)
-	return syscall.Exec(path, args, env)
+	return fd, nil
 }
 
 // Receive gets the listener from a child, or what kept it from making one.

@@ -55,13 +55,20 @@ func GoOn(fd int, id uint64) {
 	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&resp))
 }
 
-// GoOnLeft lets the kernel carry out the call whose notice lies in b, where Serve of a
-// process that has been killed may have left one unanswered.
-func GoOnLeft(fd int, b []byte) {
-	var n Notice
-	if n.decode(b); n.ID != 0 || n.PID != 0 {
-		GoOn(fd, n.ID)
+// Waits reports whether the call still waits: its thread has not been killed.
+func (n *Notice) Waits(fd int) bool {
+	id := n.ID
+	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
+}
+
+// Taken is the call whose notice lies in b, where Serve of a process that has been killed
+// may have left one unanswered; nil: it had none.
+func Taken(b []byte) *Notice {
+	n := &Notice{}
+	if n.decode(b); n.ID == 0 && n.PID == 0 {
+		return nil
 	}
+	return n
 }
 
 // Serve shows every call to see, which may be nil, before it goes on, until nothing is
@@ -71,6 +78,7 @@ func GoOnLeft(fd int, b []byte) {
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	// The other side runs on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
+	clear(buf)
 	var n Notice
 	for {
 		pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
@@ -82,7 +90,6 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 		if pfd[0].Revents&unix.POLLIN == 0 {
 			return pfd[0].Revents&unix.POLLHUP != 0 // the last process has ended
 		}
-		clear(buf)
 		// Blocks where the caller was killed since, until the next call or the end.
 		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&buf[0])); errno {
 		case 0:
@@ -91,6 +98,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 				see(&n)
 			}
 			GoOn(fd, n.ID)
+			clear(buf) // the kernel wants it so, and nobody is to take it for one that waits
 		case unix.EINTR, unix.ENOENT:
 		default:
 			return false

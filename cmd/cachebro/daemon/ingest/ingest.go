@@ -407,9 +407,9 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle has the spool hold everything, if there is somebody who writes to it.
+// settle has the spool hold everything, also what a writer that was killed has seen.
 func (g *Ingester) settle() {
-	if g.o.Settle != nil && g.reader.WriterAlive() {
+	if g.o.Settle != nil {
 		g.o.Settle()
 	}
 }

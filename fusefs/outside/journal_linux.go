@@ -1,0 +1,351 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture"
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
+)
+
+// journal holds what the trees were let do and no history has been told of yet, for the
+// recorder that follows one which was killed. It lies in the page cache before a call goes
+// on: a kill takes nothing of it.
+//
+// It is a spool of its own, with absolute paths, in which records mean:
+//
+//	KindMount    a history that is written to (Source)
+//	KindProcess  who did something
+//	KindDirty    something is awaited of a path: Stat is what was there, HasContent says that
+//	             it was opened for writing, OpChmod that its attributes may change. Idle:
+//	             nothing is awaited any more
+//	KindVersion  a call on names; Node is the thread. OpBaseline before it: what had the new name
+//	KindContent  the call For has been told of, or failed
+type journal struct {
+	log    *slog.Logger
+	dir    string
+	w      *spool.Writer
+	unsaid []*spool.Record
+	urgent bool // unsaid has what a call must not go on without
+	failed bool
+	procs  map[processKey]*fusefs.Process
+	told   map[processKey]bool // their command, too
+}
+
+type processKey struct {
+	pid   uint32
+	start uint64
+}
+
+// mostJournal bounds the bytes after which what still counts is written anew.
+const mostJournal = 8 << 20
+
+// openJournal opens the journal, and reads what the last recorder left in it.
+func openJournal(state string, log *slog.Logger) (*journal, *left, error) {
+	j := &journal{log: log, dir: filepath.Join(state, journalName), procs: map[processKey]*fusefs.Process{}, told: map[processKey]bool{}}
+	var err error
+	j.w, err = spool.OpenWriter(j.dir, spool.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	l := newLeft()
+	if err := readSpool(j.dir, l.take); err != nil {
+		log.Warn("what a killed recorder left is not all known", "error", err)
+	}
+	return j, l, nil
+}
+
+// readSpool shows each record that a spool still has.
+func readSpool(dir string, take func(*spool.Record)) error {
+	r, err := spool.OpenReader(dir, spool.Position{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var damaged error
+	for {
+		rec, err := r.TryNext()
+		switch {
+		case errors.As(err, new(*spool.CorruptError)):
+			damaged = err
+		case err != nil:
+			return err
+		case rec == nil:
+			return damaged
+		default:
+			take(rec)
+		}
+	}
+}
+
+// close ends the journal; nothing is left to be told.
+func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j.dir)) }
+
+func (j *journal) add(rs ...*spool.Record) { j.unsaid = append(j.unsaid, rs...) }
+
+// by notes who does something.
+func (j *journal) by(c fusefs.Caller, r *spool.Record) *spool.Record {
+	r.PID, r.UID = c.PID, c.UID
+	var fresh []*spool.Record
+	for p := c.Proc; p != nil; p = p.Parent {
+		key := processKey{p.PID, p.Start}
+		if was := j.procs[key]; was != nil && was.Comm == p.Comm && was.Image == p.Image && (j.told[key] || p.Command() == nil) {
+			break
+		}
+		j.procs[key], j.told[key] = p, p.Command() != nil
+		fresh = append(fresh, capture.ProcessRecord(p, 0))
+	}
+	slices.Reverse(fresh)
+	j.add(fresh...)
+	if c.Proc != nil {
+		r.PID, r.Start = c.Proc.PID, c.Proc.Start
+	}
+	return r
+}
+
+// awaits notes that something is awaited of a path.
+func (j *journal) awaits(e *entry) {
+	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.opened, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
+	if e.altered {
+		r.Op = event.OpChmod
+	}
+	j.add(j.by(e.by, r))
+	j.urgent = true
+}
+
+// settled notes that nothing is awaited of a path any more.
+func (j *journal) settled(path string) {
+	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
+}
+
+// calls notes a call on names.
+func (j *journal) calls(o *op) {
+	if o.to.there {
+		j.add(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Path: o.to.path, Stat: o.to.st})
+	}
+	o.noted = j.by(o.by, &spool.Record{Kind: spool.KindVersion, Op: o.op, Path: o.from.path, Path2: o.to.path, Target: o.target, Stat: o.from.st, Node: uint64(o.tid), Time: o.when.UnixNano()})
+	j.add(o.noted)
+	j.urgent = true
+}
+
+// ended notes that a call has been told of, or failed.
+func (j *journal) ended(o *op) {
+	if o.noted != nil && o.noted.Seq > 0 {
+		j.add(&spool.Record{Kind: spool.KindContent, For: o.noted.Seq})
+	}
+}
+
+// flush writes what must be written before a call goes on, and all else with it.
+func (j *journal) flush() {
+	if !j.urgent && len(j.unsaid) < 100 {
+		return
+	}
+	_, err := j.w.Append(j.unsaid...)
+	if err != nil && !j.failed {
+		j.log.Warn("what is under way would not survive a kill of the recorder", "error", err)
+	}
+	j.failed = err != nil
+	clear(j.unsaid)
+	j.unsaid, j.urgent = j.unsaid[:0], false
+}
+
+// tidy writes all that is known by now, and drops what no longer counts, if that is much:
+// what still does is written anew by again.
+func (j *journal) tidy(again func()) {
+	j.urgent = len(j.unsaid) > 0
+	j.flush()
+	if j.w.Size() < mostJournal {
+		return
+	}
+	r, err := spool.OpenReader(j.dir, spool.Position{})
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	head, err := r.Head()
+	if err != nil {
+		return
+	}
+	clear(j.unsaid)
+	j.unsaid = j.unsaid[:0]
+	clear(j.procs)
+	clear(j.told)
+	again()
+	j.urgent = true
+	j.flush()
+	if !j.failed {
+		_ = r.Release(head)
+	}
+}
+
+// left is what a journal tells of a recorder that was killed.
+type left struct {
+	roots  []string
+	procs  map[processKey]*spool.Record
+	known  map[processKey]*fusefs.Process
+	waits  map[string]*spool.Record
+	calls  map[uint64]leftCall
+	before *spool.Record
+}
+
+// leftCall is a call on names, and what had the new one.
+type leftCall struct{ call, before *spool.Record }
+
+func newLeft() *left {
+	return &left{procs: map[processKey]*spool.Record{}, known: map[processKey]*fusefs.Process{}, waits: map[string]*spool.Record{}, calls: map[uint64]leftCall{}}
+}
+
+func (l *left) take(r *spool.Record) {
+	switch r.Kind {
+	case spool.KindMount:
+		if !slices.Contains(l.roots, r.Source) {
+			l.roots = append(l.roots, r.Source)
+		}
+	case spool.KindProcess:
+		l.procs[processKey{r.PID, r.Start}] = r
+	case spool.KindDirty:
+		l.waits[r.Path] = r
+		if r.Idle {
+			delete(l.waits, r.Path)
+		}
+	case spool.KindVersion:
+		if r.Op == event.OpBaseline {
+			l.before = r
+			return
+		}
+		c := leftCall{call: r}
+		if l.before != nil && l.before.Path == r.Path2 && l.before.Seq == r.Seq-1 {
+			c.before = l.before
+		}
+		l.calls[r.Seq] = c
+	case spool.KindContent:
+		delete(l.calls, r.For)
+	}
+}
+
+// caller is who a record is by.
+func (l *left) caller(r *spool.Record) fusefs.Caller {
+	return fusefs.Caller{PID: r.PID, UID: r.UID, Proc: l.process(processKey{r.PID, r.Start})}
+}
+
+func (l *left) process(key processKey) *fusefs.Process {
+	if p := l.known[key]; p != nil {
+		return p
+	}
+	r := l.procs[key]
+	if r == nil {
+		return nil
+	}
+	p := &fusefs.Process{PID: r.PID, Start: r.Start, UID: r.UID, Comm: r.Comm, Group: r.Group, Session: r.Session}
+	if r.Args != "" {
+		p.SetCommand(&fusefs.Command{Args: cmdline.Unpack(r.Args), Dir: r.Dir})
+	}
+	l.known[key] = p
+	p.Parent = l.process(processKey{r.PPID, r.PStart})
+	return p
+}
+
+// said is what a history's spool still has of what a killed recorder told it.
+type said struct {
+	versions map[string]*spool.Record // the last of each path
+	calls    map[saidKey]bool
+	contents map[uint64]bool // versions whose content is there
+}
+
+type saidKey struct {
+	path string
+	when int64
+}
+
+func (s *said) take(r *spool.Record) {
+	switch r.Kind {
+	case spool.KindVersion:
+		s.versions[r.Path] = r
+		s.calls[saidKey{r.Path, r.Time}] = true
+	case spool.KindContent:
+		s.contents[r.For] = true
+	}
+}
+
+// recover goes on where a killed recorder stopped.
+func (r *Recorder) recover(l *left) {
+	said := map[*track]*said{}
+	for _, root := range l.roots {
+		t, err := r.trackAt(root)
+		if err != nil {
+			r.o.Logger.Warn("what was changed there last may not be known", "root", root, "error", err)
+			continue
+		}
+		said[t] = r.bare(t, l)
+	}
+	for _, c := range slices.SortedFunc(maps.Values(l.calls), func(a, b leftCall) int { return cmp.Compare(a.call.Seq, b.call.Seq) }) {
+		o := r.left(l, c)
+		if s := said[o.a]; s == nil || !s.calls[saidKey{o.a.rel(o.from.path), c.call.Time}] {
+			r.let(o)
+		}
+	}
+	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
+		e := r.touch(spot{path: w.Path, st: w.Stat, there: w.Stat.Ino != 0}, l.caller(w))
+		e.when, e.opened, e.altered = timeOf(w), w.HasContent, w.Op == event.OpChmod
+		st, there := lstat(w.Path)
+		if s := said[e.track]; s != nil {
+			rel := e.track.rel(w.Path)
+			if v := s.versions[rel]; v != nil && v.Time == w.Time && there && unchanged(v.Stat, st) {
+				e.known = st
+				continue
+			}
+		}
+		r.await(e)
+	}
+	r.confirm(0)
+	r.journal.flush()
+}
+
+// left is a call that a killed recorder had let go.
+func (r *Recorder) left(l *left, c leftCall) *op {
+	o := &op{op: c.call.Op, from: spot{c.call.Path, c.call.Stat, true}, to: spot{path: c.call.Path2}, target: c.call.Target, by: l.caller(c.call), when: timeOf(c.call), tid: uint32(c.call.Node)}
+	o.a = r.trackOf(o.from.path)
+	o.file = o.a.fileOf(o.from.path, o.from.st)
+	if o.to.path == "" {
+		return o
+	}
+	o.b = r.trackOf(o.to.path)
+	if c.before != nil {
+		o.to.st, o.to.there = c.before.Stat, true
+		o.replaced = o.b.fileOf(o.to.path, o.to.st)
+	}
+	if o.a == o.b && o.op != event.OpLink {
+		o.file.moving(o.a.rel(o.to.path))
+	}
+	return o
+}
+
+// bare tells once more of contents that a killed recorder was about to keep: the files
+// still have them. It returns what was told.
+func (r *Recorder) bare(t *track, l *left) *said {
+	s := &said{versions: map[string]*spool.Record{}, calls: map[saidKey]bool{}, contents: map[uint64]bool{}}
+	if err := readSpool(t.writer.Dir(), s.take); err != nil {
+		r.o.Logger.Warn("what was told before is not all known", "root", t.root, "error", err)
+	}
+	for _, v := range s.versions {
+		if !v.HasContent || s.contents[v.Seq] || v.Op == event.OpBaseline {
+			continue
+		}
+		path := t.abs(v.Path)
+		if st, there := lstat(path); there && isRegular(st) && unchanged(st, v.Stat) {
+			by := l.caller(v)
+			t.capture.Closed(fusefs.Closed{File: t.fileOf(path, st), Caller: by, Writer: by, Op: v.Op, Stat: st, TailFrom: -1, LastPath: v.Path, Time: timeOf(v)})
+		}
+	}
+	return s
+}

@@ -1,0 +1,256 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"cmp"
+	"encoding/binary"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/notifier"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is a directory that belongs to no project, and a user's state.
+type place struct {
+	t     *testing.T
+	dir   string
+	paths wire.Paths
+	r     *Recorder
+}
+
+func newPlace(t *testing.T) *place {
+	home := t.TempDir()
+	p := &place{t: t, dir: filepath.Join(home, "work"), paths: wire.Paths{Home: home, StateHome: filepath.Join(home, "state"), RuntimeDir: filepath.Join(home, "run")}}
+	if err := os.Mkdir(p.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	return p
+}
+
+func (p *place) start() {
+	p.t.Helper()
+	var err error
+	p.r, err = New(Options{Paths: p.paths, Places: NewPlaces(p.paths.Home, func(string) string { return "" }), Logger: slog.New(slog.DiscardHandler), Stirred: func(string) {}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// kill leaves everything as it is; only the locks go, as with a process.
+func (p *place) kill() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	for _, t := range p.r.tracks {
+		t.drop()
+	}
+	if err := p.r.journal.w.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *place) write(name, content string) {
+	p.t.Helper()
+	if err := os.WriteFile(p.path(name), []byte(content), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// see shows a call on the path that its first argument names, and on a second one.
+func (p *place) see(nr int, args [6]uint64, names ...string) {
+	p.t.Helper()
+	b := make([]byte, notifier.NoticeSize)
+	e := binary.NativeEndian
+	e.PutUint32(b[8:], uint32(os.Getpid()))
+	e.PutUint32(b[16:], uint32(nr))
+	e.PutUint32(b[20:], notifier.AuditArch)
+	c := notifier.Calls[uint32(nr)]
+	for i, arg := range []int8{c.Path, c.Path2} {
+		if i < len(names) {
+			args[arg] = 1
+		}
+	}
+	for i, a := range args {
+		e.PutUint64(b[32+8*i:], a)
+	}
+	b = e.AppendUint64(b, 0)
+	for i, arg := range []int8{c.Path, c.Path2} {
+		name := ""
+		if i < len(names) {
+			name = p.path(names[i])
+		}
+		b = append(b, byte(arg))
+		b = e.AppendUint16(b, uint16(len(name)))
+		b = append(b, name...)
+	}
+	n, err := notifier.AsPacked(b)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.r.see(n, origin{began: time.Now(), ours: true})
+}
+
+func (p *place) unlink(name string) { p.see(unix.SYS_UNLINKAT, [6]uint64{at()}, name) }
+
+func (p *place) open(name string, flags int) {
+	p.see(unix.SYS_OPENAT, [6]uint64{at(), 0, uint64(flags)}, name)
+}
+
+func at() uint64 { i := int64(unix.AT_FDCWD); return uint64(i) }
+
+// change is one that a history was told of, with the names that it is about.
+type change struct {
+	op    event.Op
+	names string
+}
+
+type told []change
+
+func (all told) sorted() told {
+	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(a.op, b.op) })
+	return all
+}
+
+// told are the changes that the history has been told of, baselines apart, and the
+// contents that it has.
+func (p *place) told() (changes told, contents map[string]bool) {
+	p.t.Helper()
+	state, err := p.paths.State(wire.OutsideRoot)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	contents = map[string]bool{}
+	r, err := spool.OpenReader(wire.SpoolDir(state), spool.Position{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		rec, err := r.TryNext()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if rec == nil {
+			return changes.sorted(), contents
+		}
+		switch rel := filepath.Base(rec.Path); {
+		case rec.Kind == spool.KindContent && rec.Len > 0:
+			b, err := r.Content(rec)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			contents[string(b)] = true
+		case rec.Kind == spool.KindVersion && rec.Op != event.OpBaseline:
+			if rec.Path2 != "" {
+				rel += " " + filepath.Base(rec.Path2)
+			}
+			if rec.PID != uint32(os.Getpid()) {
+				rel += " by nobody"
+			}
+			changes = append(changes, change{rec.Op, rel})
+		}
+	}
+}
+
+// TestKilled: what was let go is told of by the recorder after one that was killed, and
+// once, wherever that was.
+func TestKilled(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		p := newPlace(t)
+		for _, name := range []string{"removed", "written", "mode", "moved", "replaced"} {
+			p.write(name, "was "+name)
+		}
+		carriedOut := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.unlink("removed")
+		carriedOut(os.Remove(p.path("removed")))
+		p.open("written", unix.O_WRONLY|unix.O_TRUNC)
+		p.write("written", "is written")
+		p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "mode")
+		carriedOut(os.Chmod(p.path("mode"), 0o600))
+		p.open("made", unix.O_WRONLY|unix.O_CREAT)
+		p.write("made", "is made")
+		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "moved", "replaced")
+		carriedOut(os.Rename(p.path("moved"), p.path("replaced")))
+		if settled { // told, and the journal does not say so yet
+			p.r.Settle()
+		}
+		p.kill()
+		p.start()
+		p.r.Settle()
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		changes, contents := p.told()
+		want := told{{event.OpUnlink, "removed"}, {event.OpWrite, "written"}, {event.OpChmod, "mode"}, {event.OpCreate, "made"}, {event.OpRename, "moved replaced"}}.sorted()
+		if !slices.Equal(changes, want) {
+			t.Errorf("settled %v: told of %v, want %v", settled, changes, want)
+		}
+		for _, content := range []string{"was removed", "was written", "was replaced", "is written", "is made"} {
+			if !contents[content] {
+				t.Errorf("settled %v: %q is not kept", settled, content)
+			}
+		}
+		if _, err := os.Stat(p.r.journal.dir); !os.IsNotExist(err) {
+			t.Errorf("settled %v: the journal is left: %v", settled, err)
+		}
+	}
+}
+
+// TestNotCarriedOutYet: a call that waits for its processor when everything is looked at is
+// told of all the same. A file that sed had made was taken for one that was there before.
+func TestNotCarriedOutYet(t *testing.T) {
+	p := newPlace(t)
+	p.write("written", "was")
+	p.open("made", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	p.open("written", unix.O_WRONLY)
+	p.r.Settle()
+	p.write("made", "is made")
+	p.write("written", "is written")
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpCreate, "made"}, {event.OpWrite, "written"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
+	}
+}
+
+// TestWrittenByAnotherName: what was written by one name is told of before the next write
+// by another.
+func TestWrittenByAnotherName(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	if err := os.Link(p.path("one"), p.path("two")); err != nil {
+		t.Fatal(err)
+	}
+	p.open("one", unix.O_WRONLY|unix.O_TRUNC)
+	p.write("one", "second")
+	p.open("two", unix.O_WRONLY|unix.O_TRUNC)
+	p.write("two", "third")
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, contents := p.told()
+	for _, content := range []string{"first", "second", "third"} {
+		if !contents[content] {
+			t.Errorf("%q is not kept", content)
+		}
+	}
+}
