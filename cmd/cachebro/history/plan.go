@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/outside"
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -224,9 +225,23 @@ func takesBack(sides []*side, merged bool) string {
 	return command
 }
 
-// Apply does the steps and tells the daemon's journal.
-func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (apply.Result, error) {
-	return apply.Through(ctx, c.Call, t.Base(), plan, apply.Work{Force: force})
+// Apply does the steps and tells the daemon's journal. Where no mount sees what it does, the
+// net does.
+func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (res apply.Result, err error) {
+	work := apply.Work{Force: force}
+	if t.Point == "" {
+		work.Watched = true
+		start := func() error { return outside.Start(e.Paths(), e.Exe, e.Vars) }
+		watched, werr := outside.Watched(e.Paths(), e.Exe, start, func() error {
+			res, err = apply.Through(ctx, c.Call, t.Base(), plan, work)
+			return nil
+		})
+		if watched {
+			return res, errors.Join(err, werr)
+		}
+		work.Watched = false
+	}
+	return apply.Through(ctx, c.Call, t.Base(), plan, work)
 }
 
 // letters of the preview, as in git status.

@@ -32,6 +32,9 @@ type Work struct {
 	Lock func(path string) (unlock func())
 	// Force: a file that is open for writing gets its content in place.
 	Force bool
+	// Watched: somebody sees the system calls of this thread, and tells the history of the
+	// steps. All are carried out on it.
+	Watched bool
 }
 
 // Result says which steps were done and which were not, with the reason.
@@ -161,7 +164,11 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	g.SetLimit(inFlight)
 	var ws []*worker
 	send := func() {
-		if part := ws; len(part) > 0 {
+		switch part := ws; {
+		case len(part) == 0:
+		case c.work.Watched:
+			err = errors.Join(err, c.inOrder(inner, part))
+		default:
 			g.Go(func() error { return c.inOrder(inner, part) })
 		}
 		ws = nil

@@ -22,7 +22,7 @@ const journalEvery = 256
 func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
 	var pending []int
 	tell := func(d wire.PlanDone) error {
-		d.ID, d.Done = p.ID, pending
+		d.ID, d.Done, d.Watched = p.ID, pending, work.Watched
 		pending = nil
 		_, err := ask(context.WithoutCancel(ctx), wire.MPlanDone, d, nil, nil)
 		return err

@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/last"
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/onwire"
@@ -577,7 +578,10 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	if !q.Finished {
 		return wire.Empty{}, nil, nil
 	}
-	if !pl.survey.Mounted() {
+	switch {
+	case q.Watched:
+		pl.ingest.WaitHead(ctx, waits.Query)
+	case !pl.survey.Mounted():
 		pl.lookAtPlan(ctx, q.ID)
 	}
 	pl.attribution.EndPlan(q.ID, time.Now().UnixNano())
