@@ -286,6 +286,8 @@ func serveAgent(dir string) error {
 		said := ""
 		if o.Verb == "closeall" {
 			a.closeAll()
+		} else if o.Verb == "pid" {
+			said = strconv.Itoa(os.Getpid())
 		} else if err := a.do(o); err != nil {
 			said = err.Error()
 		}
@@ -302,15 +304,24 @@ type remote struct {
 	cmd   *exec.Cmd
 	in    *os.File
 	lines chan string
+	pid   int
 }
 
-func startAgent(dir string) (*remote, error) {
+// startAgent starts an agent, in the net of cachebro run where there is no mount.
+func (p *place) startAgent(dir string, net bool) (*remote, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	r := &remote{cmd: exec.Command(exe, "agent", dir), lines: make(chan string, 1)}
-	r.cmd.Dir, r.cmd.Stderr = "/", os.Stderr
+	cmd := exec.Command(exe, "agent", dir)
+	if net {
+		cmd = p.command("run", "--dir", p.dir, "--", exe, "agent", dir)
+	}
+	r := &remote{cmd: cmd, lines: make(chan string, 1)}
+	r.cmd.Dir = "/"
+	if !net {
+		r.cmd.Stderr = os.Stderr
+	}
 	pr, pw, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -330,7 +341,12 @@ func startAgent(dir string) (*remote, error) {
 			r.lines <- sc.Text()
 		}
 	}()
-	return r, nil
+	said, err := r.do(op{Verb: "pid"})
+	if err != nil {
+		return nil, errors.Join(err, r.end())
+	}
+	r.pid, err = strconv.Atoi(said)
+	return r, err
 }
 
 // do has an operation done. failed is what the operation's own system call said.

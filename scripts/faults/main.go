@@ -8,13 +8,15 @@
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
 //	faults torn  [-closes N] [-seed S]   closes raced against the loss of the name and overwriting
 //	faults under [-wait D]               changes made underneath the mount
-//	faults twin  [-seeds N] [-first S] [-live] [-shrink D]
+//	faults twin  [-seeds N] [-first S] [-live] [-net] [-shrink D]
 //	             random operations, undone and redone, against copies; needs root
 //	faults typed [-lines N] [-seed S] [-shell zsh]
 //	             lines typed into a shell in tmux, each undone
+//	faults net   [-rounds N] [-seed S]   kill -9 of our processes while a command runs in the
+//	             net of cachebro run, which is taken back; needs root, and hides /dev/fuse
 //	faults power [-rounds N] [-seed S]   power cuts of a disk of its own; needs root
 //
-// kill, torn, under, twin, typed and power make a project of their own below -dir (default the temp
+// kill, torn, under, twin, typed, net and power make a project of their own below -dir (default the temp
 // directory) and take it away; fsx works in a directory that exists. Each prints
 // its counts and ends with status 1 when anything was wrong.
 package main
@@ -42,6 +44,7 @@ type settings struct {
 	first   int64
 	side    int
 	live    bool
+	net     bool
 	shrink  time.Duration
 	closes  int
 	blind   string
@@ -59,13 +62,13 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want a test: kill, fsx, torn, under, twin, typed or power")
+		return fmt.Errorf("want a test: kill, fsx, torn, under, twin, typed, net or power")
 	}
 	var s settings
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	fs.StringVar(&s.binary, "cachebro", "bin/cachebro", "the binary under test")
 	fs.StringVar(&s.dir, "dir", os.TempDir(), "where to make the project")
-	fs.IntVar(&s.rounds, "rounds", 100, "kill, power: how often")
+	fs.IntVar(&s.rounds, "rounds", 100, "kill, net, power: how often")
 	fs.IntVar(&s.writers, "writers", 8, "kill, torn, power: how many write at once")
 	fs.IntVar(&s.every, "fsck", 10, "kill: check the store after so many rounds")
 	fs.IntVar(&s.ops, "ops", 1_000_000, "fsx: how many operations")
@@ -81,6 +84,7 @@ func run(args []string) error {
 	fs.Int64Var(&s.first, "first", 1, "twin: the first seed")
 	fs.IntVar(&s.side, "side", 1, "twin: how many mounts side by side")
 	fs.BoolVar(&s.live, "live", false, "twin: with writers that go on meanwhile")
+	fs.BoolVar(&s.net, "net", false, "twin: without a mount, in the net of cachebro run")
 	fs.StringVar(&s.blind, "blind", "", "twin: which differences do not count, with commas: absence, content, mode, owner, xattr, acl, links …")
 	fs.DurationVar(&s.shrink, "shrink", 0, "twin: look so long for a shorter script of each failure")
 	if err := fs.Parse(args[1:]); err != nil {
@@ -106,8 +110,10 @@ func run(args []string) error {
 		return underneath(s)
 	case "typed":
 		return typed(s)
+	case "net":
+		return netRounds(s)
 	case "power":
 		return powerCuts(s)
 	}
-	return fmt.Errorf("%s: want kill, fsx, torn, under, twin, typed or power", args[0])
+	return fmt.Errorf("%s: want kill, fsx, torn, under, twin, typed, net or power", args[0])
 }

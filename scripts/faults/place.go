@@ -78,7 +78,7 @@ func (p *place) processes() map[string]int {
 			continue
 		}
 		args, _ := os.ReadFile(d + "/cmdline")
-		if f := strings.Split(string(args), "\x00"); len(f) > 1 {
+		if f := strings.Split(string(args), "\x00"); len(f) > 1 && (len(f) < 3 || f[2] != "enter") { // that is about to be a command of the user
 			found[f[1]], _ = strconv.Atoi(filepath.Base(d))
 		}
 	}

@@ -28,6 +28,7 @@ type trial struct {
 	script script
 	given  bool // the script is not to be made up, but to be repeated
 	live   bool
+	net    bool   // the tree is not mounted, and the agent works in the net
 	blind  string // differences that do not count
 
 	dir, source, git string
@@ -44,6 +45,9 @@ type trial struct {
 func twins(s settings) error {
 	if os.Geteuid() != 0 {
 		return errors.New("twin needs root: it works as three users")
+	}
+	if _, err := os.Stat("/dev/fuse"); s.net && err == nil && os.Getenv(withoutFuse) == "" {
+		return enterWithoutFuse()
 	}
 	begun := time.Now()
 	var mu sync.Mutex
@@ -78,7 +82,7 @@ func twins(s settings) error {
 	for i := 0; i < s.seeds; i += batchSize {
 		var ts []*trial
 		for j := i; j < min(s.seeds, i+batchSize); j++ {
-			ts = append(ts, &trial{seed: s.first + int64(j), live: s.live, blind: s.blind})
+			ts = append(ts, &trial{seed: s.first + int64(j), live: s.live, net: s.net, blind: s.blind})
 		}
 		batches <- ts
 	}
@@ -157,11 +161,13 @@ func (s settings) batch(ts []*trial) (err error) {
 		}
 		starts = append(starts, start)
 	}
-	if _, err := p.cachebro("mount", p.dir); err != nil {
-		return err
-	}
-	if err := p.scanned(); err != nil {
-		return err
+	if !s.net {
+		if _, err := p.cachebro("mount", p.dir); err != nil {
+			return err
+		}
+		if err := p.scanned(); err != nil {
+			return err
+		}
 	}
 	for i, t := range ts {
 		if err := t.try(p, starts[i]); err != nil {
@@ -250,7 +256,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			}
 		}()
 	}
-	r, err := startAgent(t.dir)
+	r, err := p.startAgent(t.dir, t.net)
 	if err != nil {
 		return err
 	}
@@ -263,11 +269,11 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	}
 	// The second half is another process's: the time at which a close is told of
 	// may be later than that of the close.
-	r, err = startAgent(t.dir)
+	r, err = p.startAgent(t.dir, t.net)
 	if err != nil {
 		return err
 	}
-	second := r.cmd.Process.Pid
+	second := r.pid
 	err = t.half(r, d, &t.script.second)
 	end, eerr := take(t.source, t.git)
 	if err := errors.Join(err, eerr, r.end()); err != nil {
@@ -709,7 +715,7 @@ func (s settings) shorten(t *trial) (*trial, error) {
 	best := t
 	fails := func(scripts []script) (at []int, tries []*trial, err error) {
 		for _, sc := range scripts {
-			tries = append(tries, &trial{seed: t.seed, given: true, script: sc, blind: s.blind})
+			tries = append(tries, &trial{seed: t.seed, given: true, script: sc, net: s.net, blind: s.blind})
 		}
 		err = s.batch(tries)
 		for i, c := range tries {
