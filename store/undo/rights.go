@@ -77,6 +77,13 @@ func (m *maker) unlent(g *goal) {
 	}
 }
 
+// needsNewFile reports whether the rights of an owner come back that the file loses when
+// it is written to, or that it may not be given while it is there.
+func (g *goal) needsNewFile() bool {
+	lends := g.want.regular() && (g.want.mode&setID != 0 || g.want.attrs.Has(attrs.Capability))
+	return lends && (!g.want.sameContent(g.have) || g.want.lends(g.have))
+}
+
 func (x *stepper) shutLater(dir store.Path, have uint32, want state) {
 	x.shut = append(x.shut, want.given(store.Step{Do: store.DoChmod, Path: dir, Mode: want.mode, ExpMode: have}))
 }

@@ -140,3 +140,22 @@ func TestOwnerAndAttributesAreVersions(t *testing.T) {
 		}
 	}
 }
+
+// What a plan could not give is not given by a later one: a program that came back
+// without its set-id bit, and was then deleted, came back with the bit.
+func TestNoPlanGivesRightsThatWereGone(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "user", "", 5).do(tr.Write("h", "c"), tr.Chmod("h", 0o4755))
+	c.as("A", "sh", "", 6).do(tr.Write("h", "w"))
+	d := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(d)
+	tr.Plan = d.ID
+	c.do(tr.Chmod("h", 0o755)) // the client may not lend it
+	tr.Plan = ""
+	c.as("B", "rm", "", 7).do(tr.Remove("h"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))
+	if got := tr.Files["h"]; got == nil || got.Mode != unix.S_IFREG|0o755 || got.Data != "c" {
+		t.Errorf("it comes back as %+v", got)
+	}
+}

@@ -83,7 +83,8 @@ func (m *maker) steps(goals []goal) error {
 			continue
 		}
 		// What came in place of another file may have names of which nothing is known.
-		apart := g.parted() && g.have.nlink > 1 && !g.want.equal(g.have)
+		apart := g.parted() && g.have.nlink > 1 && !g.want.equal(g.have) ||
+			g.needsNewFile() && g.have.nlink > 1 && len(fates[g].with)+1 == int(g.have.nlink) && x.has(g.want.blob)
 		x.write(g, apart)
 		for _, o := range fates[g].with {
 			st := store.Step{Do: store.DoLink, Path: o, To: g.path}

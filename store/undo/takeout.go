@@ -132,8 +132,10 @@ func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) 
 			if err != nil {
 				return nil, err
 			}
-			if b := c.own[under]; b.Plan != "" && !b.Deleted() { // another file with the same content
-				r.want.in, r.want.nlink = store.InodeOf(b.Stat), b.Stat.Nlink
+			if b := c.own[under]; b.Plan != "" && !b.Deleted() { // another file with the same content, and with what rights could be given
+				is := stateOf(b)
+				r.want.in, r.want.nlink = is.in, is.nlink
+				r.want.mode, r.want.attrs, r.want.owned, r.want.uid, r.want.gid = is.mode, is.attrs, is.owned, is.uid, is.gid
 			}
 		} else {
 			r.want = carriedAway(r.first)
