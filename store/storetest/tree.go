@@ -402,7 +402,7 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 		case store.DoChmod:
 			cs = append(cs, t.Chmod(st.Path, st.Mode&0o7777))
 		}
-		if n := t.Files[st.Path]; st.Do == store.DoWrite && st.Mtime != 0 {
+		if n := t.Files[st.Path]; (st.Do == store.DoWrite || st.Do == store.DoChmod) && st.Mtime != 0 {
 			n.Mtime = st.Mtime
 			for i := range cs[first:] {
 				if c := &cs[first+i]; c.Stat.Ino == n.Ino {

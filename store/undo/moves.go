@@ -25,7 +25,7 @@ func moved(own []store.Version) bool {
 // idle: nothing is to be done about a goal. Two directories are equal and yet not
 // the same one, if either of them was somewhere else.
 func (g *goal) idle() bool {
-	return g.have.equal(g.want) && !(g.have.dir() && g.other) && !g.parted() && !g.lent
+	return g.have.equal(g.want) && !(g.have.dir() && g.other) && !g.parted() && !g.lent && !g.retime
 }
 
 // withLent adds the goals of paths that hold the right content, but in a file that

@@ -143,6 +143,7 @@ func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
 		if store.OwnFile(path) {
 			g.want = state{}
 		}
+		g.retime = g.want.retimed(g.have)
 		switch {
 		case ok && !g.idle():
 			goals = append(goals, g)

@@ -84,6 +84,11 @@ func (s state) lends(o state) bool {
 	return s.regular() && (s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o)) || s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs))
 }
 
+// retimed: two states are of files with the same content and another time.
+func (s state) retimed(o state) bool {
+	return s.regular() && o.regular() && s.blob != (store.Hash{}) && s.blob == o.blob && s.mtime != 0 && o.mtime != 0 && s.mtime != o.mtime
+}
+
 func (s state) sameContent(o state) bool {
 	if s.kind() != o.kind() {
 		return false
@@ -123,4 +128,5 @@ type goal struct {
 	since      uint64     // the first version of all that is taken back
 	took       uint64     // of a merge: the newest version that is taken out
 	edits      []int      // and which of its edits, nil: all
+	retime     bool       // what is taken back set the file's time, if nothing else
 }

@@ -241,9 +241,16 @@ func (x *stepper) remove(g *goal) {
 	g.have = state{}
 }
 
-// write brings content, link or mode.
+// onlyTime: the file is as it should be, but for its time.
+func (g *goal) onlyTime() bool { return g.retime && g.want.equal(g.have) && !g.parted() }
+
+// write brings content, link, mode or time.
 func (x *stepper) write(g *goal, apart bool) {
 	w := g.want
+	if g.onlyTime() && !apart {
+		x.add(expect(store.Step{Do: store.DoChmod, Path: g.path, Mode: g.have.mode, Mtime: w.mtime}, g.have))
+		return
+	}
 	if w.absent() || w.equal(g.have) && !(apart && g.parted()) {
 		return
 	}
@@ -253,7 +260,10 @@ func (x *stepper) write(g *goal, apart bool) {
 	st := w.given(store.Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
 	switch {
 	case w.sameContent(g.have) && !apart:
-		st.Do, st.Mtime = store.DoChmod, 0
+		st.Do = store.DoChmod
+		if !g.retime {
+			st.Mtime = 0
+		}
 		if w.dir() && closed(w.mode) {
 			x.shutLater(g.path, g.have.mode, w)
 			return

@@ -40,6 +40,7 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 		if store.OwnFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}
 		}
+		g.retime = g.retime && g.want.retimed(g.have)
 		switch {
 		case ok && !g.idle():
 			goals = append(goals, g)
@@ -187,7 +188,7 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 	if q.Force {
 		runs = runs[len(runs)-1:]
 	}
-	g = goal{path: path, have: have, moved: moved(c.own)}
+	g = goal{path: path, have: have, moved: moved(c.own), retime: runs[0].over == nil}
 	made := false
 	now := have
 	for n, r := range runs {

@@ -211,6 +211,9 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 				return nil, false, err
 			}
 			goals, err := m.takeOut(sel, q)
+			if q.Last && !slices.ContainsFunc(goals, func(g goal) bool { return !g.onlyTime() }) {
+				goals = nil // who asks for the last action means one that changed something
+			}
 			return goals, q.Force, err
 		})
 		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
@@ -313,17 +316,18 @@ func (p Planner) lastUndone() (string, error) {
 		if redone[of.ID] {
 			continue
 		}
-		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !ofOwnFiles(&whole) {
+		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !changesNothing(&whole) {
 			return of.ID, err
 		}
 	}
 	return "", fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
 }
 
-// ofOwnFiles: the plan was about nothing else.
-func ofOwnFiles(p *store.Plan) bool {
+// changesNothing: the plan was about files of our own, and about times, alone.
+func changesNothing(p *store.Plan) bool {
 	for _, s := range p.Steps {
-		if !store.OwnFile(s.Path) {
+		onlyTime := s.Do == store.DoChmod && s.Mtime != 0 && s.Mode == s.ExpMode
+		if !onlyTime && !store.OwnFile(s.Path) {
 			return false
 		}
 	}

@@ -223,3 +223,34 @@ func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 		t.Errorf("a is %q", now["a"].Data)
 	}
 }
+
+// Files that were changed and made again as they had been kept the time of that: all
+// that depends on them was built again. An undo gives the old time back, and is no step
+// of its own for a redo.
+func TestUndoGivesTimesBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"), tr.Write("b", "0\n"))
+	old := tr.Files["a"].Mtime
+	c.as("A", "sh", "t1", 10).do(tr.Write("b", "1\n"))
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t1"}}))
+	c.as("A", "git", "t2", 11).do(tr.Write("a", "1\n"), tr.Remove("a"), tr.Write("a", "0\n"))
+	if tr.Files["a"].Mtime == old {
+		t.Fatal("the time has not changed")
+	}
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
+	if got := tr.Files["a"]; got.Mtime != old || got.Data != "0\n" {
+		t.Errorf("%+v, want the time %d", got, old)
+	}
+	if d := c.undo(Query{Select: store.Filter{ToolCall: "t2"}}); len(d.Steps) > 0 {
+		t.Errorf("undone twice: %+v", d.Steps)
+	}
+	d, err := Planner{Store: c.s}.Redo("", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	if got := tr.Files["b"].Data; got != "1\n" {
+		t.Errorf("the redo left b as %q", got)
+	}
+}

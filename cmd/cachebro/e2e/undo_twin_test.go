@@ -38,6 +38,15 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			return err
 		}
 	}
+	year := func(name string, want int) func(d string) error {
+		return func(d string) error {
+			fi, err := os.Stat(filepath.Join(d, name))
+			if err == nil && fi.ModTime().Year() != want {
+				err = fmt.Errorf("%s is of %v", name, fi.ModTime())
+			}
+			return err
+		}
+	}
 	oneFile := func(a, b string, want bool) func(d string) error {
 		return func(d string) error {
 			x, err1 := os.Stat(filepath.Join(d, a))
@@ -319,6 +328,9 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a mode changed in a directory that came from where nothing is kept",
 			setup: "mkdir $G/d; echo f >$G/d/f", act: "mv $G/d d; chmod 600 d/f",
 			lost: "d: the directory holds other files", want: []func(string) error{mode("d/f", unix.S_IFREG|0o644)}},
+		{name: "files that were changed, and made again as they were",
+			setup: "echo a >a; echo b >b; touch -d 2020-01-01 a b", act: "echo x >>a; rm a; echo a >a; chmod 600 b; rm b; echo b >b",
+			want: []func(string) error{file("a", "a\n"), year("a", 2020), file("b", "b\n"), mode("b", unix.S_IFREG|0o644), year("b", 2020)}},
 		{name: "a program with two names, written to",
 			setup: "echo c >h; ln h h2; chmod 4755 h", act: "echo w >h",
 			want: []func(string) error{file("h", "c\n"), mode("h", unix.S_IFREG|0o4755), oneFile("h", "h2", true)}},

@@ -340,6 +340,8 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 	switch {
 	case s.Added+s.Removed > 0:
 		line += "  " + p.Green(fmt.Sprintf("+%d", s.Added)) + " " + p.Red(fmt.Sprintf("-%d", s.Removed))
+	case s.Do == "chmod" && s.Mtime != 0 && s.Mode == s.ExpMode:
+		line += "  time"
 	case s.Do == "chmod":
 		line += fmt.Sprintf("  mode %04o", s.Mode&0o7777)
 	}

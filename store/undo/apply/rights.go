@@ -115,7 +115,7 @@ func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 	return fn(f, fi)
 }
 
-// chmod changes owner, mode and attributes in place; of a link, whose it is.
+// chmod changes owner, mode, attributes and time in place; of a link, whose it is.
 func (w *worker) chmod() error {
 	m := mode(w.step.Mode)
 	err := w.opened(func(f *os.File, fi fs.FileInfo) error {
@@ -129,7 +129,12 @@ func (w *worker) chmod() error {
 			w.places.lists.Clear()
 		}
 		m = w.lent(h, m)
-		if h.mode&bits != m&bits || changed {
+		if w.step.Mtime != 0 {
+			if err := setMtime(w.root, f, w.step.Mtime); err != nil {
+				return err
+			}
+		}
+		if h.mode&bits != m&bits || changed || w.step.Mtime != 0 { // of a time alone the history does not hear
 			if err := f.Chmod(m); err != nil {
 				return err
 			}

@@ -270,7 +270,7 @@ func (w *worker) isSo() bool {
 		target, err := w.root.Readlink(w.name)
 		return err == nil && target == string(w.step.Target)
 	case "chmod":
-		return perm(fi)&0o1777 == w.step.Mode&0o1777
+		return perm(fi)&0o1777 == w.step.Mode&0o1777 && (w.step.Mtime == 0 || fi.ModTime().UnixNano() == w.step.Mtime)
 	case "link":
 		to, err := w.places.root.Lstat(string(w.step.To))
 		return err == nil && os.SameFile(fi, to)
