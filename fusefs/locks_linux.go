@@ -116,7 +116,7 @@ func sharedMemory(n *inode) bool {
 // for all that somebody has locked. A size that the kernel believed a moment too long made
 // a read under a lock end early.
 func (n *inode) uncached(flags uint32) bool {
-	if !n.isReg() || !n.fs.outside.Load() {
+	if !n.isReg() || !n.fs.way.Load() {
 		return false
 	}
 	return (flags&unix.O_ACCMODE == unix.O_RDWR || n.locked.Load()) && !sharedMemory(n)
@@ -687,7 +687,7 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 	changed, before := n.note(&sx, gen)
 	sure := before.known && !changed && (!before.young || n.key.dev == o.root.node.key.dev && o.fineTimes())
-	if sure && !o.outside.Load() {
+	if sure && !o.way.Load() {
 		return
 	}
 	o.dropPages(n)

@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"path"
 	"sync"
 	"time"
 
@@ -83,4 +84,67 @@ func (o *overlay) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 		was.Size = 0
 		o.outsideOf(n, was, sx.Stat)
 	}
+}
+
+// Beside takes in that somebody did something to a path of the source without going
+// through the mount: the kernel forgets what it knew of it, and git is told. name: the
+// name came, went, or stands for another file now. dir: it is a directory.
+func (s *Server) Beside(p string, name, dir bool) {
+	o := s.fs
+	switch {
+	case name && dir:
+		o.changes.Everything()
+	case !inGit(p):
+		o.changes.Note(p)
+	}
+	if name && p != "" {
+		up, base := path.Split(p)
+		if d := o.inodeAt(path.Clean("./" + up)); d != nil {
+			o.notifier.name(d.id, base)
+			o.notifier.inode(d) // its listing
+		}
+	}
+	n := o.inodeAt(path.Clean("./" + p))
+	if n == nil {
+		return
+	}
+	if n.isDir() {
+		n.noACL.Store(false)
+	}
+	gen := n.peek()
+	var sx sys.Stat
+	if o.statInode(n, &sx) != nil {
+		return
+	}
+	n.note(&sx, gen)
+	o.notifier.inode(n)
+	if n.isReg() {
+		o.outsideOf(n, sx.Stat, sx.Stat)
+	}
+}
+
+// inodeAt is the inode that a path of the source leads to, nil if the kernel knows of none.
+func (o *overlay) inodeAt(p string) *inode {
+	if p == "." {
+		return o.root.node
+	}
+	var sx sys.Stat
+	if sys.StatAt(o.root.fd, p, &sx) != nil {
+		return nil
+	}
+	return o.table.find(keyOf(&sx))
+}
+
+// CallerOf describes a process that did something beside the mount, as far as it is still
+// there.
+func (s *Server) CallerOf(pid int) Caller {
+	c := Caller{PID: uint32(pid), TID: uint32(pid)}
+	if pid == 0 {
+		return c
+	}
+	c.Proc = s.fs.procs.process(c.PID, trustWrite, 0)
+	if c.Proc != nil {
+		c.UID = c.Proc.UID
+	}
+	return c
 }

@@ -61,9 +61,10 @@ type overlay struct {
 	changes    *changes.Tracker
 	aloneSince atomic.Pointer[time.Time] // when outside ended; nil: it was never on
 
-	outside atomic.Bool
-	noXattr bool // the source has no extended attributes at all
-	acl     bool // the source has access control lists
+	outside atomic.Bool // somebody uses a way beside the mount
+	way     atomic.Bool // there is one
+	noXattr bool        // the source has no extended attributes at all
+	acl     bool        // the source has access control lists
 	late    late
 	us      creds
 }
@@ -101,6 +102,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		o.procs.commands.tell = d.Described
 	}
 	o.outside.Store(opt.Outside)
+	o.way.Store(opt.Outside)
 	o.outsideWrites.since = now()
 
 	fd, err := sys.Open(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)

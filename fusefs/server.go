@@ -178,7 +178,9 @@ func (s *Server) Unmount() error {
 // through the mount. When it begins, all that the kernel has cached for longer
 // than a second is given up.
 func (s *Server) SetOutside(on bool) {
-	if !on {
+	if on {
+		s.fs.way.Store(true)
+	} else {
 		now := time.Now()
 		s.fs.aloneSince.Store(&now)
 	}
@@ -213,6 +215,10 @@ func (s *Server) SetOutside(on bool) {
 		}
 	}
 }
+
+// SetWay says whether there is a way beside the mount, perhaps one that nobody uses.
+// While there is one nothing is cached of what databases open: they keep it open for long.
+func (s *Server) SetWay(on bool) { s.fs.way.Store(on) }
 
 // Stats counts.
 func (s *Server) Stats() Stats {

@@ -41,6 +41,7 @@ type Capture struct {
 	// scanning: a scan is under way or will be, which would take what is being
 	// written for nobody's, so that files are told of when they are made, too.
 	scanning atomic.Bool
+	watched  atomic.Bool // Beside is told of all that is changed without the mount
 
 	ticker sync.WaitGroup
 	syncs  sync.WaitGroup // Synced's goroutines
@@ -276,8 +277,13 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), LastName: true})
 }
 
-// Outside records that a file was changed underneath.
+// Outside records that a file was changed underneath. Where the source is watched,
+// Beside hears of it, with the author.
 func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
+	if c.watched.Load() {
+		f.Mark().And(^(markSafe | markKnown | markBare))
+		return
+	}
 	p, class := c.nameOf(f)
 	keep := class == ignore.Tracked || unseen(f, after)
 	if p == "" || class == ignore.Excluded && !keep {

@@ -29,7 +29,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 		return c.append(rs...)
 	}
 	r.PID, r.Start = by.Proc.PID, by.Proc.Start
-	if r.Kind == spool.KindVersion || r.Kind == spool.KindGit {
+	if r.Kind == spool.KindVersion || r.Kind == spool.KindGit || r.Kind == spool.KindBeside {
 		r.Line = c.lines.of(by.Proc)
 	}
 	fresh := c.fresh(by.Proc)

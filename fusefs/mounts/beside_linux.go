@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"strings"
 
 	"cachebro/store/leaf/procfs"
 
@@ -13,7 +14,8 @@ import (
 // Beside finds mounts that lead to the directory below the overlay on point without
 // leading through the overlay: a bind mount, a container's volume, a mount namespace
 // made before the overlay. A path does not show this; the file system and the place
-// in it do. Each mount is named by one process that has it. A namespace without
+// in it do. Each mount is named by one process that has it, and is Idle where no process
+// of its namespace has a file or directory of the project open there. A namespace without
 // processes, or with none that we may examine, is not seen, nor is another machine.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
@@ -25,20 +27,23 @@ func Beside(point string) []Proc {
 		return nil
 	}
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	var found []Proc
-	add := func(mounts []Mount, pid int) bool {
-		way, ok := wayTo(mounts, dev, place)
-		if ok {
-			st, _ := procfs.ReadStat(pid)
-			found = append(found, Proc{PID: pid, Start: st.Start, Comm: st.Comm, How: "mount", Path: way})
-		}
-		return ok
-	}
-	add(ours, os.Getpid())
 	known := map[string]bool{own: true}
+	type way struct {
+		Proc
+		namespace string
+	}
+	var found []way
+	add := func(namespace string, pid int, paths []string) {
+		st, _ := procfs.ReadStat(pid)
+		for _, p := range paths {
+			found = append(found, way{Proc{PID: pid, Start: st.Start, Comm: st.Comm, How: "mount", Path: p, Idle: true}, namespace})
+		}
+	}
+	add(own, os.Getpid(), waysTo(ours, dev, place))
 	type table struct {
-		pid    int
-		mounts []Mount
+		namespace string
+		pid       int
+		mounts    []Mount
 	}
 	for _, t := range eachProcess(func(pid int) (table, bool) {
 		proc := "/proc/" + strconv.Itoa(pid)
@@ -51,20 +56,48 @@ func Beside(point string) []Proc {
 			return table{}, false
 		}
 		known[ns] = true
-		return table{pid, mounts}, true
+		return table{ns, pid, mounts}, true
 	}) {
-		add(t.mounts, t.pid)
+		add(t.namespace, t.pid, waysTo(t.mounts, dev, place))
 	}
-	return found
+	if len(found) == 0 {
+		return nil
+	}
+	for _, used := range eachProcess(func(pid int) (used []int, any bool) {
+		ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+		if err != nil {
+			return nil, false
+		}
+		for i, w := range found {
+			if w.namespace != ns {
+				continue
+			}
+			if _, ok := uses(pid, w.Path, nil, false); ok {
+				used = append(used, i)
+			}
+		}
+		return used, len(used) > 0
+	}) {
+		for _, i := range used {
+			found[i].Idle = false
+		}
+	}
+	all := make([]Proc, len(found))
+	for i, w := range found {
+		all[i] = w.Proc
+	}
+	return all
 }
 
-// WayBeside is what Beside would name of one mount table; it looks at nothing else.
+// WayBeside is what Beside would name of one mount table, as one word to be compared; it
+// looks at nothing else.
 func WayBeside(table []Mount, point string) (string, bool) {
 	dev, place, ok := under(table, point)
 	if !ok {
 		return "", false
 	}
-	return wayTo(table, dev, place)
+	ways := waysTo(table, dev, place)
+	return strings.Join(ways, "\x00"), len(ways) > 0
 }
 
 // under names the directory below the overlay on point: its file system, and the
@@ -85,9 +118,9 @@ func under(table []Mount, point string) (dev, place string, ok bool) {
 // moved is the path in the directory to of what p is in the directory from.
 func moved(p, from, to string) string { return path.Join(to, p[min(len(p), len(from)):]) }
 
-// wayTo finds a path at which a mount table shows a directory of the file
-// system dev, or a part of it.
-func wayTo(mounts []Mount, dev, place string) (string, bool) {
+// waysTo finds the paths at which a mount table shows a directory of the file system
+// dev, or a part of it.
+func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	for _, m := range mounts {
 		if m.Dev != dev {
 			continue
@@ -101,10 +134,10 @@ func wayTo(mounts []Mount, dev, place string) (string, bool) {
 		}
 		// What was mounted later, or further down, hides it.
 		if top, ok := Above(mounts, at); ok && top.ID == m.ID {
-			return at, true
+			ways = append(ways, at)
 		}
 	}
-	return "", false
+	return ways
 }
 
 // Shared names the kind of file system that dir is on if others may change it

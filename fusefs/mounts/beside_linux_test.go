@@ -1,10 +1,13 @@
 package mounts
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-// TestWayTo: what counts is the file system and the place in it, and what hides
+// TestWaysTo: what counts is the file system and the place in it, and what hides
 // it, not what a path looks like.
-func TestWayTo(t *testing.T) {
+func TestWaysTo(t *testing.T) {
 	const over = `20 1 8:1 / / rw - ext4 /dev/sda1 rw
 30 20 0:50 / /home/u/p rw - fuse.cachebro /home/u/p rw
 `
@@ -17,14 +20,14 @@ func TestWayTo(t *testing.T) {
 		{"of another file system", "40 20 8:2 /home/u/p /mnt/b rw - ext4 /dev/sdb1 rw\n", ""},
 		{"of the overlay", "40 20 0:50 / /mnt/b rw - fuse.cachebro /home/u/p rw\n", ""},
 		{"hidden by another mount", "40 20 8:1 /home /srv rw - ext4 /dev/sda1 rw\n41 40 0:60 / /srv/u rw - tmpfs tmpfs rw\n", ""},
+		{"two bind mounts", "40 20 8:1 /home/u/p /mnt/b rw - ext4 /dev/sda1 rw\n41 20 8:1 /home /srv rw - ext4 /dev/sda1 rw\n", "/mnt/b /srv/u/p"},
 		{"a second mount of the device", "40 20 8:1 / /mnt rw - ext4 /dev/sda1 rw\n", "/mnt/home/u/p"},
 	} {
-		way, ok := wayTo(parseMounts(over+c.more), "8:1", "/home/u/p")
-		if ok != (c.way != "") || way != c.way {
-			t.Errorf("%s: %q, want %q", c.name, way, c.way)
+		if ways := strings.Join(waysTo(parseMounts(over+c.more), "8:1", "/home/u/p"), " "); ways != c.way {
+			t.Errorf("%s: %q, want %q", c.name, ways, c.way)
 		}
 	}
-	if way, _ := wayTo(parseMounts("50 49 8:1 / / rw - ext4 /dev/sda1 rw\n"), "8:1", "/home/u/p"); way != "/home/u/p" {
-		t.Errorf("a namespace from before the overlay: %q", way)
+	if ways := waysTo(parseMounts("50 49 8:1 / / rw - ext4 /dev/sda1 rw\n"), "8:1", "/home/u/p"); len(ways) != 1 || ways[0] != "/home/u/p" {
+		t.Errorf("a namespace from before the overlay: %q", ways)
 	}
 }

@@ -16,6 +16,7 @@ type Proc struct {
 	Comm  string `json:"comm"`
 	How   string `json:"how"` // "working directory", "root", "open directory", "open file", "mapped file", "mount"
 	Path  string `json:"path"`
+	Idle  bool   `json:"idle,omitempty"` // a mount through which nobody has anything open
 }
 
 // String is for messages: "bash (pid 811, working directory /p/src)".
@@ -45,6 +46,19 @@ func Split(outside []Proc) (stand, ways []Proc) {
 		}
 	}
 	return stand, ways
+}
+
+// Used splits mounts that lead beside the overlay into those through which somebody has
+// something open, and others.
+func Used(ways []Proc) (used, idle []Proc) {
+	for _, w := range ways {
+		if w.Idle {
+			idle = append(idle, w)
+		} else {
+			used = append(used, w)
+		}
+	}
+	return used, idle
 }
 
 func sortProcs(ps []Proc) {

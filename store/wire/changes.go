@@ -22,7 +22,8 @@ import (
 //	          everything may have changed
 //
 // A daemon that has begun asks with the token "daemon" and means that mountd is to
-// attach; the answer then says nothing.
+// attach; with "settle" it means that what happened without the mount is to be in the
+// spool. The answer then says nothing.
 //
 // Lengths are little-endian. Paths are relative to the prefix, a directory below the
 // root; paths outside of it are left out. An answer that ends early does not count.
@@ -54,12 +55,15 @@ func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
 	return nil, fmt.Errorf("listen for questions about changes: %w", all)
 }
 
-// summons is the token of a daemon that looks for its mountd.
-const summons = "daemon"
+// Tokens of a daemon: it looks for its mountd, or wants the spool to be complete.
+const (
+	summons  = "daemon"
+	settling = "settle"
+)
 
 // ServeChanges answers until l is closed. changes is called with a token, summoned
-// when a daemon looks for us.
-func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool), summoned func()) {
+// when a daemon looks for us, and settle when it wants what happened without the mount.
+func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool), summoned, settle func()) {
 	pause := acceptPause
 	for {
 		c, err := l.AcceptUnix()
@@ -83,8 +87,8 @@ func ServeChanges(l *net.UnixListener, changes func(token string) (next string, 
 			if err != nil || !ok {
 				return
 			}
-			if token == summons {
-				summoned()
+			if do := map[string]func(){summons: summoned, settling: settle}[token]; do != nil {
+				do()
 				_ = writeCounted(c, []byte("cachebro:\x00"))
 				return
 			}
@@ -137,6 +141,12 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 // to listen. ErrNoDaemon: there is none.
 func Summon(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, summons, "")
+	return err
+}
+
+// Settle has the mountd that serves root spool what happened without the mount up to now.
+func Settle(ctx context.Context, p Paths, root string) error {
+	_, err := AskChanges(ctx, p, root, settling, "")
 	return err
 }
 

@@ -72,6 +72,7 @@ type Attach struct {
 	Mountpoint string `json:"mountpoint"`
 	InPlace    bool   `json:"in_place"`
 	Outside    bool   `json:"outside"`             // somebody may write underneath
+	Watched    bool   `json:"watched,omitempty"`   // what is done underneath is spooled
 	Unmounted  bool   `json:"unmounted,omitempty"` // copies of the mount elsewhere and processes inside are served; the mountpoint shows the plain project
 	Spool      string `json:"spool"`               // directory
 }
@@ -80,6 +81,8 @@ type Attach struct {
 type Heartbeat struct {
 	Head      uint64       `json:"head"` // last spool sequence number
 	Outside   bool         `json:"outside"`
+	Watched   bool         `json:"watched,omitempty"`   // as in Attach
+	Missed    uint64       `json:"missed,omitempty"`    // how often something that was done underneath was missed
 	Unmounted bool         `json:"unmounted,omitempty"` // as in Attach
 	Capture   CaptureState `json:"capture"`
 }
@@ -121,6 +124,7 @@ type Status struct {
 	Mountpoint string         `json:"mountpoint,omitempty"`
 	MountdPID  int            `json:"mountd_pid,omitempty"`
 	Outside    bool           `json:"outside"`
+	Watched    bool           `json:"watched,omitempty"` // what is done underneath is recorded as it happens
 	Capture    CaptureState   `json:"capture"`
 	Store      StoreState     `json:"store"`
 	Baseline   Baseline       `json:"baseline"`

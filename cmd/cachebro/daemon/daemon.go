@@ -255,6 +255,9 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
 		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git, Settle: d.settle,
+		Beside: func(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
+			d.survey.Beside(ctx, told, apply)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -450,18 +453,24 @@ func (d *Daemon) outside() bool { return d.o.Root == wire.OutsideRoot }
 
 // settle: see ingest.Followers.
 func (d *Daemon) settle() {
-	if d.survey.Mounted() {
-		return
+	var err error
+	switch {
+	case d.survey.Watched():
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Query)
+		defer cancel()
+		err = wire.Settle(ctx, d.o.Paths, d.o.Root)
+	case d.survey.Mounted():
+	default:
+		err = outside.Settle(d.o.Paths, outside.SettleWithin, func() error {
+			exe, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			return outside.Start(d.o.Paths, exe, os.Environ())
+		})
 	}
-	err := outside.Settle(d.o.Paths, outside.SettleWithin, func() error {
-		exe, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		return outside.Start(d.o.Paths, exe, os.Environ())
-	})
 	if err != nil {
-		d.log.Warn("what watched commands left may not be known", "err", err)
+		d.log.Warn("what was done without the mount may not be known", "err", err)
 	}
 }
 

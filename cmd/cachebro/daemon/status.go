@@ -16,7 +16,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(), Unheard: d.sessions.Unheard(),
 	}
 	if mounted {
-		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture
+		st.Mountpoint, st.MountdPID, st.Outside, st.Watched, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, attach.Watched, beat.Capture
 	}
 	stats := d.store.Stats()
 	ok, reason := d.ingest.Health()

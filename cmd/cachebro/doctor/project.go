@@ -125,15 +125,15 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 	if t.Point != "" {
 		out = append(out, good("backups", "those that stay on one file system (-x, --one-file-system) leave a mount out, with status 0: name %s beside the rest", cli.Quote(t.Point)))
 	}
-	if st.Outside {
+	if st.Outside || st.Watched {
 		procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || mounts.Ours(pid) })
 		if len(procs) > 0 {
 			f := good("beside", "%s", mounts.Describe(procs, 5))
 			f.Fix = "cd . in these shells; restart the other programs"
 			out = append(out, f)
 		}
-		if ways := mounts.Beside(st.Root); len(ways) > 0 {
-			f := good("beside", "%s lead to the project without the mount: what is changed there has no author", mounts.Describe(ways, 5))
+		if ways, _ := mounts.Used(mounts.Beside(st.Root)); len(ways) > 0 {
+			f := good("beside", "%s lead to the project without the mount: %s", mounts.Describe(ways, 5), recordedBeside(st))
 			f.Fix = "umount them, or start what uses them again after cachebro mount"
 			out = append(out, f)
 		}

@@ -178,12 +178,16 @@ func printStatus(e *cli.Env, st wire.Status) {
 	if apart := history.GitApart(cmp.Or(st.Mountpoint, st.Root)); apart != "" {
 		fmt.Fprintf(w, "git:      %s\n", apart)
 	}
-	if st.Outside {
+	if st.Outside || st.Watched {
 		if procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, mounts.Ours); len(procs) > 0 && st.Mounted {
 			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", cli.OneLine(mounts.Describe(procs, 5)))
 		}
-		if ways := mounts.Beside(st.Root); len(ways) > 0 {
-			fmt.Fprintf(w, "beside:   %s (changes made there have no author; locks hold on both sides, and what is opened for reading and writing is not cached)\n", cli.OneLine(mounts.Describe(ways, 5)))
+		used, idle := mounts.Used(mounts.Beside(st.Root))
+		if len(used) > 0 {
+			fmt.Fprintf(w, "beside:   %s (%s; locks hold on both sides, and what is opened for reading and writing is not cached)\n", cli.OneLine(mounts.Describe(used, 5)), recordedBeside(st))
+		}
+		if len(idle) > 0 {
+			fmt.Fprintf(w, "beside:   %s (nobody has anything of the project open there: it costs nothing; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBeside(st))
 		}
 	}
 }
@@ -375,4 +379,12 @@ func gitLine(g wire.GitKept, now time.Time) string {
 		s += "; of what was lost before " + cli.Stamp(g.Wants, now) + " some had to make room"
 	}
 	return s
+}
+
+// recordedBeside says how what is done beside the mount comes into the history.
+func recordedBeside(st wire.Status) string {
+	if st.Watched {
+		return "what is done there is recorded as it happens"
+	}
+	return "what is done there is found when somebody looks, and has no author"
 }

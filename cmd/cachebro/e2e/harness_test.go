@@ -278,14 +278,17 @@ func (p *project) sh(script string) string {
 
 // entry is one line of `log --json`.
 type entry struct {
-	Seq    uint64 `json:"seq"`
-	Path   string `json:"path"`
-	Path64 string `json:"path_base64"`
-	Op     string `json:"op"`
-	Hash   string `json:"hash"`
-	Size   int64  `json:"size"`
-	Mode   uint32 `json:"mode"`
-	Actor  struct {
+	Seq     uint64 `json:"seq"`
+	Path    string `json:"path"`
+	Path64  string `json:"path_base64"`
+	From    string `json:"from"`
+	Op      string `json:"op"`
+	Hash    string `json:"hash"`
+	Target  string `json:"target"`
+	Deleted bool   `json:"deleted"`
+	Size    int64  `json:"size"`
+	Mode    uint32 `json:"mode"`
+	Actor   struct {
 		PID     uint32 `json:"pid"`
 		Comm    string `json:"comm"`
 		Session string `json:"session"`

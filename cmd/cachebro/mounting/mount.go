@@ -219,8 +219,8 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 	if len(stand) > 0 {
 		fmt.Fprintf(e.Stdout, "beside it until they change directory (cd .) or open their files again: %s\n", cli.OneLine(mounts.Describe(stand, 8)))
 	}
-	if len(ways) > 0 {
-		fmt.Fprintf(e.Stdout, "mounts that lead to the project beside the overlay (what is changed there is seen within a second, without its author):\n  %s\n", cli.OneLine(mounts.Describe(ways, 8)))
+	if used, _ := mounts.Used(ways); len(used) > 0 {
+		fmt.Fprintf(e.Stdout, "mounts that lead to the project beside the overlay, and are in use (cachebro status says what that means):\n  %s\n", cli.OneLine(mounts.Describe(used, 8)))
 	}
 	if r.Shared != "" {
 		fmt.Fprintf(e.Stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)

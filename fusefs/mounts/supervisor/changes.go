@@ -16,7 +16,7 @@ func (s *session) answerChanges() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		wire.ServeChanges(l, s.server.Changes, s.link.now)
+		wire.ServeChanges(l, s.server.Changes, s.link.now, s.edge.settle)
 	}()
 	return func() { l.Close(); <-done }
 }

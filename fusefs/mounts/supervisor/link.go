@@ -43,6 +43,7 @@ type link struct {
 	attached int  // pid of the daemon that knows of us, 0: none
 	rests    bool // until the next record
 	attach   wire.Attach
+	lost     uint64        // how often something that was done beside the mount was missed
 	left     chan struct{} // closed when a daemon has heard that the mount has gone from its mountpoint
 	heardOf  bool          // left is closed
 }
@@ -69,6 +70,27 @@ func (l *link) setOutside(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Outside = on
+}
+
+// setWatched notes whether what is done beside the mount is spooled.
+func (l *link) setWatched(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attach.Watched = on
+}
+
+// missed notes that something was done beside the mount that is not spooled.
+func (l *link) missed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost++
+}
+
+// watching is what the daemon is told of both.
+func (l *link) watching() (on bool, missed uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attach.Watched, l.lost
 }
 
 func (l *link) unmounted() bool {

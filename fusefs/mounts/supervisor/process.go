@@ -45,12 +45,9 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	defer cancel()
 	outside := []mounts.Proc(nil)
 	shared := mounts.Shared(from.Source)
-	if !c.Private && c.InPlace() && shared == "" && mounts.TellsOutside {
-		outside = append(standing(c), mounts.Beside(c.Mountpoint)...)
-		if len(outside) == 0 {
-			s.setOutside(false)
-		}
-		go watchOutside(ctx, c, len(outside) > 0, s.setOutside, s.link.resting, s.link.woke, s.mounted)
+	if shared == "" && mounts.TellsOutside {
+		outside = s.edge.look()
+		go s.edge.run(ctx, s.link.resting, s.link.woke, s.mounted)
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
@@ -72,6 +69,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	}
 	inherits := !s.stay(done, signals, gone)
 	stopAnswering() // before a successor can open the spool, and its own socket
+	s.edge.end()
 	if inherits {
 		// What is not answered yet is sent to the successor once more.
 		s.drain()
@@ -89,6 +87,7 @@ type session struct {
 	capture  *capture.Capture
 	server   *fusefs.Server
 	link     *link
+	edge     *edge
 	mount    mounts.Mount
 	from     Handed
 	fdClient fdClient
@@ -140,6 +139,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	if err != nil {
 		return s, fmt.Errorf("mount %s: %w", c.Mountpoint, err)
 	}
+	s.edge = newEdge(s)
 	s.fdClient.device(s.server.Device())
 	if overlays, err := mounts.Overlays(); err == nil {
 		s.mount, _ = mounts.At(overlays, c.Mountpoint)
@@ -177,7 +177,8 @@ func (s *session) heartbeat() wire.Heartbeat {
 	fsStats := s.server.Stats()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Unmounted: s.link.unmounted(), Capture: wire.CaptureState{
+	watched, missed := s.link.watching()
+	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Watched: watched, Missed: missed, Unmounted: s.link.unmounted(), Capture: wire.CaptureState{
 		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), MaxSpool: st.MaxSpool, Gaps: st.PendingGaps,
 		Inodes: int64(fsStats.Inodes), Handles: int64(fsStats.Handles), HeapBytes: int64(mem.HeapInuse),
 	}}

@@ -17,6 +17,7 @@ const (
 	KindReads                   // files that one process opened for reading, aggregated
 	KindNotice                  // one line for the log: an excluded directory was deleted, …
 	KindGit                     // what says how a git repository stands is about to change, or just has (see Was)
+	KindBeside                  // somebody did something to Path without the mount; Stat is how it was found, zero: not there
 )
 
 // NotRead is the reason of a baseline that tells how a file was found, and not what it

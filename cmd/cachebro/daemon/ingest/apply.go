@@ -19,7 +19,7 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 	for tries := 0; ; tries++ {
 		g.applyMu.Lock()
 		vs, err := g.store.Apply(ctx, changes, checkpoint)
-		if err == nil {
+		if err == nil && checkpoint != nil {
 			g.checkpoint = checkpoint
 		}
 		g.applyMu.Unlock()

@@ -73,6 +73,7 @@ type Ingester struct {
 	moved atomic.Pointer[chan struct{}]
 
 	dirty    dirtyTable
+	beside   []Beside         // of the batch: see Followers
 	kept     attribution.Rows // processes of the batch, to be kept before it is applied
 	late     map[uint64]lateContent
 	unsynced int64
@@ -97,9 +98,19 @@ type Followers struct {
 	Wrote   func([]store.Version)   // these, from the spool
 	Reads   func(*spool.Record)     // a process has read files
 	Git     GitFollower
-	// Settle has whoever spools without a mount tell what became of what it has told; nil:
+	// Beside looks at the paths of which records say that somebody did something without
+	// the mount, after the rest of their batch is in the log, and hands over what it finds.
+	// It may wait for the disk.
+	Beside func(context.Context, []Beside, func([]store.Change) bool)
+	// Settle has whoever spools what happens without the mount tell what became of it; nil:
 	// nobody does.
 	Settle func()
+}
+
+// Beside is a record of what somebody did without going through the mount.
+type Beside struct {
+	Record *spool.Record
+	Actor  store.Actor
 }
 
 // GitFollower is told of what changes in git directories. Keep stores it, before the
@@ -329,6 +340,14 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	}
 	g.remember(changes, from, versions)
 	g.o.Wrote(versions)
+	if len(g.beside) > 0 {
+		g.o.Beside(ctx, g.beside, func(found []store.Change) bool {
+			vs, ok := g.apply(ctx, found, nil)
+			g.o.Wrote(vs)
+			return ok
+		})
+		g.beside = nil
+	}
 	g.unsynced += b.bytes
 	if b.moves > 0 {
 		g.move = max(len(versions)/b.moves, g.move/2, 2)

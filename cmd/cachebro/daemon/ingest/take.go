@@ -37,6 +37,8 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 		g.o.Git.Take(r, g.actor(r), g.attribution.PlanOf(attribution.WriterOf(r), r.Time))
 	case spool.KindReads:
 		g.o.Reads(r)
+	case spool.KindBeside:
+		g.beside = append(g.beside, Beside{r, g.actor(r)})
 	case spool.KindContent:
 		return g.lateChange(j)
 	case spool.KindVersion:

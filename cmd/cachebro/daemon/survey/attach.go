@@ -69,6 +69,9 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 		s.unmounted(whole)
 		s.log.Info("unmounted; who has a copy of the mount, or is inside, is served", "pid", r.Peer.PID)
 	}
+	if s.mount.behind() && !s.baseline.running() {
+		s.baseline.request(true)
+	}
 	s.ingest.Poke()
 	return s.heartbeatAnswer(), nil, nil
 }

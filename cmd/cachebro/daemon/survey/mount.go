@@ -46,7 +46,7 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 		if ended {
 			m.until = time.Now().UnixNano()
 		}
-		m.beat = wire.Heartbeat{Outside: a.Outside}
+		m.beat = wire.Heartbeat{Outside: a.Outside, Watched: a.Watched}
 	}
 	return again, ended
 }
@@ -69,8 +69,8 @@ func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	defer m.mu.Unlock()
 	if m.attached {
 		left = b.Unmounted && !m.attach.Unmounted
-		m.beat, m.attach.Outside, m.attach.Unmounted = b, b.Outside, b.Unmounted
-		m.beside = m.beside || b.Outside
+		m.beside = m.beside || b.Outside && !b.Watched || b.Missed != m.beat.Missed
+		m.beat, m.attach.Outside, m.attach.Watched, m.attach.Unmounted = b, b.Outside, b.Watched, b.Unmounted
 	}
 	return m.attached, left
 }
@@ -80,14 +80,24 @@ func (m *mount) unwatched() bool {
 	ok, a, _ := m.state()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !ok || a.Outside || m.beside
+	return !ok || a.Outside && !a.Watched || m.beside
 }
+
+// watched reports whether mountd tells of what is done without the mount.
+func (m *mount) watched() bool {
+	ok, a, _ := m.state()
+	return ok && a.Watched
+}
+
+// behind reports whether files can have changed that a mountd did not tell of, which
+// tells of everything by now: they are to be looked at once.
+func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
 // looks notes that a look at every file begins.
 func (m *mount) looks() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.beside = m.attach.Outside
+	m.beside = m.attach.Outside && !m.attach.Watched
 }
 
 // end takes the mount for gone, if it is that of the process. ours: it was on its
@@ -180,6 +190,9 @@ func (m *mount) mountpoint() string {
 
 // Mounted reports whether something is mounted.
 func (s *Survey) Mounted() bool { return s.mount.mounted() }
+
+// Watched reports whether what is done without the mount is told as it happens.
+func (s *Survey) Watched() bool { return s.mount.watched() }
 
 // MountState is what is known of the mount.
 func (s *Survey) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {

@@ -1,0 +1,246 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/onwire"
+)
+
+// Beside takes into the log what became of paths to which somebody did something without
+// going through the mount. See ingest.Followers.
+func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
+	sc, done, err := s.baseline.scanner(ctx)
+	if err != nil {
+		s.log.Warn("what was done without the mount is not looked at", "err", err)
+		return
+	}
+	defer done()
+	b := besides{survey: s, scanner: sc, apply: apply, known: !s.baseline.complete().IsZero(), paths: map[store.Path]bool{}}
+	for _, t := range told {
+		b.take(t)
+	}
+	b.flush()
+}
+
+// besides looks at what happened in one batch of records. A path as it is now is the
+// truth, and a record only says where to look: what has become otherwise since the
+// record was made has a record of its own, which names the author.
+type besides struct {
+	survey  *Survey
+	scanner *scanner
+	apply   func([]store.Change) bool
+	known   bool // the log has all that was there when the mount began
+
+	ingest.Beside // the record that is looked at
+	batch         []store.Change
+	bytes         int
+	paths         map[store.Path]bool // those of batch
+}
+
+func (b *besides) take(t ingest.Beside) {
+	b.Beside = t
+	if b.Actor.Comm == "" {
+		b.Actor = attribution.Outsider
+	}
+	p, to := store.Path(t.Record.Path), store.Path(t.Record.Path2)
+	if to == "" {
+		b.look(p, t.Record.Stat)
+		return
+	}
+	renamed := b.rename(p, to)
+	if !renamed {
+		b.look(p, store.Stat{})
+	}
+	b.look(to, t.Record.Stat)
+	if renamed && isDir(t.Record.Stat) {
+		b.below(to) // what was just made in it was not to be found by its old path
+	}
+}
+
+// flush stores the batch.
+func (b *besides) flush() {
+	if len(b.batch) > 0 && !b.apply(b.batch) {
+		b.survey.log.Warn("what was done without the mount is not stored", "changes", len(b.batch))
+	}
+	b.batch, b.bytes = nil, 0
+	clear(b.paths)
+}
+
+func (b *besides) add(c store.Change) {
+	c.Time, c.Actor = b.survey.foundAt(b.Record.Time), b.Actor
+	b.batch = append(b.batch, c)
+	b.bytes += len(c.Content)
+	b.paths[c.Path] = true
+	if len(b.batch) >= ingest.BatchChanges || b.bytes >= ingest.BatchBytes {
+		b.flush()
+	}
+}
+
+// current is the newest version of a path, what is in the batch included.
+func (b *besides) current(p store.Path) (v store.Version, live bool) {
+	if b.paths[p] {
+		b.flush()
+	}
+	v, ok, err := b.survey.store.Current(p)
+	if err != nil {
+		b.survey.log.Warn("the log cannot be read", "path", onwire.Display(p), "err", err)
+	}
+	return v, err == nil && ok && !v.Deleted()
+}
+
+// rename takes in that a path has another name, if that is what there is to be seen.
+func (b *besides) rename(from, to store.Path) bool {
+	b.flush()
+	v, live := b.current(from)
+	st, target, err := source.LstatBeneath(b.scanner.dir, string(to))
+	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.gone(from) {
+		return false
+	}
+	dir := isDir(st)
+	if b.scanner.m.Class(string(from), dir) != ignore.Tracked || b.scanner.m.Class(string(to), dir) != ignore.Tracked {
+		return false
+	}
+	if !unchanged(v.Stat, st) {
+		st = v.Stat // written to since: that is a version of its own
+	}
+	b.add(store.Change{Op: store.OpRename, Path: from, Path2: to, Stat: st, Target: target})
+	b.flush()
+	return true
+}
+
+func (b *besides) gone(p store.Path) bool {
+	_, _, err := source.LstatBeneath(b.scanner.dir, string(p))
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// look compares a path with the log. seen is how it was when the record was made, zero if
+// it was not there.
+func (b *besides) look(p store.Path, seen store.Stat) {
+	v, live := b.current(p)
+	st, target, err := source.LstatBeneath(b.scanner.dir, string(p))
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		if live && seen.Ino == 0 {
+			b.removed(v)
+		}
+		return
+	case err != nil:
+		b.scanner.skipped(p, err)
+		return
+	case !unchanged(seen, st):
+		return
+	}
+	came := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
+	b.found(p, v, live, st, target)
+	if isDir(st) && came && b.Record.Op != store.OpMkdir {
+		b.below(p)
+	}
+}
+
+// unchanged: a file is the one that was seen, and nobody has written to it since.
+func unchanged(seen, now store.Stat) bool {
+	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
+}
+
+// found takes in how a path is, if the log has it otherwise.
+func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
+	if live && stands(v, st) || b.survey.ingest.Writing(p) {
+		return
+	}
+	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), isDir(st))}
+	if c.Class != ignore.Tracked {
+		return // looked at by no scan either
+	}
+	if !live {
+		c.Op = store.OpCreate
+		if isDir(st) {
+			c.Op = store.OpMkdir
+		}
+		if since, ok := b.survey.mount.tells(); ok && !b.known && st.Birth < since {
+			c.Op = store.OpBaseline
+		}
+	}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !b.scanner.content(p, &c) {
+		return
+	}
+	b.add(c)
+}
+
+// removed takes in that a path is gone, with all that was below it.
+func (b *besides) removed(v store.Version) {
+	all := []store.Version{v}
+	if isDir(v.Stat) {
+		b.flush()
+		all = b.live(v.Path)
+	}
+	for _, v := range slices.Backward(all) { // children before their directories
+		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, LastName: true}
+		if isDir(v.Stat) {
+			c.Op = store.OpRmdir
+		}
+		b.add(c)
+	}
+}
+
+// live lists what the log has at a path and below it.
+func (b *besides) live(p store.Path) (all []store.Version) {
+	err := b.survey.store.Live(p, func(v store.Version) error {
+		all = append(all, v)
+		return nil
+	})
+	if err != nil {
+		b.survey.log.Warn("the log cannot be read", "path", onwire.Display(p), "err", err)
+	}
+	return all
+}
+
+// below compares all that is below a directory with the log: it came with what is in it.
+func (b *besides) below(dir store.Path) {
+	b.flush()
+	known := map[store.Path]store.Version{}
+	for _, v := range b.live(dir) {
+		known[v.Path] = v
+	}
+	there := map[store.Path]bool{dir: true}
+	b.walk(dir, known, there)
+	for _, v := range b.live(dir) {
+		if !there[v.Path] && b.gone(v.Path) {
+			b.removed(v)
+		}
+	}
+}
+
+func (b *besides) walk(dir store.Path, known map[store.Path]store.Version, there map[store.Path]bool) {
+	entries, err := b.scanner.list(dir)
+	if err != nil {
+		b.scanner.skipped(dir, err)
+		return
+	}
+	for _, e := range entries {
+		p := store.Path(path.Join(string(dir), e.name))
+		if e.below {
+			b.walk(p, known, there)
+			continue
+		}
+		there[p] = true
+		st, target, err := source.LstatBeneath(b.scanner.dir, string(p))
+		if err != nil {
+			b.scanner.skipped(p, err)
+			continue
+		}
+		v, live := known[p]
+		b.found(p, v, live, st, target)
+	}
+}
+
+func isDir(st store.Stat) bool { return st.Mode&syscall.S_IFMT == syscall.S_IFDIR }

@@ -1,0 +1,383 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/sourcewatch"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+
+	"golang.org/x/sys/unix"
+)
+
+// mountd looks for processes that may change the source without going through the
+// mount: repeatedly while there are any, and at once where its own mount table shows
+// a new way to the source. Other mount namespaces give no such sign, but who makes one
+// mostly mounts something here too. One look takes about 10 ms. At rest it looks
+// rarely: the first record after a rest makes it look.
+const (
+	outsideEvery   = 2 * time.Second
+	namespaceEvery = 10 * time.Second
+	restingEvery   = time.Minute
+	// quietAfter is how long after the last event a way that nobody uses counts as used.
+	quietAfter = 10 * time.Second
+	// idleAfter is how long a file that is open for writing is left alone until what it
+	// holds becomes a version.
+	idleAfter = time.Second
+)
+
+// edge follows what happens at the edge of the mount: who can get around it, and, while
+// somebody can, what they do. A way that nobody uses costs the kernel's caches nothing
+// as long as the source is watched: the first who uses it is noticed.
+type edge struct {
+	s *session
+	// always: the source is in sight beside the mount, whatever else there is.
+	always bool
+	// stirred has a value when somebody has just used a way beside. Capacity 1; never
+	// closed.
+	stirred chan struct{}
+
+	// looking is held during a look, and guards the next fields.
+	looking sync.Mutex
+	stood   bool // somebody stood on the source when it was looked at last
+	used    bool // as the overlay and the daemon know it
+	watch   *sourcewatch.Watch
+	marked  map[string]bool // mounts of which the watch tells what is opened
+	tried   time.Time       // when a watch failed last
+	ended   bool
+
+	// mu guards the rest.
+	mu    sync.Mutex
+	last  time.Time           // of the last event
+	open  map[string]openFile // files that are open for writing beside the mount, as far as is known
+	timer *time.Timer         // looks at open; nil: it is empty
+}
+
+// openFile is a file that somebody beside the mount writes to, or has just made.
+type openFile struct {
+	by   fusefs.Caller
+	last time.Time
+}
+
+func newEdge(s *session) *edge {
+	return &edge{s: s, always: s.c.Private || !s.c.InPlace(), stood: true, used: true, stirred: make(chan struct{}, 1), open: map[string]openFile{}}
+}
+
+// look finds who can get around the mount and has the overlay and the daemon go by it.
+func (e *edge) look() (outside []mounts.Proc) {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	if e.always {
+		e.start()
+		e.use(true)
+		return nil
+	}
+	ways := mounts.Beside(e.s.c.Mountpoint)
+	var stand []mounts.Proc
+	if e.stood {
+		stand = standing(e.s.c)
+	}
+	e.stood = len(stand) > 0
+	if len(ways)+len(stand) == 0 {
+		e.unwatch()
+		e.use(false)
+		e.s.server.SetWay(e.s.link.unmounted())
+		return nil
+	}
+	began := e.start()
+	if began && !e.used { // what was done by this way before the watch is not known
+		e.use(true)
+		e.s.link.missed()
+	}
+	if e.follow(ways) || began {
+		ways = mounts.Beside(e.s.c.Mountpoint) // who came before the watch began
+	}
+	e.s.server.SetWay(true)
+	used := e.stood || e.watch == nil || e.recently()
+	for _, w := range ways {
+		used = used || !w.Idle
+	}
+	e.use(used)
+	return append(stand, ways...)
+}
+
+// follow has the watch tell what is opened through the ways. It reports whether there is a
+// new one among them.
+func (e *edge) follow(ways []mounts.Proc) (news bool) {
+	if e.watch == nil {
+		return false
+	}
+	marked := map[string]bool{}
+	for _, w := range ways {
+		at := fmt.Sprintf("/proc/%d/root%s", w.PID, w.Path)
+		marked[at] = true
+		if !e.marked[at] {
+			news = true
+			_ = e.watch.WatchMount(at) // without the right to it, the first change tells
+		}
+	}
+	e.marked = marked
+	return news
+}
+
+// use tells the overlay and the daemon whether somebody uses a way beside the mount. The
+// watch tells of each write meanwhile.
+func (e *edge) use(on bool) {
+	if e.watch != nil {
+		if err := e.watch.WatchWriting(on); err != nil {
+			e.s.logger.Warn("what is written beside the mount is seen when it is closed", "error", err)
+		}
+	}
+	if on != e.used {
+		e.used = on
+		e.s.setOutside(on)
+	}
+}
+
+// run looks whenever there may be news, until ctx ends. A value in changed makes it look
+// at once, one in mounted soon.
+func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-chan struct{}) {
+	defer e.end()
+	for looked := time.Now(); ; looked = time.Now() {
+		wait := namespaceEvery
+		switch {
+		case resting():
+			wait = restingEvery
+		case e.used:
+			wait = outsideEvery
+		}
+		t := time.NewTimer(wait)
+	sleep:
+		for soon := mounted; ; {
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-e.stirred:
+				if !e.used {
+					e.looking.Lock()
+					e.use(true)
+					e.looking.Unlock()
+					break sleep
+				}
+			case <-changed:
+				break sleep
+			case <-soon:
+				soon = nil
+				t.Reset(min(wait, max(0, namespaceEvery-time.Since(looked))))
+			case <-t.C:
+				break sleep
+			}
+		}
+		t.Stop()
+		began := time.Now()
+		e.look()
+		// On a machine that mounts and unmounts all the time, containers say, the
+		// looks take a tenth of a processor at most.
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(9*time.Since(began), outsideEvery/4)):
+		}
+	}
+}
+
+// start begins to watch the source; true: it was not watched before.
+func (e *edge) start() bool {
+	if e.watch != nil || e.ended || time.Since(e.tried) < restingEvery {
+		return false
+	}
+	w, err := sourcewatch.Start(e.s.from.Source, e.told, e.missed)
+	if err != nil {
+		e.tried = time.Now()
+		e.s.logger.Info("what changes beside the mount is found when somebody looks", "why", err)
+		return false
+	}
+	e.watch, e.marked = w, nil
+	e.s.capture.Watched(true)
+	e.s.link.setWatched(true)
+	e.s.link.now()
+	return true
+}
+
+// unwatch ends the watch, if there is one.
+func (e *edge) unwatch() {
+	if e.watch == nil {
+		return
+	}
+	e.watch.Drain()
+	e.watch.Close()
+	e.watch = nil
+	e.flush(0)
+	e.s.capture.Watched(false)
+	e.s.link.setWatched(false)
+	e.s.link.now()
+}
+
+// end ends everything; nothing is told any more.
+func (e *edge) end() {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	e.ended = true
+	e.unwatch()
+}
+
+// settle returns when everything that somebody did beside the mount before is in the
+// spool.
+func (e *edge) settle() {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	if e.watch != nil {
+		e.watch.Drain()
+		e.flush(0)
+	}
+}
+
+// recently reports whether somebody has just used a way beside the mount.
+func (e *edge) recently() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.last.IsZero() && time.Since(e.last) < quietAfter
+}
+
+// missed: something happened that nobody told of.
+func (e *edge) missed(why error) {
+	e.s.logger.Warn("changes beside the mount were missed: all files are looked at", "why", why)
+	e.s.server.SetOutside(true) // drops what the kernel knows, if it knew for long
+	e.s.link.missed()
+	e.s.link.now()
+}
+
+// told takes in what others did to the source.
+func (e *edge) told(events []sourcewatch.Event) {
+	now := time.Now()
+	e.mu.Lock()
+	e.last = now
+	e.mu.Unlock()
+	nudge(e.stirred)
+	for _, ev := range events {
+		if ev.Path != "" && !e.hidden(ev.Path) {
+			e.take(ev, now)
+		}
+	}
+}
+
+// hidden: the path is in the state directory, which is no part of the project.
+func (e *edge) hidden(p string) bool {
+	h := e.s.c.Hidden()
+	return h != "" && mounts.Within("/"+p, "/"+h)
+}
+
+const (
+	named    = sourcewatch.Came | sourcewatch.Went | sourcewatch.Moved
+	touching = named | sourcewatch.Closed | sourcewatch.Changed | sourcewatch.Attributes
+)
+
+// take takes in one event.
+func (e *edge) take(ev sourcewatch.Event, now time.Time) {
+	if ev.Op&touching == 0 {
+		return
+	}
+	renamed := ev.Op&named == sourcewatch.Moved
+	if renamed {
+		e.s.server.Beside(ev.From, true, ev.Dir)
+	}
+	e.s.server.Beside(ev.Path, ev.Op&named != 0, ev.Dir)
+	by, st := e.s.server.CallerOf(ev.PID), e.stat(ev.Path)
+	if e.writes(ev, by, st, now) {
+		return
+	}
+	switch {
+	case renamed:
+		e.s.capture.Beside(by, event.OpRename, ev.From, ev.Path, st)
+	case ev.Op == sourcewatch.Came && ev.Dir:
+		e.s.capture.Beside(by, event.OpMkdir, ev.Path, "", st)
+	default:
+		e.s.capture.Beside(by, event.OpOutside, ev.Path, "", st)
+	}
+}
+
+// writes keeps the list of files that are being written, and reports whether that is all
+// that an event means: a version is made when the file is closed, or has been left alone
+// for a while.
+func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if was, ok := e.open[ev.From]; ok && ev.From != "" {
+		delete(e.open, ev.From)
+		e.open[ev.Path] = was
+		return false
+	}
+	if ev.Op&sourcewatch.Closed != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		delete(e.open, ev.Path)
+		return false
+	}
+	made := ev.Op&named == sourcewatch.Came && st.Nlink == 1
+	if !made && ev.Op&sourcewatch.Changed == 0 {
+		_, open := e.open[ev.Path]
+		return open && ev.Op&named == 0
+	}
+	e.open[ev.Path] = openFile{by, now}
+	if e.timer == nil {
+		e.timer = time.AfterFunc(idleAfter, func() { e.flush(idleAfter) })
+	}
+	return true
+}
+
+// flush records the files that are being written and that nobody has changed for as long
+// as still.
+func (e *edge) flush(still time.Duration) {
+	due := map[string]openFile{}
+	e.mu.Lock()
+	for p, o := range e.open {
+		if time.Since(o.last) >= still {
+			due[p] = o
+			delete(e.open, p)
+		}
+	}
+	e.timer = nil
+	if len(e.open) > 0 {
+		e.timer = time.AfterFunc(idleAfter, func() { e.flush(idleAfter) })
+	}
+	e.mu.Unlock()
+	for p, o := range due {
+		e.s.capture.Beside(o.by, event.OpOutside, p, "", e.stat(p))
+	}
+}
+
+// stat is how a path of the source is now; zero: it is not there.
+func (e *edge) stat(p string) event.Stat {
+	var sx sys.Stat
+	if sys.StatAt(int(e.s.from.Source.Fd()), p, &sx) != nil {
+		return event.Stat{}
+	}
+	return sx.Stat
+}
+
+// standing finds who reaches the source without going through the mount: those
+// whose working directory or open files are inside and were so before.
+func standing(c Config) []mounts.Proc {
+	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
+}
+
+// overlayIDs are the mounts of ours on a mountpoint, by mount id.
+func overlayIDs(point string) map[int]bool {
+	ids := map[int]bool{}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return ids
+	}
+	for _, m := range overlays {
+		// What lies below the mountpoint was reached through it too: a mount
+		// inside the project hides the source there.
+		if mounts.Within(m.Point, point) {
+			ids[m.ID] = true
+		}
+	}
+	return ids
+}

@@ -1,0 +1,451 @@
+package sourcewatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// names are the events of directories, which concern everybody.
+	names = unix.FAN_CREATE | unix.FAN_DELETE | unix.FAN_ATTRIB | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
+	// inMount are those that a mark on a mount adds.
+	inMount = unix.FAN_OPEN | unix.FAN_MODIFY | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
+
+	// maxDirs bounds the marks where each directory needs its own. A mark keeps the
+	// directory's inode in memory: about 1 KiB.
+	maxDirs = 50_000
+	// maxKnown bounds the directories of the file system whose paths are remembered.
+	maxKnown = 20_000
+)
+
+var errLost = errors.New("more happened than the kernel remembers")
+
+// Watch watches one tree.
+type Watch struct {
+	file *os.File // the fanotify group
+	root *os.File
+	tell func([]Event)
+	lost func(error)
+	self int
+	// whole: one mark covers the file system. Else each directory has one.
+	whole bool
+	moves uint64 // what tells of renames: older kernels have no FAN_RENAME
+	done  chan struct{}
+
+	// mu is held while events are read and told, so that they are told in order. It
+	// guards the rest.
+	mu   sync.Mutex
+	buf  []byte
+	base string // the root's path, as the kernel shows it
+	// dirs holds the paths of directories by file handle, and noDir for those outside
+	// the tree. Without whole, those with a mark.
+	dirs map[string]string
+}
+
+// noDir is no path of a directory in the tree.
+const noDir = "\x00"
+
+// Start begins to watch the tree below root. tell is called with what other processes
+// did, in order and by one goroutine at a time, lost when events are missing: everything
+// has to be looked at then. Both may be called until Close returns, and may not call
+// methods of the Watch. Everything that happens after Start has returned is told.
+func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) {
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_DFID_NAME, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", root.Name(), err)
+	}
+	w := &Watch{file: os.NewFile(uintptr(fd), "fanotify"), root: root, tell: tell, lost: lost, self: os.Getpid(), moves: unix.FAN_RENAME, buf: make([]byte, 64<<10), dirs: map[string]string{}, done: make(chan struct{})}
+	err = w.mark()
+	if err != nil {
+		w.file.Close()
+		return nil, fmt.Errorf("watch %s: %w", root.Name(), err)
+	}
+	go w.run()
+	return w, nil
+}
+
+// mark places the marks.
+func (w *Watch) mark() error {
+	w.base = pathOf(int(w.root.Fd()))
+	if w.base == "" {
+		return ErrUnsupported
+	}
+	_, h, err := w.handle("")
+	if err != nil {
+		return err
+	}
+	w.whole = w.open(h) == w.base
+	if w.whole {
+		err = w.markFilesystem()
+		if !errors.Is(err, unix.EPERM) {
+			return err
+		}
+		w.whole = false
+	}
+	return w.markBelow("", nil)
+}
+
+func (w *Watch) markFilesystem() error {
+	err := w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_FILESYSTEM, names|w.moves, int(w.root.Fd()), ".")
+	if errors.Is(err, unix.EINVAL) && w.moves == unix.FAN_RENAME {
+		w.moves = unix.FAN_MOVE
+		err = w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_FILESYSTEM, names|w.moves, int(w.root.Fd()), ".")
+	}
+	return err
+}
+
+func (w *Watch) set(flags uint, mask uint64, dir int, name string) error {
+	return unix.FanotifyMark(int(w.file.Fd()), flags, mask, dir, name)
+}
+
+// markBelow marks a directory and those below it. found, if not nil, is told of what is
+// there: it may have come before the mark.
+func (w *Watch) markBelow(dir string, found func(p string, isDir bool)) error {
+	key, _, err := w.handle(dir)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(w.dirs) >= maxDirs {
+		return fmt.Errorf("more than %d directories", maxDirs)
+	}
+	fd, err := w.openDir(dir)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	flags, mask := uint(unix.FAN_MARK_ADD|unix.FAN_MARK_ONLYDIR), names|w.moves|unix.FAN_MODIFY|unix.FAN_EVENT_ON_CHILD
+	err = w.set(flags, mask, fd, ".")
+	if errors.Is(err, unix.EINVAL) && w.moves == unix.FAN_RENAME {
+		w.moves = unix.FAN_MOVE
+		err = w.set(flags, names|w.moves|unix.FAN_MODIFY|unix.FAN_EVENT_ON_CHILD, fd, ".")
+	}
+	if err != nil {
+		return err
+	}
+	w.dirs[key] = dir
+	entries, err := f.ReadDir(-1)
+	if err != nil && !gone(err) {
+		return err
+	}
+	for _, e := range entries {
+		p := path.Join(dir, e.Name())
+		if found != nil {
+			found(p, e.IsDir())
+		}
+		if e.IsDir() {
+			err := w.markBelow(p, found)
+			if err != nil && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EXDEV) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
+// openDir opens a directory of the tree for reading.
+func (w *Watch) openDir(dir string) (int, error) {
+	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
+	for {
+		fd, err := unix.Openat2(int(w.root.Fd()), path.Join(".", dir), how)
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// handle returns what the kernel calls a directory of the tree in its events.
+func (w *Watch) handle(dir string) (key string, h unix.FileHandle, err error) {
+	h, _, err = unix.NameToHandleAt(int(w.root.Fd()), path.Join(".", dir), 0)
+	if err != nil {
+		return "", h, err
+	}
+	return keyOf(h.Type(), h.Bytes()), h, nil
+}
+
+func keyOf(kind int32, handle []byte) string {
+	return string(binary.NativeEndian.AppendUint32(nil, uint32(kind))) + string(handle)
+}
+
+// open returns the path of a directory by its handle, "" if there is none or we may not.
+func (w *Watch) open(h unix.FileHandle) string {
+	fd, err := unix.OpenByHandleAt(int(w.root.Fd()), h, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	return pathOf(fd)
+}
+
+// pathOf is where a descriptor leads, "" if it was removed.
+func pathOf(fd int) string {
+	p, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil || !strings.HasPrefix(p, "/") || strings.HasSuffix(p, " (deleted)") {
+		return ""
+	}
+	return p
+}
+
+// WatchMount has everything told that is opened or modified through the mount that a
+// path leads to. It needs the right to mark a whole file system, and fails without.
+func (w *Watch) WatchMount(point string) error {
+	if !w.whole {
+		return ErrUnsupported
+	}
+	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
+}
+
+// WatchWriting has modifications told that are made through any mount, not only the
+// close that ends them. Each write to the file system costs about a microsecond then.
+// Where each directory has its mark they are told in any case.
+func (w *Watch) WatchWriting(on bool) error {
+	if !w.whole {
+		return nil
+	}
+	flags := uint(unix.FAN_MARK_FILESYSTEM | unix.FAN_MARK_REMOVE)
+	if on {
+		flags = unix.FAN_MARK_FILESYSTEM | unix.FAN_MARK_ADD
+	}
+	return w.set(flags, unix.FAN_MODIFY, int(w.root.Fd()), ".")
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.file.Close()
+	<-w.done
+}
+
+func (w *Watch) run() {
+	defer close(w.done)
+	raw, err := w.file.SyscallConn()
+	for err == nil {
+		err = raw.Read(func(fd uintptr) bool { return w.take(int(fd)) })
+	}
+}
+
+// Drain returns when everything that happened before it was called has been told.
+func (w *Watch) Drain() {
+	raw, err := w.file.SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(fd uintptr) { w.take(int(fd)) })
+	}
+}
+
+// take reads and tells what there is; false: there was nothing.
+func (w *Watch) take(fd int) (some bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		n, err := unix.Read(fd, w.buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return some
+		}
+		some = true
+		if events := w.parse(w.buf[:n]); len(events) > 0 {
+			w.tell(events)
+		}
+	}
+}
+
+// parse reads what the kernel wrote: struct fanotify_event_metadata, each followed by
+// information about names.
+func (w *Watch) parse(b []byte) (events []Event) {
+	const head = 24
+	for len(b) >= head {
+		size := int(binary.NativeEndian.Uint32(b))
+		if size < head || size > len(b) {
+			break
+		}
+		mask := binary.NativeEndian.Uint64(b[8:])
+		pid := int(int32(binary.NativeEndian.Uint32(b[20:])))
+		info := b[head:size]
+		b = b[size:]
+		if mask&unix.FAN_Q_OVERFLOW != 0 {
+			w.forget()
+			w.lost(errLost)
+			continue
+		}
+		dir := mask&unix.FAN_ONDIR != 0
+		at, from, to := w.infos(info)
+		e := Event{Op: opOf(mask), PID: pid, Path: at, Dir: dir}
+		if mask&unix.FAN_RENAME != 0 {
+			e = moved(from, to, pid, dir)
+		}
+		if dir && mask&(unix.FAN_RENAME|unix.FAN_MOVE) != 0 {
+			w.moved(e)
+		}
+		if e.Path == noDir || e.Op == 0 {
+			continue
+		}
+		if pid != w.self {
+			events = append(events, e)
+		}
+		if dir && !w.whole {
+			events = w.follow(e, events)
+		}
+	}
+	return events
+}
+
+// opOf translates a mask. On a kernel without FAN_RENAME each name of a rename is told by
+// itself.
+func opOf(mask uint64) (op Op) {
+	for _, m := range [...]struct {
+		bits uint64
+		op   Op
+	}{
+		{unix.FAN_OPEN, Opened}, {unix.FAN_MODIFY, Changed}, {unix.FAN_CLOSE_WRITE, Closed},
+		{unix.FAN_CREATE | unix.FAN_MOVED_TO, Came}, {unix.FAN_DELETE | unix.FAN_MOVED_FROM, Went}, {unix.FAN_MOVE, Moved}, {unix.FAN_ATTRIB, Attributes},
+	} {
+		if mask&m.bits != 0 {
+			op |= m.op
+		}
+	}
+	return op
+}
+
+func moved(from, to string, pid int, dir bool) Event {
+	e := Event{Op: Moved, PID: pid, Path: to, From: from, Dir: dir}
+	switch {
+	case from == noDir:
+		e.Op, e.From = Came|Moved, ""
+	case to == noDir:
+		e.Op, e.Path, e.From = Went|Moved, from, ""
+	}
+	return e
+}
+
+// infos reads the names of an event: at is that of its directory entry, from and to
+// those of a rename. noDir: it is not in the tree, or not told.
+func (w *Watch) infos(b []byte) (at, from, to string) {
+	at, from, to = noDir, noDir, noDir
+	const head = 4 + 8 + 8 // header, fsid, size and type of the handle
+	for len(b) >= head {
+		size := int(binary.NativeEndian.Uint16(b[2:]))
+		if size < head || size > len(b) {
+			break
+		}
+		kind, bytes := b[0], int(binary.NativeEndian.Uint32(b[12:]))
+		handleType := int32(binary.NativeEndian.Uint32(b[16:]))
+		rest := b[head:size]
+		b = b[size:]
+		if bytes > len(rest) {
+			break
+		}
+		name, _, _ := strings.Cut(string(rest[bytes:]), "\x00")
+		p := w.dir(handleType, rest[:bytes])
+		if p != noDir {
+			p = path.Join(p, name) // the name of a directory itself is "."
+			if p == "." {
+				p = ""
+			}
+		}
+		switch kind {
+		case unix.FAN_EVENT_INFO_TYPE_DFID_NAME, unix.FAN_EVENT_INFO_TYPE_DFID:
+			at = p
+		case unix.FAN_EVENT_INFO_TYPE_OLD_DFID_NAME:
+			from = p
+		case unix.FAN_EVENT_INFO_TYPE_NEW_DFID_NAME:
+			to = p
+		}
+	}
+	return at, from, to
+}
+
+// dir returns the path of a directory in the tree, noDir for any other.
+func (w *Watch) dir(kind int32, handle []byte) string {
+	key := keyOf(kind, handle)
+	p, ok := w.dirs[key]
+	if ok {
+		return p
+	}
+	if !w.whole {
+		return noDir
+	}
+	p = noDir
+	full := w.open(unix.NewFileHandle(kind, handle))
+	if full == w.base {
+		p = ""
+	} else if below, ok := strings.CutPrefix(full, strings.TrimSuffix(w.base, "/")+"/"); ok {
+		p = below
+	}
+	if full == "" {
+		return noDir // it is gone, which its own directory's event tells
+	}
+	if len(w.dirs) >= maxKnown {
+		clear(w.dirs)
+	}
+	w.dirs[key] = p
+	return p
+}
+
+// forget drops what is known of paths.
+func (w *Watch) forget() {
+	if w.whole {
+		clear(w.dirs)
+		w.base = pathOf(int(w.root.Fd()))
+	}
+}
+
+// moved notes that a directory has another path, wherever it is.
+func (w *Watch) moved(e Event) {
+	if w.whole {
+		w.forget()
+		return
+	}
+	if e.Op != Moved {
+		return
+	}
+	below := e.From + "/"
+	for key, p := range w.dirs {
+		if p == e.From {
+			w.dirs[key] = e.Path
+		} else if rest, ok := strings.CutPrefix(p, below); ok {
+			w.dirs[key] = e.Path + "/" + rest
+		}
+	}
+}
+
+// follow keeps the marks on what directories there are. What came with a directory, or
+// before it had its mark, is told with it.
+func (w *Watch) follow(e Event, events []Event) []Event {
+	if e.Op&Went != 0 {
+		for key, p := range w.dirs {
+			if p == e.Path || strings.HasPrefix(p, e.Path+"/") {
+				delete(w.dirs, key)
+			}
+		}
+	}
+	if e.Op&Came == 0 {
+		return events
+	}
+	err := w.markBelow(e.Path, func(p string, isDir bool) {
+		if e.PID != w.self {
+			events = append(events, Event{Op: Came | Closed, PID: e.PID, Path: p, Dir: isDir})
+		}
+	})
+	if err != nil {
+		w.lost(err)
+	}
+	return events
+}
