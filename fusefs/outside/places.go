@@ -20,7 +20,7 @@ var cachesOfHome = []string{
 	".conda/pkgs", ".local/share/Trash", ".local/share/uv", ".config/go/telemetry", ".mozilla", ".config/google-chrome", ".config/chromium", ".vscode-server",
 	// What clients keep of their own conversations; to take that back would confuse them.
 	".claude.json", ".claude/projects", ".claude/todos", ".claude/tasks", ".claude/statsig", ".claude/shell-snapshots", ".claude/file-history", ".claude/history.jsonl",
-	".claude/debug", ".claude/sessions", ".claude/session-env", ".claude/backups", ".claude/cache", ".claude/telemetry", ".claude/ide", ".claude/plugins/cache",
+	".claude/debug", ".claude/sessions", ".claude/session-env", ".claude/backups", ".claude/cache", ".claude/telemetry", ".claude/ide", ".claude/plugins/cache", ".claude/.last-cleanup",
 	".codex/sessions", ".codex/log", ".codex/history.jsonl", ".gemini/tmp", ".local/share/opencode", ".local/state/opencode",
 	".qwen/tmp", ".qwen/projects", ".qwen/usage", ".qwen/usage_record.jsonl", ".qwen/debug", ".qwen/todos", ".qwen/skills",
 	".copilot/session-state", ".copilot/session-store.db", ".copilot/session-store.db-wal", ".copilot/session-store.db-shm", ".copilot/logs", ".copilot/settings.json.lock",
@@ -37,7 +37,7 @@ func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
 			p.skipped = append(p.skipped, filepath.Join(home, d))
 		}
 	}
-	for _, name := range []string{"XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "npm_config_cache", "PIP_CACHE_DIR", "CARGO_TARGET_DIR"} {
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "GOCACHE", "GOMODCACHE", "npm_config_cache", "PIP_CACHE_DIR", "CARGO_TARGET_DIR"} {
 		if d := getenv(name); filepath.IsAbs(d) && d != "/" {
 			p.skipped = append(p.skipped, filepath.Clean(d))
 		}

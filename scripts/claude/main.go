@@ -18,6 +18,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "destroy" {
+		if err := destroy(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(runAll())
 }
 
@@ -135,6 +142,7 @@ var scenarios = []scenario{
 	{"sandbox", "cachebro's own commands in the client's sandbox", true, sandboxed},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},
+	{"net", "without /dev/fuse, root and capabilities: what is destroyed anywhere comes back", true, netted},
 	{"edits", "2,000 random edits by the client's Edit and by edit_file: the same bytes", true, editsAlike},
 	{"odd", "links, line ends, files moved over others, notebooks: a change is never a line", false, odd},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},

@@ -13,7 +13,7 @@ if ! cmp -s "$here/package.json" "$npm_dir/package.json" || [ ! -x "$npm_dir/nod
 	(cd "$npm_dir" && npm install --no-fund --no-audit --silent)
 fi
 export GOFLAGS="${GOFLAGS:--buildvcs=false}"
-(cd "$top" && go build -o bin/cachebro ./cmd/cachebro && go build -o bin/claude-checks ./scripts/claude)
+(cd "$top" && go build -o bin/cachebro ./cmd/cachebro && CGO_ENABLED=0 go build -o bin/claude-checks ./scripts/claude)
 CACHEBRO_VERSITYGW=$(cd "$top" && scripts/versitygw.sh)
 export CACHEBRO_VERSITYGW
 exec "$top/bin/claude-checks" -cachebro "$top/bin/cachebro" -claude "$npm_dir/node_modules/.bin/claude" "$@"
