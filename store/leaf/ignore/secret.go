@@ -14,23 +14,27 @@ var (
 		".pem", ".key", ".keys", ".p8", ".p12", ".pfx", ".pkcs12", ".jks", ".jceks", ".bks", ".keystore", ".keyring", ".keytab", ".ppk", ".asc", ".gpg",
 		".agekey", ".kdb", ".kdbx", ".psafe3", ".agilekeychain", ".keychain", ".keychain-db", ".kwallet", ".ovpn", ".tblk", ".bek", ".fve", ".tpm", ".rdp",
 		".tfstate", ".tfstate.backup", ".tfvars", ".tfvars.json", ".env", ".envrc", ".kubeconfig", "_rsa", "_dsa", "_ecdsa", "_ed25519", ".publishsettings",
+		".pubxml", ".pubxml.user", ".azurepubxml", ".cscfg", ".keypair", ".secret.exs",
 	}
 	// secretBegins are the beginnings of names.
-	secretBegins = []string{".env.", ".envrc.", "credentials", "client_secret", "kubeconfig", "firebase-adminsdk", "serviceaccountkey", "service-account", "service_account"}
-	// secretNames are whole names.
+	secretBegins = []string{".env.", ".env-", ".env_", ".envrc.", "credentials", "client_secret", "kubeconfig", "firebase-adminsdk", "serviceaccountkey", "service-account", "service_account"}
+	// secretParts are within names.
+	secretParts = []string{".tfstate.", ".private.env."}
+	// secretNames are whole names. Those that begin with a dot count without it too.
 	secretNames = []string{
-		".env", ".envrc", ".dev.vars", ".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", "htpasswd", ".htdigest",
+		".dev.vars", ".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", "htpasswd", ".htdigest",
 		".git-credentials", ".dockercfg", ".dockerconfigjson", ".s3cfg", ".boto", ".passwd-s3fs", "rclone.conf", ".terraformrc", "terraform.rc", "credentials.tfrc.json", ".vault-token", ".vault_pass", ".vault-pass",
 		"secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", "secrets.env", "secret.yml", "secret.yaml", "secret.json", "secret_token.rb", "master.key",
 		"application_default_credentials.json", "accesstokens.json", "azureprofile.json", "msal_token_cache.json", "local.settings.json", "sftp-config.json", ".ftpconfig", ".remote-sync.json", "deployment-config.json",
 		"filezilla.xml", "recentservers.xml", "robomongo.json", ".dbeaver-data-sources.xml", "dbeaver-data-sources.xml", "wp-config.php", "localsettings.php", "jenkins.plugins.publish_over_ssh.bapsshpublisherplugin.xml",
 		"proftpdpasswd", "ventrilo_srv.ini", "otr.private_key", "wallet.dat", "configuration.user.xpl", ".tugboat", ".trc", ".muttrc", ".esmtprc", ".msmtprc", ".fetchmailrc",
+		"auth.json", "nuget.config", ".httr-oauth", "export_credentials.cfg", ".gitconfig", ".zhistory", "sftp-config",
 		".bash_history", ".zsh_history", ".sh_history", ".python_history", ".node_repl_history", ".mysql_history", ".psql_history", ".rediscli_history", ".irb_history", ".pry_history",
 	}
 	// secretPaths are the ends of paths, from a directory's name on.
 	secretPaths = []string{
-		".aws/credentials", ".aws/config", ".docker/config.json", ".kube/config", ".kube/cache", ".ssh/config", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", ".m2/settings.xml", ".m2/settings-security.xml",
-		".gradle/gradle.properties", ".nuget/nuget.config", ".config/gh/hosts.yml", ".config/hub", ".config/doctl/config.yaml", ".config/gcloud/credentials.db", ".config/gcloud/access_tokens.db", ".config/op/config", ".config/age/keys.txt", "sops/age/keys.txt",
+		".aws/credentials", ".aws/config", ".docker/config.json", ".kube/config", ".kube/cache", ".ssh/config", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml", ".m2/settings.xml", ".m2/settings-security.xml",
+		".gradle/gradle.properties", ".config/gh/hosts.yml", ".config/hub", ".config/doctl/config.yaml", ".config/gcloud/credentials.db", ".config/gcloud/access_tokens.db", ".config/op/config", ".config/age/keys.txt", "sops/age/keys.txt",
 		".purple/accounts.xml", ".irssi/config", ".recon-ng/keys.db", ".vscode/sftp.json", ".streamlit/secrets.toml", ".databrickscfg", ".snowflake/connections.toml", "etc/shadow", ".git/config",
 	}
 )
@@ -42,8 +46,9 @@ func Secret(path string) bool {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	ends := func(end string) bool { return strings.HasSuffix(base, end) }
 	begins := func(begin string) bool { return strings.HasPrefix(base, begin) }
+	has := func(part string) bool { return strings.Contains(base, part) }
 	switch {
-	case slices.Contains(secretNames, base), slices.ContainsFunc(secretEnds, ends), slices.ContainsFunc(secretBegins, begins):
+	case slices.Contains(secretNames, base), slices.Contains(secretNames, "."+base), slices.ContainsFunc(secretEnds, ends), slices.ContainsFunc(secretBegins, begins), slices.ContainsFunc(secretParts, has):
 		return true
 	case begins("id_") && !strings.Contains(base, "."):
 		return true
@@ -60,6 +65,9 @@ func SecretPatterns() (out []string) {
 	}
 	for _, s := range secretBegins {
 		out = append(out, s+"*")
+	}
+	for _, s := range secretParts {
+		out = append(out, "*"+s+"*")
 	}
 	out = append(out, "id_* without a dot")
 	return append(append(out, secretNames...), secretPaths...)
