@@ -36,7 +36,7 @@ other than the system's, toolchains' and your settings (--allow-outside lets the
 count, and be checked, like the others), or ask the kernel for anything that is not
 known to stay the same (processes, load, memory, free space, locks).
 Clocks and random numbers cannot be checked: do not use it for what depends on them.
-The variables that name an agent's session are not given to the command.
+Variables that name an agent's session or what started this are not given to the command.
 
 With CACHEBRO_REDIS another clone of the same files, at the same path, repeats it too,
 unless a program that may show them asked for times or inode numbers in the project.
@@ -161,7 +161,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	var vars []string
 	for _, kv := range m.Vars {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != "PWD" && !slices.Contains(cli.SessionVariables, name) {
+		if name != "PWD" && name != "_" && !slices.Contains(cli.SessionVariables, name) {
 			vars = append(vars, kv)
 		}
 	}

@@ -49,8 +49,9 @@ func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// guardedDial connects as the client library would.
-func guardedDial(wait time.Duration, secure *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+// guardedDial connects as the client library would, and tells how that ended: the library
+// tries again until its time is over, and says no more than that.
+func guardedDial(wait time.Duration, secure *tls.Config, ended func(error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: wait, KeepAlive: 5 * time.Minute}
 		var c net.Conn
@@ -60,6 +61,7 @@ func guardedDial(wait time.Duration, secure *tls.Config) func(context.Context, s
 		} else {
 			c, err = d.DialContext(ctx, network, addr)
 		}
+		ended(err)
 		if err != nil {
 			return nil, err
 		}

@@ -63,9 +63,10 @@ type Redis struct {
 	done   chan struct{} // closed by Close; ends the writer
 	writer sync.WaitGroup
 
-	mu    sync.Mutex // guards since and why
-	since time.Time  // of the first failure in a row
-	why   error
+	mu      sync.Mutex // guards the fields below
+	since   time.Time  // of the first failure in a row
+	why     error
+	connect error // why there is no connection
 }
 
 var _ Store = (*Redis)(nil)
@@ -106,7 +107,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
-		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig)
+		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig, r.dialed)
 		c := redis.NewClusterClient(o)
 		r.c = c
 		r.nodes = func(ctx context.Context, fn func(context.Context, commands) error) error {
@@ -119,7 +120,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
-		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig)
+		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig, r.dialed)
 		r.c, r.after = redis.NewClient(o), redisFails-1
 		r.nodes = func(ctx context.Context, fn func(context.Context, commands) error) error { return fn(ctx, r.c) }
 	}
@@ -187,9 +188,21 @@ func (r *Redis) ask(ctx context.Context, within time.Duration, op func(context.C
 	return fmt.Errorf("redis at %s: %w", r.host, err)
 }
 
+// dialed notes whether a connection could be made.
+func (r *Redis) dialed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		r.connect = err
+	}
+}
+
 func (r *Redis) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if errors.Is(err, context.DeadlineExceeded) && r.connect != nil {
+		err = r.connect
+	}
 	switch {
 	case err == nil:
 		r.since, r.why = time.Time{}, nil

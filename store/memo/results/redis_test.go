@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -120,6 +123,31 @@ func TestRedisDownAndBack(t *testing.T) {
 	})
 	if since, _ := r.Down(); !since.IsZero() {
 		t.Fatal("up again, and said to be down since", since)
+	}
+}
+
+// Why there is no connection is said, not that there was no time to try it more often.
+func TestRedisWhyDown(t *testing.T) {
+	s, err := redistest.Start(t.TempDir())
+	need(t, err)
+	t.Cleanup(s.Stop)
+	unknown := httptest.NewTLSServer(nil) // with a certificate that nobody vouches for
+	unknown.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(unknown.Close)
+	secure := dialRedis(t, "rediss://"+unknown.Listener.Addr().String())
+	if _, _, err := secure.Get(t.Context(), "x"); err == nil {
+		t.Fatal("it answers")
+	}
+	if _, why := secure.Down(); why == nil || !strings.Contains(why.Error(), "certificate") {
+		t.Errorf("the certificate: %v", why)
+	}
+	s.Stop()
+	gone := dialRedis(t, s.URL())
+	if _, _, err := gone.Get(t.Context(), "x"); err == nil {
+		t.Fatal("it answers")
+	}
+	if _, why := gone.Down(); why == nil || !strings.Contains(why.Error(), "refused") {
+		t.Errorf("nobody listens: %v", why)
 	}
 }
 
