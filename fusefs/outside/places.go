@@ -2,6 +2,7 @@ package outside
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +11,7 @@ import (
 type Places struct {
 	home    string
 	skipped []string // directories and files, absolute
+	clients []string // directories of clients
 	temp    []string // see Temporary
 }
 
@@ -18,12 +20,19 @@ var cachesOfHome = []string{
 	".cache", "Library/Caches", ".npm", ".pnpm-store", ".local/share/pnpm", ".yarn/berry/cache", ".bun/install/cache", "go/pkg/mod", ".cargo/registry", ".cargo/git",
 	".rustup/toolchains", ".m2/repository", ".gradle/caches", ".gradle/daemon", ".ivy2/cache", ".nuget/packages", ".gem", ".rbenv/versions", ".pyenv/versions",
 	".conda/pkgs", ".local/share/Trash", ".local/share/uv", ".config/go/telemetry", ".mozilla", ".config/google-chrome", ".config/chromium", ".vscode-server",
-	// What clients keep of their own conversations; to take that back would confuse them.
-	".claude.json", ".claude/projects", ".claude/todos", ".claude/tasks", ".claude/statsig", ".claude/shell-snapshots", ".claude/file-history", ".claude/history.jsonl",
-	".claude/debug", ".claude/sessions", ".claude/session-env", ".claude/backups", ".claude/cache", ".claude/telemetry", ".claude/ide", ".claude/plugins/cache", ".claude/.last-cleanup",
-	".codex/sessions", ".codex/log", ".codex/history.jsonl", ".gemini/tmp", ".local/share/opencode", ".local/state/opencode",
-	".qwen/tmp", ".qwen/projects", ".qwen/usage", ".qwen/usage_record.jsonl", ".qwen/debug", ".qwen/todos", ".qwen/skills",
-	".copilot/session-state", ".copilot/session-store.db", ".copilot/session-store.db-wal", ".copilot/session-store.db-shm", ".copilot/logs", ".copilot/settings.json.lock",
+	".claude.json", ".local/share/opencode", ".local/state/opencode",
+}
+
+// clientHomes are the directories of agents' clients below the home directory. What a client
+// keeps there of itself (conversations, databases, locks, ids) would confuse it if it were
+// taken back, and differs from client to client and version to version. What people write
+// there is kept.
+var clientHomes = []string{".claude", ".codex", ".copilot", ".gemini", ".qwen"}
+
+// writtenByPeople are the names in a client's directory that people write.
+var writtenByPeople = []string{
+	"*.md", "settings.json", "settings.local.json", "config.toml", "keybindings.json", "mcp.json", "mcp-config.json",
+	"agents", "commands", "hooks", "output-styles", "prompts", "rules", "skills",
 }
 
 // cachesOfSystem are skipped wherever.
@@ -35,6 +44,14 @@ func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
 	if filepath.IsAbs(home) && home != "/" {
 		for _, d := range cachesOfHome {
 			p.skipped = append(p.skipped, filepath.Join(home, d))
+		}
+		for _, d := range clientHomes {
+			p.clients = append(p.clients, filepath.Join(home, d))
+		}
+	}
+	for _, name := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME"} {
+		if d := getenv(name); filepath.IsAbs(d) && d != "/" && d != home {
+			p.clients = append(p.clients, filepath.Clean(d))
 		}
 	}
 	for _, name := range []string{"XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "GOCACHE", "GOMODCACHE", "npm_config_cache", "PIP_CACHE_DIR", "CARGO_TARGET_DIR"} {
@@ -55,8 +72,22 @@ func (p *Places) Skipped(path string) bool {
 			return true
 		}
 	}
+	for _, d := range p.clients {
+		if within(path, d) && !byPeople(strings.TrimPrefix(path, d)) {
+			return true
+		}
+	}
 	// A client writes its state beside, and renames it.
 	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
+}
+
+// byPeople reports whether people write what lies at that path in a client's directory.
+func byPeople(rel string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(rel, "/"), "/")
+	return slices.ContainsFunc(writtenByPeople, func(pattern string) bool {
+		ok, err := filepath.Match(pattern, name)
+		return ok && err == nil
+	})
 }
 
 // Temporary reports whether a path lies in a directory for temporary files. What a

@@ -20,3 +20,27 @@ func TestTemporary(t *testing.T) {
 		}
 	}
 }
+
+// What a client keeps of itself is not kept, whatever its version calls it; what people
+// write in its directory is.
+func TestSkippedOfClients(t *testing.T) {
+	getenv := func(name string) string { return map[string]string{"CODEX_HOME": "/srv/codex"}[name] }
+	p := NewPlaces("/home/ann", getenv)
+	for path, want := range map[string]bool{
+		"/home/ann/.qwen":                             true,
+		"/home/ann/.qwen/usage/2026-11.jsonl":         true,
+		"/home/ann/.copilot/session-store.db-wal":     true,
+		"/srv/codex/state_5.sqlite":                   true,
+		"/home/ann/.claude/projects/p/s.jsonl":        true,
+		"/home/ann/.claude/settings.json":             false,
+		"/home/ann/.claude/commands/review.md":        false,
+		"/srv/codex/config.toml":                      false,
+		"/home/ann/.gemini/GEMINI.md":                 false,
+		"/home/ann/.geminis/state":                    false,
+		"/home/ann/project/.claude/shell-snapshots/x": false,
+	} {
+		if got := p.Skipped(path); got != want {
+			t.Errorf("%s is skipped: %v, want %v", path, got, want)
+		}
+	}
+}

@@ -12,24 +12,8 @@ import (
 // outputs: what commands print comes in fewer words where nothing is lost by it, a
 // fold can be looked up, and the next Edit matches what a search showed.
 func outputs(b *bench, c *checks) {
-	// A runner that always says the same, so that its output's id is known before.
-	var passed strings.Builder
-	for i := range 40 {
-		fmt.Fprintf(&passed, "tests/test_sums.py::test_number_%02d PASSED                    [%3d%%]\n", i, (i+1)*100/40)
-	}
-	all := passed.String() + "\n============ 40 passed in 0.10s ============"
-	failed := passed.String() + "tests/test_sums.py::test_last FAILED                    [100%]\n\n=== FAILURES ===\nE   assert 1 == 2\n=== 1 failed, 40 passed in 0.10s ==="
-	sum := sha256.Sum256([]byte(all))
-	id := hex.EncodeToString(sum[:4])
-	for name, text := range map[string]string{"passes": all, "fails": failed} {
-		file := filepath.Join(b.project, name)
-		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
-			c.that(false, "%v", err)
-			return
-		}
-	}
-	runner := "#!/bin/sh\ncat \"$(dirname \"$0\")/${2:-passes}\"\n[ \"$2\" != fails ]\n"
-	if err := os.WriteFile(filepath.Join(b.project, "pytest"), []byte(runner), 0o755); err != nil {
+	all, failed, id, err := b.runner()
+	if err != nil {
 		c.that(false, "%v", err)
 		return
 	}
@@ -83,4 +67,28 @@ func outputs(b *bench, c *checks) {
 	}
 	out, _ := b.toolIn(b.project, "metrics", "--session", "last")
 	c.that(strings.Contains(out, "output: search") && strings.Contains(out, "output: tree") && strings.Contains(out, "output: tests"), "metrics counts by rule: %s", head(lineWith(out, "output: tests")))
+}
+
+// runner writes a test runner that always says the same, so that its output's id is known
+// before.
+func (b *bench) runner() (all, failed, id string, err error) {
+	var passed strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&passed, "tests/test_sums.py::test_number_%02d PASSED                    [%3d%%]\n", i, (i+1)*100/40)
+	}
+	all = passed.String() + "\n============ 40 passed in 0.10s ============"
+	failed = passed.String() + "tests/test_sums.py::test_last FAILED                    [100%]\n\n=== FAILURES ===\nE   assert 1 == 2\n=== 1 failed, 40 passed in 0.10s ==="
+	sum := sha256.Sum256([]byte(all))
+	id = hex.EncodeToString(sum[:4])
+	for name, text := range map[string]string{"passes": all, "fails": failed} {
+		file := filepath.Join(b.project, name)
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
+			return "", "", "", err
+		}
+	}
+	runner := "#!/bin/sh\ncat \"$(dirname \"$0\")/${2:-passes}\"\n[ \"$2\" != fails ]\n"
+	if err := os.WriteFile(filepath.Join(b.project, "pytest"), []byte(runner), 0o755); err != nil {
+		return "", "", "", err
+	}
+	return all, failed, id, nil
 }
