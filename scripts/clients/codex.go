@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,7 +129,7 @@ func (c codex) scenes() []scene {
 		}},
 		{"sandbox", "", func(b *bench) {
 			outside, rules := filepath.Join(b.home, "outside"), filepath.Join(b.home, "codex/rules")
-			rule := fmt.Sprintf("prefix_rule(pattern = [%q, [\"log\", \"status\", \"undo\"]], decision = \"allow\")\n", b.exe)
+			rule := fmt.Sprintf("prefix_rule(pattern = [%q, [\"log\", \"output\", \"status\", \"undo\"]], decision = \"allow\")\n", b.exe)
 			err := errors.Join(os.MkdirAll(rules, 0o755), os.WriteFile(filepath.Join(rules, "cachebro.rules"), []byte(rule), 0o644))
 			b.check(err == nil, "the rule of the guide", fmt.Sprint(err))
 			// Of twenty commands the log shows those that changed something, and nothing of
@@ -166,14 +169,25 @@ func (c codex) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			_, made := os.Stat(filepath.Join(b.project, "made"))
 			b.check(err == nil && b.read("other.txt") == other && b.read("two.txt") == "" && os.IsNotExist(made), "undo of them", out)
-			b.model.play(one(sh("touch "+outside+"; echo new > new.txt")), one(sh(b.exe+" log")), one(sh(b.exe+" status")), one(sh(b.exe+" undo --prompt last --yes")))
+			// Codex's own outputs stay as they are; one was folded for a session of Claude Code.
+			whole := strings.Repeat("tests/test_sums.py::test_number PASSED                    [ 50%]\n", 40) + "\n============ 40 passed in 0.10s ============"
+			sum := sha256.Sum256([]byte(whole))
+			event, _ := json.Marshal(obj{"hook_event_name": "PostToolUse", "session_id": "beside", "prompt_id": "p", "cwd": b.project, "tool_name": "Bash", "tool_use_id": "t1",
+				"tool_input": obj{"command": "./pytest -v"}, "tool_response": obj{"stdout": whole, "stderr": "", "interrupted": false, "isImage": false}}) // of strings and booleans: cannot fail
+			hook := b.command(time.Minute, "cachebro", "hook")
+			hook.Stdin = bytes.NewReader(event)
+			folded, err := hook.Output()
+			b.check(err == nil && strings.Contains(string(folded), "40 passed tests folded"), "an output is folded", string(folded))
+			b.model.play(one(sh("touch "+outside+"; echo new > new.txt")), one(sh(b.exe+" log")), one(sh(b.exe+" status")),
+				one(sh(b.exe+" output "+hex.EncodeToString(sum[:4]))), one(sh(b.exe+" undo --prompt last --yes")))
 			err = c.prompt(b, false, "work in the sandbox", "-c", `sandbox_mode="workspace-write"`)
 			b.check(err == nil, "the prompt ends: work in the sandbox", fmt.Sprint(err))
 			_, missing := os.Stat(outside)
 			b.check(os.IsNotExist(missing), "its commands are in the sandbox", b.model.given(0))
 			b.check(strings.Contains(b.model.given(1), "work in the sandbox"), "cachebro log", b.model.given(1))
 			b.check(strings.Contains(b.model.given(2), "is mounted"), "cachebro status", b.model.given(2))
-			b.check(b.read("new.txt") == "", "cachebro undo", b.model.given(3))
+			b.check(strings.Contains(b.model.given(3), whole), "cachebro output", b.model.given(3))
+			b.check(b.read("new.txt") == "", "cachebro undo", b.model.given(4))
 		}},
 		{"sub-agents", "", func(b *bench) {
 			b.model.play(one(sh("cat other.txt")), one(call{"multi_agent_v1/spawn_agent", obj{"message": "read it"}}), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")))
