@@ -77,7 +77,7 @@ func believed(b *bench, c *checks) {
 	theirs("other-three", shell("true"))()
 	es := b.api.of("other-three")
 	c.that(len(es) > 0 && strings.Count(es[len(es)-1].body.words(), "overwrote 1 line of yours") == 1, "the other session is told too")
-	n, _, _ := strings.Cut(log, " ")
+	n := strings.Fields(lineWith(log, "printf"))[0]
 	out, err := b.tool("undo", "--merge", n, "--yes")
 	c.that(err == nil, "undo --merge %s: %s", n, head(out))
 	now, _ := os.ReadFile(note)

@@ -58,7 +58,7 @@ func commented(b *bench, c *checks) {
 	if es := b.api.of("two"); len(es) > 0 {
 		words = es[0].body.words()
 	}
-	c.that(strings.Contains(words, "note.txt:2 (as of version #") && strings.Contains(words, `the line "the second line"`), "it names the line: %s", head(after(words, "The user commented")))
+	c.that(strings.Contains(words, "note.txt:2 (as of version") && strings.Contains(words, `the line "the second line"`), "it names the line: %s", head(after(words, "The user commented")))
 
 	// Another process of the client, and a hook that is killed before it has printed.
 	id := r.session()

@@ -256,23 +256,25 @@ func (m *maker) nameUnknown(sel selection, globs []string) error {
 // Redo plans to bring back what a finished plan took back; "" is the last one that
 // was not brought back whole yet. ErrNotFound: there is none.
 func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
+	var merged map[store.Path]bool
 	if id == "" {
 		var err error
-		id, err = p.lastUndone()
+		id, merged, err = p.lastUndone()
 		if err != nil {
 			return nil, err
 		}
 	}
-	return p.backOut("redo of: ", id, merge, force)
+	return p.backOut("redo of: ", id, merged, merge, force)
 }
 
 // Rollback plans to take back what an unfinished plan has done so far. To redo and
 // undo alike it is as if that plan had never been.
 func (p Planner) Rollback(id string) (*Draft, error) {
-	return p.backOut("rollback of: ", id, false, false)
+	return p.backOut("rollback of: ", id, nil, false, false)
 }
 
-func (p Planner) backOut(title, id string, merge, force bool) (*Draft, error) {
+// backOut plans to take back what a plan did, but at the paths that are done.
+func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, force bool) (*Draft, error) {
 	of, err := p.Store.Journal.Head(id)
 	if err != nil {
 		return nil, err
@@ -285,18 +287,21 @@ func (p Planner) backOut(title, id string, merge, force bool) (*Draft, error) {
 		}
 		sel := selection{}
 		for i := range vs {
-			sel.add(&vs[i])
+			if !done[vs[i].Path] {
+				sel.add(&vs[i])
+			}
 		}
 		goals, err := m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Merge: merge, Force: force})
 		return goals, force, err
 	})
 }
 
-// lastUndone is the newest plan that a redo can bring back.
-func (p Planner) lastUndone() (string, error) {
+// lastUndone is the newest plan that a redo can bring back. merged are the paths that an
+// earlier redo of it has brought back already, in a merge.
+func (p Planner) lastUndone() (id string, merged map[store.Path]bool, err error) {
 	plans, err := p.Store.Journal.Plans()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	redone, newest := map[string]bool{}, true
 	for _, of := range plans { // newest first
@@ -306,7 +311,8 @@ func (p Planner) lastUndone() (string, error) {
 		if of.Kind == store.PlanRedo {
 			// What it left goes on, with --merge or --force, until something else is undone.
 			if newest && len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0 {
-				return of.Of, nil
+				merged, err = p.mergedBy(plans, of.Of)
+				return of.Of, merged, err
 			}
 			newest = false
 			redone[of.Of] = true
@@ -317,10 +323,37 @@ func (p Planner) lastUndone() (string, error) {
 			continue
 		}
 		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !changesNothing(&whole) {
-			return of.ID, err
+			return of.ID, nil, err
 		}
 	}
-	return "", fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
+	return "", nil, fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
+}
+
+// mergedBy finds the paths that the newest redos, all of one plan, brought back in a merge.
+func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, error) {
+	merged := map[store.Path]bool{}
+	for _, head := range plans { // newest first
+		if head.Finished == 0 {
+			continue
+		}
+		if head.Of != id {
+			break
+		}
+		whole, err := p.Store.Journal.Plan(head.ID)
+		if err != nil {
+			return nil, err
+		}
+		made := map[store.Path]bool{}
+		for _, r := range whole.Returns {
+			made[r.Path] = r.Made
+		}
+		for _, s := range whole.Steps {
+			if made[s.Path] && slices.Contains(whole.Done, s.N) {
+				merged[s.Path] = true
+			}
+		}
+	}
+	return merged, nil
 }
 
 // changesNothing: the plan was about files of our own, and about times, alone.

@@ -54,7 +54,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		r.GitBefore = plan.ID // all that it removed is there, in packs say
 	}
 	gone := worktreesOf(t.Base(), plan)
-	if err := checkWorktrees(ctx, e, gone); err != nil {
+	if err := checkWorktrees(ctx, e, t.Base(), plan, gone); err != nil {
 		return err
 	}
 	out := e.Stdout

@@ -84,9 +84,31 @@ func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	return "commits that nothing else has (" + commit[:min(len(commit), 10)] + ")", nil
 }
 
-// checkWorktrees refuses a plan that would take something with a worktree.
-func checkWorktrees(ctx context.Context, e *cli.Env, all []worktree) error {
+// lock is the file by which git keeps a worktree, "" if it is not locked.
+func (w worktree) lock(ctx context.Context, e *cli.Env) (string, error) {
+	dir, err := w.git(ctx, e, "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "locked")
+	if _, err := os.Lstat(file); err != nil {
+		return "", nil
+	}
+	return file, nil
+}
+
+// checkWorktrees refuses a plan that would take something with a worktree, or one that was
+// locked by somebody else: clients lock those that they make.
+func checkWorktrees(ctx context.Context, e *cli.Env, base string, plan wire.GitPlan, all []worktree) error {
 	for _, w := range all {
+		lock, err := w.lock(ctx, e)
+		if err != nil {
+			return err
+		}
+		ofPlan := func(s wire.GitStep) bool { return s.Do == "delete" && filepath.Join(base, string(s.Path)) == lock }
+		if lock != "" && !slices.ContainsFunc(plan.Steps, ofPlan) {
+			return cli.Hintf("git worktree unlock "+cli.Arg(string(w)), "the git worktree %s is locked", cli.Quote(string(w)))
+		}
 		what, err := w.holds(ctx, e)
 		if err != nil {
 			return err
@@ -98,10 +120,17 @@ func checkWorktrees(ctx context.Context, e *cli.Env, all []worktree) error {
 	return nil
 }
 
-// removeWorktrees has git remove them.
+// removeWorktrees has git remove them, after what checkWorktrees said.
 func removeWorktrees(ctx context.Context, e *cli.Env, all []worktree) error {
 	for _, w := range all {
 		common, err := w.git(ctx, e, "rev-parse", "--path-format=absolute", "--git-common-dir")
+		lock := ""
+		if err == nil {
+			lock, err = w.lock(ctx, e)
+		}
+		if err == nil && lock != "" {
+			_, err = w.git(ctx, e, "worktree", "unlock", string(w))
+		}
 		if err == nil {
 			_, err = w.git(ctx, e, "--git-dir="+common, "worktree", "remove", string(w))
 		}

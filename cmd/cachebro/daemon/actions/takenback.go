@@ -81,7 +81,7 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 // brought back. own reports whether a version between the two is one of the change.
 func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
-	limit, again := ^uint64(0), map[string]bool{} // plans that were themselves taken back
+	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves taken back
 	for _, plan := range t.plans {
 		if plan.Seq < seq {
 			break // it was made before
@@ -91,13 +91,13 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			return nil, err
 		}
 		r, ok := m[p]
-		if !ok || r.Was < seq || r.Was >= limit || again[plan.ID] {
+		if !ok || r.Was < seq || r.Was >= limit || undone[plan.ID] {
 			continue
 		}
 		if r.Made {
 			if r.Took <= before || r.Took > seq || !own(r.Took) {
 				if plan.Of != "" {
-					again[plan.Of] = true
+					undone[plan.Of] = true
 				}
 				continue
 			}
@@ -107,12 +107,16 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			}
 			continue
 		}
-		there, err := t.wasThere(p, r)
+		there, err := t.took(r.Was, p, r.Back)
 		if err != nil {
 			return nil, err
 		}
 		if there {
-			continue
+			continue // a redo that goes on changes only what the one before it left
+		}
+		again, err := t.took(seq, p, r.Back)
+		if err != nil || again {
+			return out, err // it brought back what the change had made
 		}
 		if r.Back < seq {
 			return t.add(out, plan, r)
@@ -122,20 +126,19 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 	return out, nil
 }
 
-// wasThere reports whether a plan found a path as it was to become, because an earlier plan
-// had taken it there: a redo that goes on after a conflict changes only what the one before
-// it left.
-func (t *takenBack) wasThere(p store.Path, r store.Return) (bool, error) {
-	was, err := t.v.Version(r.Was)
-	if errors.Is(err, store.ErrNotFound) || err == nil && was.Plan == "" {
+// took reports whether the plan that made version seq took a path to what it was at version
+// back.
+func (t *takenBack) took(seq uint64, p store.Path, back uint64) (bool, error) {
+	v, err := t.v.Version(seq)
+	if errors.Is(err, store.ErrNotFound) || err == nil && v.Plan == "" {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	m, err := t.s.marksOf(was.Plan)
-	earlier, ok := m[p]
-	return ok && !earlier.Made && earlier.Back == r.Back, err
+	m, err := t.s.marksOf(v.Plan)
+	r, ok := m[p]
+	return ok && !r.Made && r.Back == back, err
 }
 
 func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) ([]wire.TakenBack, error) {
