@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"cachebro/store/wire"
 
@@ -124,4 +125,11 @@ func Start(p wire.Paths, exe string, env []string) error {
 		return fmt.Errorf("the recorder of what happens outside of mounts could not start; %s says why", log.Name())
 	}
 	return nil
+}
+
+// Possible reports whether the kernel can show us a command's calls.
+func Possible() bool {
+	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0
 }

@@ -16,3 +16,6 @@ func Watched(wire.Paths, string, func() error, func() error) (bool, error) { ret
 
 // Start has nothing to start.
 func Start(wire.Paths, string, []string) error { return nil }
+
+// Possible is false: it needs Linux.
+func Possible() bool { return false }

@@ -10,6 +10,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/outside"
 	"cachebro/fusefs/sys"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ func doctorMachine(e *cli.Env) []Finding {
 	if runtime.GOOS != "linux" {
 		return macFindings()
 	}
-	out := []Finding{fuseFinding(), kernelFinding()}
+	out := []Finding{fuseFinding(), netFinding(), kernelFinding()}
 	if !sys.Points {
 		out = append(out, portableFinding())
 	}
@@ -34,7 +35,7 @@ func doctorMachine(e *cli.Env) []Finding {
 func macFindings() []Finding {
 	found := good("macFUSE", "installed; whether macOS lets it run shows when it mounts")
 	if why, fix := mounting.FuseProblem(); why != "" {
-		found = wrong("macFUSE", fix, "%s: shell changes cannot be undone; reads still save", why)
+		found = wrong("macFUSE", fix, "%s: %s; reads still save", why, mounting.Unmounted())
 	}
 	return []Finding{found, portableFinding(), good("system", "%s/%s: built and tested through the portable layer, not yet run on a Mac by us; "+
 		"who stands in a project from before is not seen, so a mount looks at the source again each second", runtime.GOOS, runtime.GOARCH)}
@@ -48,9 +49,17 @@ func portableFinding() Finding {
 
 func fuseFinding() Finding {
 	if why, fix := mounting.FuseProblem(); why != "" {
-		return wrong("/dev/fuse", fix, "%s: shell changes cannot be undone; reads still save", why)
+		return wrong("/dev/fuse", fix, "%s: %s; reads still save", why, mounting.Unmounted())
 	}
 	return good("/dev/fuse", "can be opened")
+}
+
+// netFinding: what keeps what a command destroys outside of mounts.
+func netFinding() Finding {
+	if !outside.Possible() {
+		return wrong("net", "a kernel with SECCOMP_RET_USER_NOTIF (5.0), on amd64 or arm64", "cachebro run keeps nothing outside of mounts")
+	}
+	return good("net", "cachebro run keeps what its command destroys outside of mounts, too (cachebro help run says what not)")
 }
 
 // kernel is what the running kernel's FUSE can do; nothing of it but openat2 is needed.

@@ -27,7 +27,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	mountOK := false
 	switch {
 	case t.Point == "":
-		f := wrong("mount", "cachebro up "+cli.Arg(t.Root), "%s is not mounted: shell changes cannot be undone; reads still save", cli.Quote(t.Root))
+		f := wrong("mount", "cachebro up "+cli.Arg(t.Root), "%s is not mounted: %s; reads still save", cli.Quote(t.Root), mounting.Unmounted())
 		if err := mounting.CheckFuse(e, false); err != nil {
 			f.Fix = cli.HintOf(err)
 		}

@@ -147,6 +147,8 @@ func printStatus(e *cli.Env, st wire.Status) {
 	switch {
 	case !st.Mounted && other != nil:
 		fmt.Fprintf(w, "%s\n  %s\n", p.Red(cli.OneLine(other.Error())), other.Hint())
+	case st.Root == wire.OutsideRoot:
+		fmt.Fprintln(w, "What watched commands do outside of projects is kept (cachebro run; cachebro log --outside)")
 	case !st.Mounted:
 		fmt.Fprintf(w, "%s: %s is not mounted (cachebro mount %s)\n", p.Red("Changes are not kept as they happen"), cli.Quote(st.Root), cli.Arg(st.Root))
 		sayCrash(e, st.State)
@@ -168,6 +170,9 @@ func printStatus(e *cli.Env, st wire.Status) {
 	}
 	if !st.Baseline.Done && (st.Mounted || st.Baseline.Running) {
 		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now())+": what was there before is being read")
+	}
+	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && st.Root != wire.OutsideRoot && cli.IsDir(state) {
+		fmt.Fprintln(w, "outside:  what cachebro run's commands did elsewhere is kept, too (cachebro log --outside, cachebro du /)")
 	}
 	if from, ok := fork.OriginOf(e, st.Root); ok {
 		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, cli.Stamp(from.Made, e.Now()))
@@ -359,7 +364,11 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 				name = filepath.Base(l.State)
 				name = name[:strings.LastIndexByte(name, '-')]
 			}
-			fmt.Fprintf(e.Stdout, "%s: not mounted, history in %s\n", cli.Quote(name), cli.Quote(l.State))
+			where := "not mounted"
+			if own, err := e.Paths().State(wire.OutsideRoot); err == nil && own == l.State {
+				name, where = wire.OutsideRoot, "outside of projects (cachebro run)"
+			}
+			fmt.Fprintf(e.Stdout, "%s: %s, history in %s\n", cli.Quote(name), where, cli.Quote(l.State))
 		}
 	}
 	if len(lines) == 0 && !asJSON {

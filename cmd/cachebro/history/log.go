@@ -75,6 +75,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.baselines, "baselines", false, "also what was there before the first change")
 	fs.BoolVar(&f.json, "json", false, "one JSON object per line")
 	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, raw, each ended by a NUL")
+	outside := fs.Bool("outside", false, "what watched commands did outside of projects (cachebro run)")
 	machine := machines.Flag(fs)
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
@@ -101,7 +102,15 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	if *machine == machines.All {
 		return logEverywhere(ctx, e, cli.First(args, "."), q, f)
 	}
-	t, c, part, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
+	open := func() (cli.Target, *wire.Client, machines.Part, error) {
+		return machines.Open(ctx, e, *machine, cli.First(args, "."))
+	}
+	if *outside {
+		open = func() (cli.Target, *wire.Client, machines.Part, error) {
+			return openOutside(ctx, e, cli.First(args, "/"))
+		}
+	}
+	t, c, part, err := open()
 	if err != nil {
 		return err
 	}

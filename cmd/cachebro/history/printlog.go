@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,13 @@ type logPrinter struct {
 var errEnough = errors.New("enough lines")
 
 func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
-	l := &logPrinter{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(q.Path), f: f}
+	l := &logPrinter{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(fromRoot(t, q.Path)), f: f}
 	all := f
 	all.limit = 0 // lines count here, not versions
-	err := eachVersion(ctx, e, c, q, all, l.add)
+	err := eachVersion(ctx, e, c, q, all, func(v wire.Version, a wire.LogAnswer) error {
+		v.Path, v.From = fromRoot(t, v.Path), fromRoot(t, v.From)
+		return l.add(v, a)
+	})
 	if err == nil {
 		err = l.flush()
 	}
@@ -180,7 +184,7 @@ func (l *logPrinter) patch(v wire.Version) error {
 	if v.Hash == "" && !v.Deleted {
 		return nil
 	}
-	q := wire.DiffQuery{Path: v.Path, To: wire.ShowQuery{Seq: v.Seq}}
+	q := wire.DiffQuery{Path: bytes.TrimPrefix(v.Path, []byte("/")), To: wire.ShowQuery{Seq: v.Seq}}
 	var a wire.DiffAnswer
 	body, err := l.c.Call(l.ctx, wire.MDiff, q, nil, &a)
 	switch {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -101,6 +103,29 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	}
 	c.Close()
 	return nil
+}
+
+// openOutside opens the user's own history, and what is meant in it.
+func openOutside(ctx context.Context, e *cli.Env, given string) (cli.Target, *wire.Client, machines.Part, error) {
+	t := cli.Target{Root: wire.OutsideRoot}
+	path, err := e.Abs(given)
+	if err != nil {
+		return t, nil, nil, err
+	}
+	t.Rel = []byte(mounts.Rel(cli.ResolveParents(path), wire.OutsideRoot))
+	if state, err := e.Paths().State(wire.OutsideRoot); err != nil || !cli.IsDir(state) {
+		return t, nil, nil, errors.Join(err, cli.Hintf("cachebro run -- COMMAND", "no watched command has done anything outside of a project"))
+	}
+	c, err := e.Connect(ctx, t.Root)
+	return t, c, nil, err
+}
+
+// fromRoot is a path of the user's own history as people know it.
+func fromRoot(t cli.Target, path []byte) []byte {
+	if t.Root != wire.OutsideRoot || len(path) == 0 {
+		return path
+	}
+	return append([]byte("/"), path...)
 }
 
 // lastOf gives the last session or prompt its id, if what it did was all outside of the

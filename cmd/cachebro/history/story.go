@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -115,6 +116,12 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		s.asides(a.Gaps, a.Notices)
 		s.gitOps(a.Git)
 		for _, x := range a.Actions {
+			for i := range x.Files {
+				x.Files[i].Path, x.Files[i].From = fromRoot(t, x.Files[i].Path), fromRoot(t, x.Files[i].From)
+			}
+			if t.Root == wire.OutsideRoot && x.Dir != "" {
+				x.Dir = filepath.Join("/", x.Dir)
+			}
 			if err := s.action(x); err != nil {
 				return err
 			}

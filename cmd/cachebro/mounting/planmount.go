@@ -16,6 +16,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/fusefs/outside"
 	"cachebro/store/leaf/text"
 )
 
@@ -318,6 +319,14 @@ type NoFuse struct{ error }
 
 func (n *NoFuse) Unwrap() error { return n.error }
 
+// Unmounted is what cannot be undone where nothing is mounted.
+func Unmounted() string {
+	if outside.Possible() {
+		return "only what cachebro run starts can be undone"
+	}
+	return "shell changes cannot be undone"
+}
+
 // CheckFuse: is there FUSE, and may we use it?
 func CheckFuse(e *cli.Env, private bool) error {
 	helper := private || HasHelper()
@@ -326,7 +335,7 @@ func CheckFuse(e *cli.Env, private bool) error {
 		if !helper {
 			fix += "; then, as fusermount3 is missing too: " + HelperFix()
 		}
-		return &NoFuse{cli.Hintf(fix, "%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why)}
+		return &NoFuse{cli.Hintf(fix, "%s, so nothing can be mounted: %s; reads still save (cachebro serve, hooks)", why, Unmounted())}
 	}
 	if !helper {
 		return &NoFuse{cli.Hintf(HelperFix()+WithoutHelper, "fusermount3 is missing, without which only root can mount")}

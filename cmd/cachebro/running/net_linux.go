@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/outside"
@@ -228,11 +227,4 @@ func enterNet(e *cli.Env) error {
 	err := notifier.Enter(given, outside.Filter(), e.Args[1], e.Args[2:], e.Vars)
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0) // unwatched is better than not at all
 	return syscall.Exec(e.Args[1], e.Args[2:], e.Vars)
-}
-
-// netPossible reports whether the kernel can show us a command's calls.
-func netPossible() bool {
-	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
-	return errno == 0
 }

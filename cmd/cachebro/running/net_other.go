@@ -16,8 +16,6 @@ func (s *session) watch(*exec.Cmd) *watched  { return nil }
 func (s *session) begun(*watched, *exec.Cmd) {}
 func (s *session) over(*watched)             {}
 
-func netPossible() bool { return false }
-
 // NetCommand is cachebro net.
 func NetCommand() cli.Command {
 	return cli.Command{Name: "net", Short: "needs Linux", Run: func(context.Context, *cli.Env) error {

@@ -17,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/outside"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -94,7 +95,7 @@ func runRun(ctx context.Context, e *cli.Env) error {
 		}
 		args = dressed
 	}
-	s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession(), noNet: *sudo || !netPossible()}
+	s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession(), noNet: *sudo || !outside.Possible()}
 	if *private && !m.Already {
 		_, err := s.runPrivate(ctx)
 		return err

@@ -75,7 +75,7 @@ func runUp(ctx context.Context, e *cli.Env) error {
 		}
 	}
 	if why != nil {
-		fmt.Fprintf(e.Stdout, "%s is not mounted: shell changes cannot be undone; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), cli.Arg(m.Root))
+		fmt.Fprintf(e.Stdout, "%s is not mounted: %s; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
 		return why
 	}
 	var report supervisor.Report
