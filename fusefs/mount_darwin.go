@@ -145,3 +145,7 @@ func unmount(mountpoint string, force bool) error {
 	}
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
 }
+
+// MountAgain fails: there are no mount namespaces here, which alone keep a mount that has
+// gone from its mountpoint.
+func (s *Server) MountAgain() error { return unix.ENOTSUP }

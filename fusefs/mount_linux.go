@@ -51,19 +51,7 @@ func mountNow(opt *Options) (int, error) {
 	default:
 		return -1, fmt.Errorf("mount %s: open /dev/fuse: %w", opt.Mountpoint, err)
 	}
-	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
-	o := []string{
-		fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", st.Mode&unix.S_IFMT),
-		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()),
-		"default_permissions", fmt.Sprintf("max_read=%d", maxRequest),
-	}
-	if opt.AllowOther {
-		o = append(o, "allow_other")
-	}
-	if opt.ReadOnly {
-		flags |= unix.MS_RDONLY
-	}
-	err = unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
+	err = mountWith(opt, fd, st.Mode)
 	if err == nil {
 		return fd, nil
 	}
@@ -77,6 +65,38 @@ func mountNow(opt *Options) (int, error) {
 		err = ErrNoFUSE
 	}
 	return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
+}
+
+// mountWith mounts the connection of a descriptor; mode is that of the mountpoint. Linux
+// (5.14) does so for one that is mounted elsewhere, too.
+func mountWith(opt *Options, fd int, mode uint32) error {
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	o := []string{
+		fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", mode&unix.S_IFMT),
+		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()),
+		"default_permissions", fmt.Sprintf("max_read=%d", maxRequest),
+	}
+	if opt.AllowOther {
+		o = append(o, "allow_other")
+	}
+	if opt.ReadOnly {
+		flags |= unix.MS_RDONLY
+	}
+	return unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
+}
+
+// MountAgain mounts the connection on its mountpoint once more: it had gone from there and
+// lives on elsewhere, in a copy of another mount namespace. Only who may mount without
+// fusermount3 can do that.
+func (s *Server) MountAgain() error {
+	var st unix.Stat_t
+	if err := unix.Stat(s.opt.Mountpoint, &st); err != nil {
+		return &os.PathError{Op: "mount", Path: s.opt.Mountpoint, Err: err}
+	}
+	if err := mountWith(&s.opt, s.dev.fd, st.Mode); err != nil {
+		return fmt.Errorf("mount %s again: %w", s.opt.Mountpoint, err)
+	}
+	return s.probe()
 }
 
 // fusermount has the set-user-id helper mount and send back the descriptor.

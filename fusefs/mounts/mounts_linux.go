@@ -3,6 +3,7 @@ package mounts
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,33 +107,54 @@ type Holder struct {
 	Namespace string // "mnt:[4026531841]"
 	PID       int    // of a process in it
 	Command   string // short, and without secrets
+	Users     []Proc // have something open there
 }
 
 // Holders finds the other mount namespaces that have a copy of the mount with
-// this device number, one process for each. A namespace that no process is in,
+// this device number, with who uses it. A namespace that no process is in,
 // or none that we may look at, is not seen.
 func Holders(dev string) []Holder {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	known := map[string]bool{own: true}
-	return eachProcess(func(pid int) (Holder, bool) {
+	known := map[string]map[int]bool{own: {}} // the ids of the copies
+	var found []Holder
+	for _, h := range eachProcess(func(pid int) (h Holder, ok bool) {
 		proc := "/proc/" + strconv.Itoa(pid)
 		ns, err := os.Readlink(proc + "/ns/mnt")
-		if err != nil || known[ns] {
-			return Holder{}, false
-		}
-		known[ns] = true
-		mounts, err := readMounts(proc + "/mountinfo")
 		if err != nil {
-			known[ns] = false // it has ended; another one may be in there
-			return Holder{}, false
+			return h, false
 		}
-		for _, m := range mounts {
-			if m.Dev == dev && m.Type == FSType {
-				return Holder{ns, pid, cmdline.Show(cmdline.Mask(procfs.Args(pid)), 80)}, true
+		ids, ok := known[ns]
+		if !ok {
+			mounts, err := readMounts(proc + "/mountinfo")
+			if err != nil {
+				return h, false // it has ended; another one may be in there
 			}
+			ids = map[int]bool{}
+			for _, m := range mounts {
+				if m.Dev == dev && m.Type == FSType {
+					ids[m.ID] = true
+				}
+			}
+			known[ns] = ids
 		}
-		return Holder{}, false
-	})
+		if len(ids) == 0 {
+			return h, false
+		}
+		h = Holder{Namespace: ns, PID: pid}
+		if p, ok := uses(pid, "/", ids, true); ok {
+			h.Users = []Proc{p}
+		}
+		return h, true
+	}) {
+		at := slices.IndexFunc(found, func(f Holder) bool { return f.Namespace == h.Namespace })
+		if at < 0 {
+			h.Command = cmdline.Show(cmdline.Mask(procfs.Args(h.PID)), 80)
+			found = append(found, h)
+		} else {
+			found[at].Users = append(found[at].Users, h.Users...)
+		}
+	}
+	return found
 }
 
 // dead: a mount that nobody serves answers with an error.

@@ -55,6 +55,7 @@ type Holder struct {
 	Namespace string
 	PID       int
 	Command   string
+	Users     []Proc
 }
 
 // Holders finds nothing here.

@@ -23,7 +23,9 @@ import (
 //
 // A daemon that has begun asks with the token "daemon" and means that mountd is to
 // attach; with "settle" it means that what happened without the mount is to be in the
-// spool. The answer then says nothing.
+// spool. The answer then says nothing. With "mount" a command wants a mount that has gone
+// from its mountpoint, and is served for others, to be there again; the path of the answer
+// is why it is not.
 //
 // Lengths are little-endian. Paths are relative to the prefix, a directory below the
 // root; paths outside of it are left out. An answer that ends early does not count.
@@ -55,15 +57,23 @@ func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
 	return nil, fmt.Errorf("listen for questions about changes: %w", all)
 }
 
-// Tokens of a daemon: it looks for its mountd, or wants the spool to be complete.
+// Tokens that ask for no changes.
 const (
 	summons  = "daemon"
 	settling = "settle"
+	mounting = "mount"
 )
 
-// ServeChanges answers until l is closed. changes is called with a token, summoned
-// when a daemon looks for us, and settle when it wants what happened without the mount.
-func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool), summoned, settle func()) {
+// Answerers answer the questions that mountd is asked.
+type Answerers struct {
+	Changes  func(token string) (next string, paths []string, all bool)
+	Summoned func() // a daemon looks for us
+	Settle   func() // a daemon wants what happened without the mount
+	Mount    func() error
+}
+
+// ServeChanges answers until l is closed.
+func ServeChanges(l *net.UnixListener, on Answerers) {
 	pause := acceptPause
 	for {
 		c, err := l.AcceptUnix()
@@ -87,15 +97,26 @@ func ServeChanges(l *net.UnixListener, changes func(token string) (next string, 
 			if err != nil || !ok {
 				return
 			}
-			if do := map[string]func(){summons: summoned, settling: settle}[token]; do != nil {
-				do()
-				_ = writeCounted(c, []byte("cachebro:\x00"))
-				return
-			}
-			next, paths, all := changes(token)
-			_ = writeCounted(c, changesAnswer(next, prefix, paths, all))
+			_ = writeCounted(c, on.answer(token, prefix))
 		}()
 	}
+}
+
+func (on *Answerers) answer(token, prefix string) []byte {
+	switch token {
+	case summons:
+		on.Summoned()
+	case settling:
+		on.Settle()
+	case mounting:
+		if err := on.Mount(); err != nil {
+			return changesAnswer("cachebro:", "", []string{err.Error()}, false)
+		}
+	default:
+		next, paths, all := on.Changes(token)
+		return changesAnswer(next, prefix, paths, all)
+	}
+	return changesAnswer("cachebro:", "", nil, false)
 }
 
 func changesAnswer(next, prefix string, paths []string, all bool) []byte {
@@ -148,6 +169,19 @@ func Summon(ctx context.Context, p Paths, root string) error {
 func Settle(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, settling, "")
 	return err
+}
+
+// MountAgain has the mountd that serves root for others alone mount it once more.
+func MountAgain(ctx context.Context, p Paths, root string) error {
+	a, err := AskChanges(ctx, p, root, mounting, "")
+	if err != nil {
+		return err
+	}
+	_, why, _ := strings.Cut(strings.TrimSuffix(string(a), "\x00"), "\x00")
+	if why != "" {
+		return Errorf(ErrInternal, "", "%s", why)
+	}
+	return nil
 }
 
 // Mounted reports whether a mountd serves root.

@@ -659,3 +659,97 @@ func disagreement(t *testing.T, dir string, before map[string]string, first uint
 	}
 	return ""
 }
+
+// TestMountAgain: a mount namespace that was made while the project was mounted keeps a copy
+// of the mount for as long as a process is in it. Nobody used it, and yet umount failed with
+// status 3, and the next mount was refused until that process was killed.
+func TestMountAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a mount namespace here")
+	}
+	t.Run("root", func(t *testing.T) {
+		p := newProject(t, map[string]string{"a": "one\n"})
+		mountAgain(p, p.try, func(script string) { p.sh(script) }, exec.Command("unshare", "-m", "sh", "-c"), true)
+	})
+	t.Run("user", func(t *testing.T) { // fusermount3 cannot mount it again
+		u := newUsers(t, someUser)
+		ask := func(args ...string) (string, error) { return u.try(someUser, "cd /; $CB "+strings.Join(args, " ")) }
+		mountAgain(u.project, ask, func(script string) { u.as(someUser, script) }, exec.Command("nsenter", "-m", "-t", fmt.Sprint(u.holder), "setpriv", "--reuid", fmt.Sprint(someUser), "--regid", fmt.Sprint(someUser), "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c"), false)
+	})
+}
+
+// mountAgain runs the scenario: ask has the owner ask cachebro, run runs a script on the mount,
+// and enter one in a mount namespace that begins with it. same: it goes on with the same
+// mountd.
+func mountAgain(p *project, ask func(...string) (string, error), run func(string), enter *exec.Cmd, same bool) {
+	t := p.t
+	t.Helper()
+	cb := func(args ...string) string {
+		t.Helper()
+		out, err := ask(args...)
+		if err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+		return out
+	}
+	hold := func(script string) *exec.Cmd {
+		t.Helper()
+		cmd := exec.Command(enter.Path, append(enter.Args[1:len(enter.Args):len(enter.Args)], script+"; echo ready; exec sleep infinity")...)
+		cmd.Dir = "/"
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		if _, err := fmt.Fscanln(out, new(string)); err != nil {
+			t.Skipf("no mount namespace: %v", err)
+		}
+		return cmd
+	}
+	served := func() bool {
+		return slices.ContainsFunc(p.processes(), func(pid int) bool {
+			args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			return strings.Contains(string(args), "\x00mountd\x00")
+		})
+	}
+	cb("mount", p.dir)
+	first := p.process("mountd")
+	holder := hold("true")
+	if out := cb("umount", p.dir); !strings.Contains(out, "nobody has anything open there") {
+		t.Errorf("umount: %s", out)
+	}
+	if err := os.WriteFile(p.path("between"), []byte("between\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cb("mount", p.dir)
+	if is := p.process("mountd") == first; is != same {
+		t.Errorf("the same mountd: %v", is)
+	}
+	eventually(t, time.Minute, "what was written in between is in the log", func() bool {
+		return slices.ContainsFunc(entriesOf(t, cb("log", "--json", "--baselines", p.dir)), func(e entry) bool { return e.name() == "between" })
+	})
+	run("echo later >later")
+	eventually(t, time.Minute, "a write on the mount has its author", func() bool {
+		return slices.ContainsFunc(entriesOf(t, cb("log", "--json", p.dir)), func(e entry) bool { return e.name() == "later" && e.Actor.Comm == "sh" && e.Op == "create" })
+	})
+	_ = holder.Process.Kill()
+	_ = holder.Wait()
+	inside := hold("cd " + p.dir) // and one that stands in the mount
+	if out, err := ask("umount", p.dir); err == nil || !strings.Contains(out, "still in use by sleep") {
+		t.Errorf("umount with somebody inside: %v: %s", err, out)
+	}
+	if out, err := ask("mount", p.dir); same != (err == nil) || !same && !strings.Contains(out, "umount --force") {
+		t.Errorf("mount with somebody inside: %v: %s", err, out)
+	}
+	if _, err := ask("umount", p.dir); same && err == nil {
+		t.Error("umount says that nobody is inside")
+	}
+	_ = inside.Process.Kill()
+	_ = inside.Wait()
+	eventually(t, time.Minute, "the mount ends with its last user", func() bool { return !served() })
+	cb("mount", p.dir)
+	cb("umount", p.dir)
+}

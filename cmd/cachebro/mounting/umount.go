@@ -29,7 +29,8 @@ func UmountCommand() cli.Command {
 history stays; the next mount goes on with it. A dead mount is cleared away.
 
 Another mount namespace (a container, a service) may hold a copy of the mount.
-That one is served on; it is named, and the exit status is 3.
+That one is served on and named; where a process has something open in it, the
+exit status is 3.
 
 Examples:
   cachebro umount
@@ -138,8 +139,7 @@ func findLeft(e *cli.Env, args []string) (leftMount, bool) {
 func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	if !force {
 		fmt.Fprintf(e.Stderr, "%s is unmounted here already\n", cli.Quote(l.record.Mountpoint))
-		sayHeld(e, l)
-		return statusHeld
+		return sayHeld(e, l)
 	}
 	return finish(ctx, e, l, true)
 }
@@ -161,26 +161,40 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	}
 	fmt.Fprintf(e.Stdout, "unmounted %s; its history stays (cachebro log)\n", cli.Quote(l.record.Mountpoint))
 	if held {
-		sayHeld(e, l)
-		return statusHeld
+		return sayHeld(e, l)
 	}
 	return nil
 }
 
-// sayHeld names who keeps a mount that is not here any more.
-func sayHeld(e *cli.Env, l leftMount) {
-	holders := mounts.Holders(l.record.Dev)
+// users are the processes that have something open on a mount that has gone from here.
+// seen: it is known who keeps it.
+func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen bool) {
+	holders = mounts.Holders(l.record.Dev)
+	for _, h := range holders {
+		users = append(users, h.Users...)
+	}
+	users = append(users, mounts.Scan(l.record.Mountpoint, map[int]bool{l.record.MountID: true}, true, mounts.Ours)...)
+	return users, holders, len(users)+len(holders) > 0
+}
+
+// sayHeld names who keeps a mount that is not here any more. A copy in which nobody has
+// anything open keeps nobody from anything: that is no failure.
+func sayHeld(e *cli.Env, l leftMount) error {
+	users, holders, seen := l.users()
 	for _, h := range holders {
 		fmt.Fprintf(e.Stderr, "note: the mount namespace %s holds a copy of it (pid %d: %s)\n", h.Namespace, h.PID, cli.OneLine(h.Command))
 	}
-	if len(holders) == 0 {
-		who := "by a process or a mount namespace that cannot be seen from here"
-		if users := mounts.Scan(l.record.Mountpoint, map[int]bool{l.record.MountID: true}, true, mounts.Ours); len(users) > 0 {
-			who = "by " + mounts.Describe(users, 8)
-		}
-		fmt.Fprintf(e.Stderr, "note: it is still in use %s\n", cli.OneLine(who))
+	switch {
+	case !seen:
+		fmt.Fprintf(e.Stderr, "note: it is still in use by a process or a mount namespace that cannot be seen from here\n")
+	case len(users) > 0:
+		fmt.Fprintf(e.Stderr, "note: it is still in use by %s\n", cli.OneLine(mounts.Describe(users, 8)))
+	default:
+		fmt.Fprintf(e.Stderr, "note: nobody has anything open there; mountd (pid %d) goes on until these namespaces end, and cachebro mount goes on with it\n", l.record.PID)
+		return nil
 	}
 	fmt.Fprintf(e.Stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, cli.Arg(l.record.Mountpoint))
+	return statusHeld
 }
 
 // findMount finds the mount that a directory argument means: on it or above it.

@@ -1,6 +1,12 @@
 package supervisor
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 )
 
@@ -16,7 +22,39 @@ func (s *session) answerChanges() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		wire.ServeChanges(l, s.server.Changes, s.link.now, s.edge.settle)
+		wire.ServeChanges(l, wire.Answerers{Changes: s.server.Changes, Summoned: s.link.now, Settle: s.edge.settle, Mount: s.mountAgain})
 	}()
 	return func() { l.Close(); <-done }
+}
+
+// mountAgain mounts what has gone from its mountpoint and is served for others.
+func (s *session) mountAgain() error {
+	if !s.link.unmounted() {
+		return fmt.Errorf("%s is mounted", s.c.Mountpoint)
+	}
+	if err := s.server.MountAgain(); err != nil {
+		return err
+	}
+	s.logger.Info("mounted again")
+	r, ok := ReadRecord(s.c.State)
+	if ok && r.PID == os.Getpid() {
+		r.Unmounted, r.MountID, r.Since = false, s.mountID(), time.Now()
+		if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+			s.logger.Warn("cannot record the mount", "error", err)
+		}
+	}
+	s.link.back()
+	s.edge.again()
+	s.link.now()
+	return nil
+}
+
+// mountID is the id of our mount in our mount namespace, 0 if it is not there.
+func (s *session) mountID() int {
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return 0
+	}
+	m, _ := mounts.At(overlays, s.c.Mountpoint)
+	return m.ID
 }

@@ -106,6 +106,17 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(stand, ways...)
 }
 
+// again begins anew: the mount covers the source again, and somebody may stand there.
+func (e *edge) again() {
+	if e.s.shared != "" || !mounts.TellsOutside {
+		return
+	}
+	e.looking.Lock()
+	e.stood, e.used = true, true
+	e.looking.Unlock()
+	e.look()
+}
+
 // follow has the watch tell what is opened through the ways. It reports whether there is a
 // new one among them.
 func (e *edge) follow(ways []mounts.Proc) (news bool) {

@@ -106,12 +106,23 @@ func (l *link) leave(limit time.Duration) {
 	l.attach.Unmounted = true
 	l.mu.Unlock()
 	l.now()
+	l.mu.Lock()
+	left := l.left
+	l.mu.Unlock()
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case <-l.left:
+	case <-left:
 	case <-t.C:
 	}
+}
+
+// back has a daemon told that the mount is on its mountpoint again.
+func (l *link) back() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attach.Unmounted, l.attach.Outside = false, true
+	l.attached, l.heardOf, l.left = 0, false, make(chan struct{})
 }
 
 // told notes that the daemon has heard whether the mount is where it was.

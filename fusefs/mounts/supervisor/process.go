@@ -44,15 +44,15 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	outside := []mounts.Proc(nil)
-	shared := mounts.Shared(from.Source)
-	if shared == "" && mounts.TellsOutside {
+	s.shared = mounts.Shared(from.Source)
+	if s.shared == "" && mounts.TellsOutside {
 		outside = s.edge.look()
 		go s.edge.run(ctx, s.link.resting, s.link.woke, s.mounted)
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
 	stopAnswering := s.answerChanges()
-	err = Report{OK: true, PID: os.Getpid(), Outside: outside, Shared: shared}.send(report)
+	err = Report{OK: true, PID: os.Getpid(), Outside: outside, Shared: s.shared}.send(report)
 	report.Close()
 	if err != nil {
 		logger.Warn("nobody waits for the mount", "error", err)
@@ -90,6 +90,7 @@ type session struct {
 	edge     *edge
 	mount    mounts.Mount
 	from     Handed
+	shared   string // the kind of a file system that other machines change
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
 }
@@ -225,7 +226,7 @@ func (s *session) setOutside(on bool) {
 
 // record notes who serves the mount, for umount and status.
 func (s *session) record(supervisor int) {
-	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mount.ID, Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
+	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mountID(), Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
 	if old, ok := ReadRecord(s.c.State); ok && s.from.TakeOver {
 		r.Since, r.Replaced = old.Since, old.Replaced
 		if old.PID != r.PID {
@@ -411,6 +412,9 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 			}
 			continue
 		}
+		if s.link.unmounted() {
+			continue
+		}
 		select {
 		case <-done:
 			return
@@ -427,7 +431,6 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 				s.logger.Warn("cannot record the mount", "error", err)
 			}
 		}
-		return
 	}
 }
 
@@ -456,7 +459,7 @@ func watchPlaces(ctx context.Context, places []place.Place, gone chan<- error) {
 }
 
 func (s *session) users() []mounts.Proc {
-	return mounts.Scan(s.c.Mountpoint, map[int]bool{s.mount.ID: true}, true, mounts.Ours)
+	return mounts.Scan(s.c.Mountpoint, map[int]bool{s.mountID(): true}, true, mounts.Ours)
 }
 
 // end drains what was captured and says goodbye.

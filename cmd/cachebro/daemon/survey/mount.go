@@ -37,7 +37,8 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	again = m.attached && m.attach.PID == a.PID && m.start == st.Start
+	back := m.attach.Unmounted && !a.Unmounted // it had gone from its mountpoint: nobody told of what happened
+	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !back
 	m.forgetLocked()
 	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
 	if !again {
@@ -67,6 +68,9 @@ func (m *mount) identity() (pid int, start uint64, ok bool) {
 func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.attached && m.attach.Unmounted && !b.Unmounted {
+		return false, false // it is mounted again, and introduces itself
+	}
 	if m.attached {
 		left = b.Unmounted && !m.attach.Unmounted
 		m.beside = m.beside || b.Outside && !b.Watched || b.Missed != m.beat.Missed
