@@ -488,6 +488,9 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 	if !ok || !s.there || dir != isDir(s.st) || r.own(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
+	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
+		return // a sandbox made it where it cannot be seen, to mount something over it
+	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
 	if dir {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -212,7 +213,10 @@ func (s *session) restarted() {
 
 func (s *session) unwatched(err error) {
 	if errors.Is(err, unix.EBUSY) || err.Error() == "seccomp: "+unix.EBUSY.Error() {
-		return // the run around this one sees it
+		if strings.HasPrefix(s.Getenv("CACHEBRO_SESSION"), sessionPrefix) {
+			return // the run around this one sees it
+		}
+		err = errors.New("another program around it has its system calls shown, and the kernel allows one")
 	}
 	fmt.Fprintf(s.Stderr, "note: what the command destroys outside of mounts is not kept: %s\n", cli.OneLine(err.Error()))
 }

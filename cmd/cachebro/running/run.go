@@ -158,10 +158,13 @@ type session struct {
 	unmounted bool
 }
 
+// sessionPrefix begins the ids of sessions that run begins.
+const sessionPrefix = "run-"
+
 func newSession() string {
 	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return "run-" + hex.EncodeToString(b[:])
+	return sessionPrefix + hex.EncodeToString(b[:])
 }
 
 // inside is the directory in the mount that the caller stands in; entered
