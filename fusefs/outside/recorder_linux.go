@@ -380,22 +380,33 @@ func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op) {
 // current is the entry of a path whose present state the history knows, or will know from
 // what its caller tells.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
+	t := r.trackOf(s.path)
+	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // it may have been written by one of them
+		if e.waits {
+			r.settle(e)
+		}
+	}
 	if e := r.entries[s.path]; e != nil {
 		r.settle(e)
-	}
-	t := r.trackOf(s.path)
-	if f := t.files[event.InodeOf(s.st)]; f != nil {
-		for _, name := range f.Paths() { // what was written by another name
-			if e := r.entries[t.abs(name)]; e != nil && e.waits && e.path != s.path {
-				r.settle(e)
-			}
-		}
 	}
 	e := r.touch(s, by)
 	if e.file == nil || e.file.inode != event.InodeOf(s.st) {
 		e.known, e.file = s.st, e.track.fileOf(s.path, s.st)
 	}
 	return e
+}
+
+// byOtherNames are the entries of a file's names, but for one. The file may be nil.
+func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
+	if f == nil {
+		return nil
+	}
+	for _, name := range f.Paths() {
+		if e := r.entries[f.track.abs(name)]; e != nil && e.path != but {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // change: mode, owner or attributes are about to change.

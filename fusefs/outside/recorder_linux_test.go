@@ -244,10 +244,16 @@ func TestWrittenByAnotherName(t *testing.T) {
 	p.write("one", "second")
 	p.open("two", unix.O_WRONLY|unix.O_TRUNC)
 	p.write("two", "third")
+	p.open("one", unix.O_WRONLY|unix.O_APPEND)
 	if err := p.r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, contents := p.told()
+	changes, contents := p.told()
+	for _, c := range changes {
+		if c.op == event.OpOutside {
+			t.Errorf("its own writes are somebody else's: %v", changes)
+		}
+	}
 	for _, content := range []string{"first", "second", "third"} {
 		if !contents[content] {
 			t.Errorf("%q is not kept", content)

@@ -102,6 +102,13 @@ func (r *Recorder) settle(e *entry) {
 		r.appeared(e, st)
 	}
 	e.known = st
+	if st.Nlink > 1 {
+		for _, other := range r.byOtherNames(e.file, e.path) {
+			if same(other.known, st) {
+				other.known = st
+			}
+		}
+	}
 	if waited && e.opened && isRegular(st) && r.holds(e) {
 		r.await(e) // who writes to it goes on
 		e.next = time.Now().Add(heldEvery)
