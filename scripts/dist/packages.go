@@ -187,7 +187,7 @@ func (b *build) packages(ctx context.Context) error {
 		}
 		config := map[string]any{
 			"name": "cachebro", "arch": t.arch, "platform": "linux", "version": b.version, "release": "1", "section": "utils", "priority": "optional",
-			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "homepage": homepage, "license": "MIT", "mtime": b.made,
+			"maintainer": maintainer, "description": summary, "homepage": homepage, "license": "MIT", "mtime": b.made,
 			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": b.contents(t, docs),
 			"scripts": scripts,
 		}
@@ -256,6 +256,10 @@ func (b *build) npm(context.Context) error {
 		"bin": map[string]string{"cachebro": "cachebro.js"}, "optionalDependencies": optional, "engines": map[string]string{"node": ">=16"},
 	}, files...)
 }
+
+// maintainer answers for the packages; mail to a noreply address goes nowhere, and reports go
+// where SECURITY.md says.
+const maintainer = "cachebro maintainers <cachebro@users.noreply.github.com>"
 
 // homepage is where people read of us; repository is the same as npm wants it.
 const homepage = "https://github.com/cachebro/cachebro"
