@@ -30,7 +30,7 @@ func commands() []cli.Command {
 		history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.BlameCommand(), knowledge.SearchCommand(),
 		history.UndoCommand(), history.RedoCommand(), history.RestoreCommand(), past.Command(), fork.Command(), ui.Command(), doctor.DoctorCommand(),
 		// History.
-		history.WhatChangedCommand(), history.RevertCommand(), history.GitCommand(), knowledge.WorkingSetCommand(),
+		history.WhatChangedCommand(), history.RevertCommand(), history.GitCommand(), past.LabelCommand(), knowledge.WorkingSetCommand(),
 		// Notes, documents, results.
 		knowledge.NoteCommand(), knowledge.ContextCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(), knowledge.MemoCommand(), knowledge.MetricsCommand(),
 		// Setting up.

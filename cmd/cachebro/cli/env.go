@@ -19,20 +19,21 @@ import (
 
 // Env is everything a command knows of the world. Built once in main.
 type Env struct {
-	Stdin  *os.File
-	Stdout io.Writer // a terminal shows nothing raw: see visible
-	Stderr io.Writer
-	out    *os.File // what stdout is, to ask whether it is a terminal; nil in tests
-	Args   []string // after the command's name
-	Called string   // of a program beside cachebro, its name
-	Name   string   // the command as it was typed
-	Dir    string   // working directory, symlinks resolved; "" when it is gone
-	Getenv func(string) string
-	Vars   []string // the whole environment, for children
-	starts bool     // a store daemon that does not run is started
-	Now    func() time.Time
-	Exe    string // this binary, for the processes we start
-	Cmd    Command
+	Stdin   *os.File
+	Stdout  io.Writer // a terminal shows nothing raw: see visible
+	Stderr  io.Writer
+	out     *os.File // what stdout is, to ask whether it is a terminal; nil in tests
+	Args    []string // after the command's name
+	Called  string   // of a program beside cachebro, its name
+	Name    string   // the command as it was typed
+	Dir     string   // working directory, symlinks resolved; "" when it is gone
+	Getenv  func(string) string
+	Vars    []string // the whole environment, for children
+	starts  bool     // a store daemon that does not run is started
+	Now     func() time.Time
+	Exe     string // this binary, for the processes we start
+	Cmd     Command
+	project string // what --dir names; "": where the command runs
 	// described, if not nil, gets the command's flags in place of a run of it.
 	Described func(*pflag.FlagSet)
 }
@@ -89,6 +90,9 @@ func (e *Env) Parse(fs *pflag.FlagSet, min, max int) ([]string, error) {
 			return nil, ErrHelp
 		}
 		return nil, e.Usagef("%s: %v", e.Cmd.Name, err)
+	}
+	if dir := fs.Lookup("dir"); dir != nil {
+		e.project = dir.Value.String()
 	}
 	for _, name := range []string{"json", "null"} {
 		if f := fs.Lookup(name); f != nil && f.Value.String() == "true" {

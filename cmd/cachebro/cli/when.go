@@ -58,7 +58,10 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	}
 	q, ok := parseVersion(value, e.Now())
 	if !ok {
-		return q, e.Usagef("--%s %s: want a number of the log (812), a version of the file (@3, -1), a time (12:40, 2026-05-01 12:40) or an age (10m)", name, Quote(value))
+		if l, ok := e.label(value); ok {
+			return l.version(), nil
+		}
+		return q, e.Usagef("--%s %s: want a number of the log (812), a version of the file (@3, -1), a time (12:40, 2026-05-01 12:40), an age (10m) or a label", name, Quote(value))
 	}
 	return q, nil
 }
@@ -89,7 +92,10 @@ func (e *Env) TimeFlag(name, value string) (time.Time, error) {
 	}
 	t, ok := when.Time(value, e.Now())
 	if !ok {
-		return t, e.Usagef("--%s %s: want a time (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d, 1w)", name, Quote(value))
+		if l, ok := e.label(value); ok {
+			return l.after(), nil
+		}
+		return t, e.Usagef("--%s %s: want a time (12:40, 2026-05-01 12:40), an age (10m, 2h, 3d, 1w) or a label", name, Quote(value))
 	}
 	return t, nil
 }

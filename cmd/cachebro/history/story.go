@@ -112,6 +112,7 @@ func (f logFlags) withNothing() bool { return f.all || f.lost }
 
 func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	s := newStory(ctx, e, w, c, f)
+	s.labels(t.Root, q)
 	err := eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
 		s.asides(a.Gaps, a.Notices)
 		s.gitOps(a.Git)
@@ -157,6 +158,30 @@ func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 	for _, n := range notices {
 		s.aside = append(s.aside, asideLine{time: n.Time, text: s.paint.Dim(fmt.Sprintf("%-5s  %s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
 	}
+	s.sortAsides()
+}
+
+// labels puts the names of moments between the actions.
+func (s *story) labels(root string, q wire.LogQuery) {
+	state, err := s.Paths().State(root)
+	if err != nil || s.f.session+s.f.author+s.f.op != "" || s.f.lost {
+		return
+	}
+	all, err := cli.Labels(state)
+	if err != nil {
+		return // a broken file: no moment has a name
+	}
+	for _, l := range all {
+		if l.At.Before(q.Since) || !q.Until.IsZero() && l.At.After(q.Until) {
+			continue
+		}
+		s.aside = append(s.aside, asideLine{time: l.At.Add(1), text: s.paint.Cyan(fmt.Sprintf("%-5s  %s  %s", "label", cli.Stamp(l.At, s.clock), cli.Quote(l.Name)))})
+	}
+	s.sortAsides()
+}
+
+// sortAsides puts them in the order of the log.
+func (s *story) sortAsides() {
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
 
@@ -165,7 +190,7 @@ func (s *story) gitOps(ops []wire.GitOp) {
 	for _, o := range ops {
 		s.aside = append(s.aside, asideLine{time: o.End, in: promptOf(o.Actor), text: s.paint.Yellow(fmt.Sprintf("%-5s  ", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
 	}
-	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
+	s.sortAsides()
 }
 
 // until writes the asides that come before an action in the order of the log; nil: all.

@@ -8,7 +8,7 @@ func Command() cli.Command {
 		Name: "at", Group: cli.GroupEvery, Args: "[MOMENT]", Short: "the project as it was, as read-only files",
 		Long: `Prints a directory that holds the whole project as it was at a moment, for any
 editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
-2026-11-22T12:40), a number of the log (812), prompt/ID or session/ID/start; ID may be
+2026-11-22T12:40), a number of the log (812), a label, prompt/ID or session/ID/start; ID may be
 last. What is printed stays that moment, named by its version. Without a MOMENT it is the
 directory above: at/MOMENT, which is found anew each time, and versions/PATH.
 

@@ -17,13 +17,16 @@ import (
 // Moment finds the moment that a person wrote: an age, a time, 812, prompt/last or
 // session/last/start.
 func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire.Moment, error) {
+	if l, ok := e.LabelOf(c.Hello().Root, given); ok {
+		return wire.Moment{Seq: l.Seq, At: l.At}, nil
+	}
 	words, err := momentWords(given)
 	var m wire.Moment
 	if err == nil {
 		m, err = resolve(ctx, c, words, e.Now())
 	}
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, errMore) {
-		err = errors.New("want an age, a time, a number of the log, a prompt or the start of a session")
+		err = errors.New("want an age, a time, a number of the log, a label, a prompt or the start of a session")
 	}
 	if err != nil {
 		return m, cli.Hintf("10m, 12:40, 812, prompt/last or session/last/start", "%s is no moment: %v", cli.Quote(given), err)

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"cachebro/store/wire"
+)
+
+// Label is a name that a person gave to a moment of a project.
+type Label struct {
+	Name string    `json:"name"`
+	Seq  uint64    `json:"seq"`  // the last version that belongs to it
+	At   time.Time `json:"at"`   // when that was made
+	Made time.Time `json:"made"` // when the name was given
+}
+
+// labelsFile lies in the state directory. Losing it loses no history.
+const labelsFile = "labels.json"
+
+// maxLabel is how long a name may be, in bytes.
+const maxLabel = 100
+
+// Labels are those of a project, the newest moment first.
+func Labels(state string) ([]Label, error) {
+	var all []Label
+	b, err := os.ReadFile(filepath.Join(state, labelsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	slices.SortStableFunc(all, func(a, b Label) int { return b.At.Compare(a.At) })
+	return all, err
+}
+
+// WriteLabels replaces the labels of a project.
+func WriteLabels(state string, all []Label) error {
+	b, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(state, labelsFile)
+	if err := os.WriteFile(file+".new", append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// CheckLabel refuses names that mean something else where a moment is asked for.
+func (e *Env) CheckLabel(name string) error {
+	_, moment := parseVersion(name, e.Now())
+	switch {
+	case name == "" || len(name) > maxLabel || strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0:
+		return e.Usagef("label: %s is no name: want 1 to %d bytes that can be printed", Quote(name), maxLabel)
+	case moment || strings.ContainsAny(name[:1], "-#@ ") || strings.Contains(name, "/") || strings.EqualFold(name, "session-start"):
+		return e.Usagef("label: %s means another moment where one is asked for", Quote(name))
+	}
+	return nil
+}
+
+// label finds the moment of a name in the project that the command is about.
+func (e *Env) label(name string) (Label, bool) {
+	dir := e.project
+	if dir == "" {
+		dir = "."
+	}
+	t, err := e.Locate(dir)
+	if err != nil {
+		return Label{}, false
+	}
+	return e.LabelOf(t.Root, name)
+}
+
+// LabelOf finds the moment of a name in a project.
+func (e *Env) LabelOf(root, name string) (Label, bool) {
+	state, err := e.Paths().State(root)
+	if err != nil {
+		return Label{}, false
+	}
+	all, err := Labels(state)
+	if err != nil {
+		return Label{}, false
+	}
+	i := slices.IndexFunc(all, func(l Label) bool { return l.Name == name })
+	if i < 0 {
+		return Label{}, false
+	}
+	return all[i], true
+}
+
+// after is a time that what belongs to the moment lies before.
+func (l Label) after() time.Time { return l.At.Add(1) }
+
+// version is the moment as a version.
+func (l Label) version() wire.ShowQuery { return wire.ShowQuery{Seq: l.Seq} }
