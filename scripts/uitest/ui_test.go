@@ -4,9 +4,12 @@ package uitest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +22,8 @@ import (
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -286,9 +291,9 @@ func (b *tab) shot(name string) {
 	if os.Getenv("SHOTS") == "" {
 		return
 	}
-	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err == nil {
-		err = os.WriteFile(filepath.Join(os.Getenv("SHOTS"), name+".png"), png, 0o644)
+		err = os.WriteFile(filepath.Join(os.Getenv("SHOTS"), name+".png"), shot, 0o644)
 	}
 	if err != nil {
 		b.t.Fatal(err)
@@ -319,11 +324,55 @@ func (b *tab) accessible(where string) {
 	}
 }
 
+// watchPolicy collects what the pages' own content security policy refuses.
+func (b *tab) watchPolicy() {
+	b.t.Helper()
+	const watch = `addEventListener("securitypolicyviolation", (e) => sessionStorage.setItem("refused", (sessionStorage.getItem("refused") || "") + e.violatedDirective + " " + e.blockedURI + " " + e.sample + "\n"))`
+	if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// keepsPolicy fails where something was refused since the last look.
+func (b *tab) keepsPolicy(where string) {
+	b.t.Helper()
+	if said := eval[string](b, `sessionStorage.getItem("refused") || ""`); said != "" {
+		b.t.Errorf("%s: the content security policy refused: %s", where, said)
+		eval[any](b, `sessionStorage.removeItem("refused")`)
+	}
+}
+
+// targets fails where something that is clicked is smaller than 24 pixels. The numbers of
+// lines in a table, which lead to a comment or a version, are as high as their line.
+func (b *tab) targets(where string) {
+	b.t.Helper()
+	small := eval[[]string](b, `[...document.querySelectorAll("button, summary, select, input:not([type=hidden]), nav.bar a, .bar nav a, a.page, a.no, table.lanes svg")].filter((e) => e.offsetParent !== null || e.tagName === "svg").filter((e) => !e.closest(".diff td:not([colspan])")).map((e) => [e, e.getBoundingClientRect()]).filter(([e, r]) => r.width > 0 && (r.width < 23.5 || r.height < 23.5)).map(([e, r]) => e.outerHTML.slice(0, 120) + " is " + Math.round(r.width) + "×" + Math.round(r.height))`)
+	for _, s := range small {
+		b.t.Errorf("%s: %s", where, s)
+	}
+}
+
+// picture is a small one of a shade.
+func picture(t *testing.T, shade uint8) string {
+	t.Helper()
+	m := image.NewGray(image.Rect(0, 0, 20, 20))
+	for i := range m.Pix {
+		m.Pix[i] = shade
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, m); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 // TestPages goes through the pages as a person does.
 func TestPages(t *testing.T) {
 	p := newProject(t)
 	first := p.ui()
 	b := newTab(t)
+	b.watchPolicy()
+	var long strings.Builder
 
 	b.do(chromedp.Navigate(first))
 	b.until("the timeline is there", `document.querySelectorAll(".action").length >= 4`)
@@ -541,6 +590,8 @@ func TestPages(t *testing.T) {
 					eval[any](b, `document.querySelector("#plan").close()`)
 				}
 				b.shot(x.name + "-" + scheme)
+				b.targets(x.name + ", " + scheme)
+				b.keepsPolicy(x.name + ", " + scheme)
 				if view.name != "-wide" {
 					b.accessible(x.name + ", " + scheme)
 				}
@@ -548,6 +599,161 @@ func TestPages(t *testing.T) {
 					t.Errorf("%s, %s: the page is %d wide", x.name, scheme, wide)
 				}
 			}
+		}
+	})
+
+	t.Run("addresses", func(t *testing.T) {
+		b.t, p.t = t, t
+		b.do(chromedp.EmulateViewport(1180, 800))
+		for i := range 1500 {
+			fmt.Fprintf(&long, "line %d\n", i+1)
+		}
+		p.write("long.txt", long.String()+"the Needle and a needle\n")
+
+		// A question, then its hit, at its line, with the match marked; and back.
+		b.do(chromedp.Navigate(base + "search"))
+		b.until("the search is there", `document.activeElement.id == "q"`)
+		b.key(strings.Split("needle", "")...)
+		b.until("hits, and the address says what was asked", `document.querySelector("#hits li a")?.textContent == "long.txt" && location.search.includes("q=needle")`)
+		b.do(chromedp.Reload())
+		b.until("a reload asks again", `document.querySelector("#hits li a")?.textContent == "long.txt" && document.querySelector("#q").value == "needle"`)
+		eval[any](b, `document.querySelector("#hits li a").click()`)
+		b.until("the hit is in sight, and marked", `(() => { const h = document.querySelector("tr.hit"), r = h?.getBoundingClientRect(); return h && r.top > 0 && r.bottom < innerHeight && [...h.querySelectorAll("mark")].map(m => m.textContent).join() == "Needle,needle" })()`)
+		b.shot("hit-light")
+		b.accessible("hit")
+		b.do(chromedp.NavigateBack())
+		b.until("back is the question", `document.querySelector("#q")?.value == "needle" && document.querySelector("#hits li")`)
+
+		// A version and how it is shown; a held arrow key moves one version a stroke.
+		for i := range 12 {
+			p.write("steps.txt", fmt.Sprintf("step %d\n", i+1))
+		}
+		b.do(chromedp.Navigate(base + "file?path=steps.txt"))
+		b.until("the file is there", `document.querySelector("#slider")?.max >= 12`)
+		eval[any](b, `[...document.querySelectorAll(".zoom button")].find(b => b.textContent == "change").click()`)
+		b.until("the view is in the address", `location.search.includes("view=change") && document.querySelector("tr.add")`)
+		last := eval[int](b, `Number(document.querySelector("#slider").value)`)
+		eval[any](b, `document.querySelector("#slider").focus()`)
+		for range 5 {
+			b.key("\u0302")
+		}
+		if now := eval[int](b, `Number(document.querySelector("#slider").value)`); now != last-5 {
+			t.Errorf("five strokes went from version %d to %d", last, now)
+		}
+		b.until("what is shown follows", fmt.Sprintf(`document.querySelector("#version [data-n]")?.dataset.n == "%d" && location.search.includes("n=%[1]d") && document.querySelector("#of").value == "%[1]d" && document.activeElement.id == "slider" && document.querySelector("tr.add .line").textContent == "step " + (%[1]d - %d)`, last-5, last-12))
+		b.do(chromedp.Reload())
+		b.until("a reload shows the same", fmt.Sprintf(`document.querySelector("#version [data-n]")?.dataset.n == "%d" && document.querySelector("#version [data-view]").dataset.view == "change" && document.querySelector("tr.add")`, last-5))
+
+		// Any two versions.
+		eval[any](b, `(() => { const w = document.querySelector("[name=with]"); w.value = "2"; w.dispatchEvent(new Event("change", {bubbles: true})) })()`)
+		b.until("it is compared with the second", fmt.Sprintf(`location.search.includes("with=2") && document.querySelector("tr.del .line")?.textContent == "step " + (2 - %d)`, last-12))
+		b.accessible("two versions")
+		b.do(chromedp.NavigateBack())
+		b.until("back is the comparison with the one before", `!location.search.includes("with=2") && document.querySelector("tr.del")`)
+
+		// Each action has an address.
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 6`)
+		eval[any](b, `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("rm src/cache.go")).querySelector("a.no").click()`)
+		b.until("it is alone", `location.search.includes("action=") && document.querySelectorAll(".action").length == 1 && document.querySelector(".cmd").textContent.startsWith("rm src/cache.go")`)
+		b.keepsPolicy("addresses")
+	})
+
+	t.Run("moving in time", func(t *testing.T) {
+		b.t, p.t = t, t
+		b.do(chromedp.Navigate(base + "?author=sed&kind=modified&path=src"))
+		b.until("the filter chooses", `document.querySelectorAll(".action").length == 2 && [...document.querySelectorAll(".cmd")].every(c => c.textContent.startsWith("sed")) && document.querySelector(".filter[open]")`)
+		b.accessible("filter")
+		b.targets("filter")
+		b.do(chromedp.Navigate(base))
+		b.until("the lanes are there", `document.querySelector("#lanes a rect") && document.querySelector(".action")`)
+		all := eval[int](b, `document.querySelectorAll(".action").length`)
+		eval[any](b, `document.querySelector("#lanes [data-lane]").focus()`)
+		b.key("\u0302", "\u0302")
+		b.until("an arrow key marks a time, and says which", `document.querySelector("#lanes .brush").getAttribute("width") > 0 && document.querySelector("#status").textContent != ""`)
+		eval[any](b, `(() => { for (let i = 0; i < 130; i++) document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft", shiftKey: i > 30, bubbles: true})) })()`)
+		b.shot("lanes-light")
+		b.key("\r")
+		b.until("Enter goes there", fmt.Sprintf(`location.search.includes("since=") && location.search.includes("until=") && document.querySelector(".action") && document.querySelectorAll(".action").length < %d`, all))
+		b.do(chromedp.NavigateBack())
+		b.until("the lanes are there", `document.querySelector("#lanes a rect") && document.querySelector(".action")`)
+		b.until("nothing comes above them any more", `document.querySelector("#since .since")`)
+		box := eval[[]float64](b, `(() => { const r = document.querySelector("#lanes svg").getBoundingClientRect(); return [r.left, r.top, r.width] })()`)
+		y := box[1] + 10
+		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, box[0]+2, y, chromedp.ButtonLeft), chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box[0]+box[2]/2, y, chromedp.ButtonLeft), chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, box[0]+box[2]/2, y, chromedp.ButtonLeft))
+		b.until("so does a stretch that is drawn", `location.search.includes("since=") && location.search.includes("until=") && document.querySelector(".action")`)
+		b.do(chromedp.NavigateBack())
+		b.until("the lanes are there", `document.querySelector("#lanes a rect") && document.querySelector(".action")`)
+		eval[any](b, `document.querySelector("#lanes svg a").dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}))`)
+		b.until("and a bar", `location.search.includes("since=") && document.querySelector(".action")`)
+		b.keepsPolicy("lanes")
+	})
+
+	t.Run("how a diff is shown", func(t *testing.T) {
+		b.t, p.t = t, t
+		p.write("review.txt", "one\n  two\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\ntwelve\n")
+		p.apart("sed -i 's/  two/two/; s/four/FOUR/; s/six/SIX/' review.txt")
+		p.write("logo.png", picture(t, 200))
+		p.write("logo.png", picture(t, 90))
+		b.do(chromedp.Navigate(base + "file?path=review.txt&view=change"))
+		b.until("the change is there", `document.querySelectorAll("tr.del").length == 3 && document.querySelectorAll("tr.hunk").length == 1`)
+		b.accessible("change")
+		eval[any](b, `[...document.querySelectorAll(".tools button")].find(b => b.textContent == "ignore white space").click()`)
+		b.until("white space is not looked at, and such a diff takes nothing back", `document.querySelectorAll("tr.del").length == 2 && !document.querySelector("tr.hunk .take") && document.querySelector(".tools [aria-pressed=true]")`)
+		eval[any](b, `[...document.querySelectorAll(".tools button")].find(b => b.textContent == "ignore white space").click()`)
+		b.until("it is again", `document.querySelectorAll("tr.del").length == 3`)
+		around := func(n string) {
+			eval[any](b, fmt.Sprintf(`(() => { const s = document.querySelector("[name=around]"); s.value = %q; s.dispatchEvent(new Event("change", {bubbles: true})) })()`, n))
+		}
+		around("1000000")
+		b.until("the whole file", `[...document.querySelectorAll("tr.same .line")].some(l => l.textContent == "twelve")`)
+		around("0")
+		b.until("each change stands alone", `document.querySelectorAll("tr.hunk .take").length == 3 && !document.querySelector("tr.same")`)
+		eval[any](b, `document.querySelectorAll("tr.hunk .take")[1].click()`)
+		b.until("and is taken back alone", `document.querySelector("#plan[open] form .go")`)
+		eval[any](b, `document.querySelector("#plan form .go").click()`)
+		b.until("it is done", `document.querySelector("#plan")?.innerText.includes("done:")`)
+		if got := p.read("review.txt"); !strings.Contains(got, "\nfour\n") || !strings.Contains(got, "\nSIX\n") || !strings.Contains(got, "one\ntwo\n") {
+			t.Errorf("it is %q", got)
+		}
+		b.do(chromedp.Navigate(base + "file?path=logo.png&view=change"))
+		b.until("one picture lies over the other", `document.querySelector(".swipe .over")?.naturalWidth == 20`)
+		eval[any](b, `(() => { const s = document.querySelector("[data-swipe]"); s.value = 80; s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
+		b.until("and is drawn away", `getComputedStyle(document.querySelector(".swipe .over")).clipPath.includes("80%")`)
+		b.shot("swipe-light")
+		b.accessible("pictures")
+		b.keepsPolicy("diff")
+	})
+
+	t.Run("a label", func(t *testing.T) {
+		b.t, p.t = t, t
+		p.cb("", "label", "as it should be")
+		b.do(chromedp.Navigate(base))
+		b.until("the newest action has the name of the moment", `document.querySelector(".action .label")?.textContent == "as it should be" && document.querySelectorAll(".label").length == 1`)
+		b.do(chromedp.Navigate(base + "?until=as it should be"))
+		b.until("it is a moment to filter by", `document.querySelector(".action .label")`)
+		b.accessible("label")
+	})
+
+	t.Run("calm", func(t *testing.T) {
+		b.t, p.t = t, t
+		p.prompt("p5", "Delete all of them:\n- the long names\n- nothing else")
+		p.tool("p5", "toolu_09", "rm a-rather-long-name-of-a-file-*.txt")
+		b.do(chromedp.Navigate(base))
+		b.until("the action is there", `document.querySelector(".action .cmd")?.textContent.startsWith("rm a-rather")`)
+		shows := `[...document.querySelectorAll("#timeline .take")].filter((e) => getComputedStyle(e).opacity > 0 && e.offsetParent !== null).length`
+		if n := eval[int](b, shows); n != 0 {
+			t.Errorf("%d buttons show before anybody looks at an action", n)
+		}
+		if asked := eval[string](b, `document.querySelector(".asked").innerText`); asked != "“Delete all of them:\n- the long names\n- nothing else”" {
+			t.Errorf("the prompt is %q", asked)
+		}
+		b.key("j")
+		b.until("what is chosen shows what can be done", shows+` >= 1 && `+shows+` <= 2`)
+		b.shot("calm-light")
+		high := eval[float64](b, `Math.max(...[...document.querySelectorAll(".action:not(.chosen) > header")].map((h) => h.getBoundingClientRect().height))`)
+		if high > 34 {
+			t.Errorf("the head of an action is %v high: more than a line", high)
 		}
 	})
 

@@ -64,12 +64,17 @@ type diffPart struct {
 	Path       []byte
 	Old, New   string // in words, where no lines are shown
 	Images     []image
+	Swipe      bool // one picture lies over the other
 	Rows       []row
 	Side       bool
 	Piece      bool // not the first
 	More       template.URL
 	Left       int
 	Other      template.URL // the same in the other form
+	Arounds    []searchMode // how many lines stand around a change
+	Around     template.URL // the same with as many as are chosen
+	Space      template.URL // the same with white space looked at, or not
+	Blank      bool         // it is not looked at
 	Page       template.URL
 	Mode, Note string
 }
@@ -107,17 +112,30 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	again := func(change map[string]string) template.URL {
 		v := url.Values{"from": {q.Get("from")}, "to": {q.Get("to")}}
-		if p.Side {
-			v.Set("side", "1")
+		for _, k := range []string{"side", "around", "space"} {
+			if q.Get(k) != "" {
+				v.Set(k, q.Get(k))
+			}
 		}
 		for k, x := range change {
 			v.Set(k, x)
+			if x == "" {
+				v.Del(k)
+			}
 		}
 		return template.URL("diff?" + v.Encode())
 	}
-	p.Other = again(map[string]string{"side": "1"})
-	if p.Side {
-		p.Other = again(map[string]string{"side": ""})
+	other := map[bool]string{true: "", false: "1"}
+	p.Blank = q.Get("space") == "1"
+	p.Other, p.Space = again(map[string]string{"side": other[p.Side]}), again(map[string]string{"space": other[p.Blank]})
+	p.Around = again(map[string]string{"around": ""})
+	context := diff.Context
+	for _, n := range arounds {
+		here := q.Get("around") == n.Mode || q.Get("around") == "" && n.Mode == strconv.Itoa(diff.Context)
+		if here {
+			context, _ = strconv.Atoi(n.Mode)
+		}
+		p.Arounds = append(p.Arounds, searchMode{n.Mode, n.Name, here})
 	}
 	if from.there && to.there && from.Mode&0o7777 != to.Mode&0o7777 {
 		p.Mode = fmt.Sprintf("mode %04o → %04o", from.Mode&0o7777, to.Mode&0o7777)
@@ -133,6 +151,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 				p.Images = append(p.Images, image{x.what, u})
 			}
 		}
+		p.Swipe = len(p.Images) == 2
 		return p, nil
 	}
 	if e, now := text.EncodingOf(from.data), text.EncodingOf(to.data); e != now && from.there && to.there {
@@ -140,7 +159,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	at, _ := strconv.Atoi(q.Get("at"))
 	p.Piece = at > 0
-	rows := s.rows(from, to, p.Side)
+	rows := s.rowsWith(from, to, diffRows{side: p.Side, context: context, blank: p.Blank})
 	if len(rows.all) == 0 {
 		p.Note = "no line differs"
 		if p.Mode != "" {
@@ -172,6 +191,10 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	return p, nil
 }
 
+// arounds are how many lines can stand around a change. With none each change stands alone,
+// and can be taken back alone.
+var arounds = []searchMode{{"0", "no lines around", false}, {strconv.Itoa(diff.Context), strconv.Itoa(diff.Context) + " lines around", false}, {"20", "20 lines around", false}, {"1000000", "the whole file", false}}
+
 // inWords is a side that is not shown by lines.
 func inWords(x side) string {
 	if !x.there {
@@ -194,22 +217,34 @@ type diffRows struct {
 	hunks    []diff.Hunk
 	all      []place
 	side     bool
+	context  int  // lines around a change
+	blank    bool // white space is not looked at
 	crlf     bool // all lines of both sides end so, and it is not shown
 	from, to side
 	old, new [][]span // colours
 }
 
-func (s *server) rows(from, to side, columns bool) *diffRows {
+func (s *server) rows(from, to side) *diffRows {
+	return s.rowsWith(from, to, diffRows{context: diff.Context})
+}
+
+// rowsWith compares in the form that d says.
+func (s *server) rowsWith(from, to side, d diffRows) *diffRows {
 	from.data, _ = text.Shown(from.data)
 	to.data, _ = text.Shown(to.data)
-	d := &diffRows{s: s, sc: diff.Compare(from.data, to.data), side: columns, from: from, to: to}
-	d.hunks = d.sc.Hunks(diff.Context)
+	d.s, d.sc, d.from, d.to = s, diff.Compare(from.data, to.data), from, to
+	if d.blank {
+		old, new := d.sc.Old, d.sc.New
+		d.sc = diff.CompareLines(unspaced(old), unspaced(new))
+		d.sc.Old, d.sc.New = old, new
+	}
+	d.hunks = d.sc.Hunks(d.context)
 	d.crlf = (bytes.Contains(from.data, []byte("\r\n")) || bytes.Contains(to.data, []byte("\r\n"))) && crlf(d.sc.Old) && crlf(d.sc.New)
 	d.old, d.new = colour(string(from.Path), from.data), colour(string(to.Path), to.data)
 	for i, h := range d.hunks {
 		d.all = append(d.all, place{hunk: i})
 		old, new := h.Edits[0].OldFrom, h.Edits[0].NewFrom
-		before := min(diff.Context, old)
+		before := min(d.context, old)
 		old, new = old-before, new-before
 		same := func(to int) {
 			for ; old < to; old, new = old+1, new+1 {
@@ -221,9 +256,18 @@ func (s *server) rows(from, to side, columns bool) *diffRows {
 			d.edit(e)
 			old, new = e.OldTo, e.NewTo
 		}
-		same(min(old+diff.Context, len(d.sc.Old)))
+		same(min(old+d.context, len(d.sc.Old)))
 	}
-	return d
+	return &d
+}
+
+// unspaced are lines without their white space.
+func unspaced(lines [][]byte) [][]byte {
+	out := make([][]byte, len(lines))
+	for i, l := range lines {
+		out[i] = append(bytes.Join(bytes.Fields(l), nil), '\n')
+	}
+	return out
 }
 
 // edit adds the rows of one edit. Lines of both sides are compared in their order.
@@ -254,7 +298,7 @@ func (d *diffRows) show(p place) row {
 	if p.hunk >= 0 {
 		h := d.hunks[p.hunk]
 		r := row{Kind: "hunk", Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
-		if d.from.Seq > 0 && d.from.there && d.to.there { // what makes or removes a file goes as a whole
+		if d.from.Seq > 0 && d.from.there && d.to.there && !d.blank { // what makes or removes a file goes as a whole
 			first := 0
 			for _, o := range d.hunks[:p.hunk] {
 				first += len(o.Edits)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -180,24 +181,29 @@ type filePage struct {
 
 // versionPart is one version: its content, what it changed, or who wrote its lines.
 type versionPart struct {
-	Path         string
-	N, Count     int // 1-based, oldest first
-	Seq          uint64
-	Views        []viewLink
-	When, Who    string
-	What, Size   string
-	Older, Newer template.URL
-	Restore      template.URL
-	Latest       bool
-	Rows         []codeRow
-	Cut          template.URL
-	CutLines     int
-	Change       *diffPart
-	Image        template.URL
-	Note         string
-	View         string
-	Piece        bool
+	Path       string
+	N, Count   int // 1-based, oldest first
+	Seq        uint64
+	Views      []viewLink
+	When, Who  string
+	What, Size string
+	Restore    template.URL
+	Latest     bool
+	Rows       []codeRow
+	Cut        template.URL
+	CutLines   int
+	Change     *diffPart
+	Image      template.URL
+	Note       string
+	View       string
+	Piece      bool
+	Before     template.URL // the lines before those that are shown
+	At         template.URL // the page with this version
+	Against    uint64       // change: the version that it is compared with, where that is not the one before
 }
+
+func (p versionPart) address() template.URL { return p.At }
+func (p versionPart) moves() string         { return "slide" }
 
 type viewLink struct {
 	Name string
@@ -208,6 +214,7 @@ type viewLink struct {
 // codeRow is a line of a file. Who is set where it differs from the line above.
 type codeRow struct {
 	N     int
+	Hit   bool
 	Text  template.HTML
 	Who   string
 	To    template.URL
@@ -258,12 +265,9 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		n = len(vs)
 	}
 	v := vs[n-1]
-	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.at(v.Time), Who: whoOf(v), What: v.Op, Latest: n == len(vs), View: q.Get("view")}
-	if v.Op == "baseline" {
-		out.What = "found there"
-	}
+	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.at(v.Time), Who: whoOf(v), What: opInWords(v.Op), Latest: n == len(vs), View: q.Get("view")}
 	if v.Made != 0 || apply.Temporary(v.From) { // saved by way of another name
-		out.What = "write"
+		out.What = "changed"
 	} else if len(v.From) > 0 {
 		out.What += " from " + name(v.From)
 	} else if string(v.Path) != p {
@@ -276,14 +280,9 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		u, _ := link("version", "path", p, "n", n, "view", view)
 		return u
 	}
+	out.At, _ = link("file", "path", p, "n", n, "view", out.View, "line", q.Get("line"), "find", q.Get("find"), "regex", q.Get("regex"), "with", q.Get("with"))
 	for _, view := range []string{"content", "change", "blame"} {
 		out.Views = append(out.Views, viewLink{view, to(n, view), view == out.View})
-	}
-	if n > 1 {
-		out.Older = to(n-1, out.View)
-	}
-	if n < len(vs) {
-		out.Newer = to(n+1, out.View)
 	}
 	if v.Deleted {
 		out.Note = "It was deleted here."
@@ -299,7 +298,10 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		if n > 1 {
 			from = vs[n-2].Seq
 		}
-		d, err := s.diff(ctx, url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(v.Seq, 10)}})
+		if with, _ := strconv.Atoi(q.Get("with")); with > 0 && with <= len(vs) && with != n {
+			from, out.Against = vs[with-1].Seq, uint64(with)
+		}
+		d, err := s.diff(ctx, url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(v.Seq, 10)}, "space": q["space"], "side": q["side"], "around": q["around"]})
 		if err != nil {
 			out.Note = oneLine(err.Error())
 			return out, nil
@@ -316,6 +318,16 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		out.Note, err = oneLine(err.Error()), nil
 	}
 	return out, err
+}
+
+// ops are the operations of versions, for who does not know the system calls.
+var ops = map[string]string{"baseline": "found there", "write": "changed", "create": "added", "unlink": "deleted", "rename": "renamed", "moved": "renamed", "link": "linked", "chmod": "mode changed", "truncate": "changed", "outside": "changed outside of the mount"}
+
+func opInWords(op string) string {
+	if w := ops[op]; w != "" {
+		return w
+	}
+	return op
 }
 
 // whoOf is who wrote a version: a command, or an undo and its like.
@@ -360,11 +372,23 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		out.Size += ", lines end with CR LF"
 	}
 	from, _ := strconv.Atoi(q.Get("at"))
+	hit, _ := strconv.Atoi(q.Get("line"))
+	if hit > filePiece && q.Get("at") == "" {
+		from = hit - hit%filePiece
+		out.Before, _ = link("version", "path", out.Path, "n", out.N, "view", "content", "at", "0")
+	}
 	from = max(min(from, len(lines)), 0)
 	end := min(from+filePiece, len(lines))
-	out.Piece = from > 0
+	out.Piece = q.Get("at") != "" && from > 0
+	matches := matcher(q)
 	for i := from; i < end; i++ {
-		out.Rows = append(out.Rows, codeRow{N: i + 1, Text: d.line(lines[i], at(colours, i), nil)})
+		row := codeRow{N: i + 1, Hit: i+1 == hit}
+		var found []mark
+		if row.Hit {
+			found = matches(lines[i])
+		}
+		row.Text = d.line(lines[i], at(colours, i), found)
+		out.Rows = append(out.Rows, row)
 	}
 	out.CutLines = len(lines) - end
 	if out.CutLines > 0 {
@@ -374,6 +398,27 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		out.Note = "It was empty."
 	}
 	return nil
+}
+
+// matcher finds what was searched for in a line; nothing where it cannot be.
+func matcher(q url.Values) func([]byte) []mark {
+	pattern := q.Get("find")
+	if q.Get("regex") != "1" {
+		pattern = regexp.QuoteMeta(pattern)
+	}
+	if pattern == strings.ToLower(pattern) { // as search reads it
+		pattern = "(?i)" + pattern
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil || q.Get("find") == "" {
+		return func([]byte) []mark { return nil }
+	}
+	return func(l []byte) (all []mark) {
+		for _, m := range re.FindAllIndex(l, -1) {
+			all = append(all, mark{m[0], m[1]})
+		}
+		return all
+	}
 }
 
 // blame shows who wrote which line.

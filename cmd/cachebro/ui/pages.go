@@ -18,6 +18,7 @@ import (
 // searchPage is a question and where its answer goes.
 type searchPage struct {
 	Text  string
+	Regex bool
 	Modes []searchMode
 }
 
@@ -29,7 +30,7 @@ type searchMode struct {
 var searchModes = []searchMode{{wire.SearchText, "text", false}, {wire.SearchRanked, "meaning", false}, {wire.SearchSymbols, "definitions", false}, {wire.SearchFiles, "file names", false}, {wire.SearchHistory, "what is gone", false}}
 
 func (s *server) search(_ context.Context, q url.Values) (any, error) {
-	p := searchPage{Text: q.Get("q")}
+	p := searchPage{Text: q.Get("q"), Regex: q.Get("regex") == "1"}
 	for _, m := range searchModes {
 		m.Here = m.Mode == q.Get("mode")
 		p.Modes = append(p.Modes, m)
@@ -43,7 +44,11 @@ type hitsPart struct {
 	Sum  string
 	Note string
 	Past template.URL // the same text in what is gone, where nothing has it now
+	At   template.URL // the page with this question
 }
+
+func (p hitsPart) address() template.URL { return p.At }
+func (p hitsPart) moves() string         { return "find" }
 
 type hitRow struct {
 	Name, Past string
@@ -56,18 +61,24 @@ type hitRow struct {
 const maxHits = 100
 
 func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
+	var here template.URL
+	here, _ = link("search", "q", q.Get("q"), "mode", q.Get("mode"), "regex", q.Get("regex"))
 	if strings.TrimSpace(q.Get("q")) == "" {
-		return hitsPart{}, nil
+		return hitsPart{At: here}, nil
 	}
 	query := wire.SearchQuery{Pattern: q.Get("q"), Mode: q.Get("mode"), Limit: maxHits, Regex: q.Get("regex") == "1", Gone: true}
 	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, query)
 	if err != nil {
 		return nil, err
 	}
-	out := hitsPart{Note: oneLine(a.Warning)}
+	out := hitsPart{Note: oneLine(a.Warning), At: here}
+	found := []any{"find", query.Pattern, "regex", q.Get("regex")}
+	if query.NearestBy(a) != "" || a.How == wire.SearchFiles {
+		found = nil // the line does not have it
+	}
 	for _, h := range a.Hits {
 		row := hitRow{Name: name(h.Path), Line: h.Line, Text: line([]byte(strings.TrimSpace(strings.SplitN(h.Text, "\n", 2)[0])), nil, nil)}
-		row.To, _ = link("file", "path", string(h.Path))
+		row.To, _ = link("file", append([]any{"path", string(h.Path), "line", uint64(max(h.Line, 0))}, found...)...)
 		if len(h.Path) == 0 {
 			row.Name, row.To = oneLine(h.Title), ""
 		}
@@ -75,8 +86,8 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 		case h.Past != nil && a.How == wire.SearchFiles:
 			row.Past = s.goneWhen(h.Past.Gone)
 		case h.Past != nil:
-			row.Past = fmt.Sprintf("first seen in version %d, last %s, gone with %d (%s)", h.Past.First.Seq, s.at(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op)
-			row.To, _ = link("file", "path", string(h.Path), "seq", h.Past.Last.Seq)
+			row.Past = "there until " + s.at(h.Past.Last.Time) + "; " + s.goneWhen(h.Past.Gone)
+			row.To, _ = link("file", append([]any{"path", string(h.Path), "seq", h.Past.Last.Seq, "line", uint64(max(h.Line, 0))}, found...)...)
 		}
 		out.Hits = append(out.Hits, row)
 	}

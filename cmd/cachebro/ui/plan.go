@@ -59,7 +59,7 @@ const openDiffs = 3
 var planFields = []string{"kind", "action", "prompt", "session", "path", "plan", "seq", "at", "before", "after", "edits", "merge", "force"}
 
 // verbs of the kinds of plans that pages ask for.
-var verbs = map[string]string{"undo": "take back", "redo": "bring back", "revert": "write this version", "restore": "restore"}
+var verbs = map[string]string{"undo": "take back", "redo": "bring back", "revert": "restore this version", "restore": "restore"}
 
 // request reads what plan is meant.
 func request(q url.Values) (wire.PlanRequest, error) {
@@ -429,7 +429,7 @@ func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	if text.Binary(from.data) || text.Binary(to.data) || len(body) > maxDiffed {
 		return diffPart{Note: "binary, " + text.Bytes(from.Size) + " → " + text.Bytes(to.Size)}, nil
 	}
-	rows, out := s.rows(from, to, false), diffPart{}
+	rows, out := s.rows(from, to), diffPart{}
 	if len(rows.all) == 0 {
 		out.Note = "no line differs"
 	}

@@ -149,8 +149,22 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 			s.fail(w, r, err)
 			return
 		}
+		if p, ok := v.(addressed); ok {
+			where := "HX-Push-Url"
+			if r.Header.Get("HX-Trigger") == p.moves() { // what is moved along is one step back
+				where = "HX-Replace-Url"
+			}
+			w.Header().Set(where, string(p.address()))
+		}
 		s.render(w, r, name, v)
 	}
+}
+
+// addressed is a part that has an address of its own, so that back, reload and a link that
+// is passed on show it again.
+type addressed interface {
+	address() template.URL
+	moves() string // the element that goes through many of them
 }
 
 func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v any) {

@@ -1,11 +1,13 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"html/template"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/history"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+	"cachebro/store/wire/when"
 )
 
 const (
@@ -29,15 +32,65 @@ const (
 
 // timelinePage is all that was done, or what was done to one path.
 type timelinePage struct {
-	Of      string // in words, "" all
-	Path    string
-	Session string
+	Of            string // in words, "" all
+	Path, Session string
+	From          template.URL // the actions
+	Author        string
+	Since, Until  string
+	Kinds         []searchMode
+	Chosen        bool // they are not all
+}
+
+// chosen are what a query may choose actions by.
+var chosen = []string{"action", "session", "prompt", "path", "author", "kind", "since", "until"}
+
+// kinds are what one can choose by what became of files.
+var kinds = []string{wire.FileAdded, wire.FileModified, wire.FileDeleted, wire.FileRenamed, wire.FileMode}
+
+// ofKind are the actions of a page that changed something, of the kind that was chosen.
+func ofKind(all []wire.Action, kind string) []wire.Action {
+	return slices.DeleteFunc(wire.WithEffect(all), func(a wire.Action) bool {
+		return kind != "" && !slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Change == kind })
+	})
+}
+
+// ask makes the question for actions of a query.
+func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
+	aq := wire.ActionsQuery{Session: q.Get("session"), Prompt: q.Get("prompt"), Path: []byte(q.Get("path")), Author: q.Get("author")}
+	for name, t := range map[string]*time.Time{"since": &aq.Since, "until": &aq.Until} {
+		at, ok := when.Time(q.Get(name), s.e.Now())
+		if l, named := s.e.LabelOf(s.t.Root, q.Get(name)); !ok && named {
+			at, ok = l.At, true
+		}
+		if q.Get(name) != "" && !ok {
+			return aq, wire.Errorf(wire.ErrBadRequest, "12:40, 2026-05-01 12:40, 10m or a label", "%s is no time", cli.Quote(q.Get(name)))
+		}
+		*t = at
+	}
+	if n := number(q, "action"); n > 0 {
+		aq.Seq, aq.Limit = n+1, 1
+	}
+	return aq, nil
 }
 
 // timeline says what the page is about; its parts come with requests of their own.
 func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
-	p := timelinePage{Path: q.Get("path"), Session: q.Get("session")}
-	if p.Path != "" {
+	p := timelinePage{Path: q.Get("path"), Session: q.Get("session"), Author: q.Get("author"), Since: q.Get("since"), Until: q.Get("until")}
+	if _, err := s.ask(q); err != nil {
+		return nil, err
+	}
+	var args []any
+	for _, k := range chosen {
+		args = append(args, k, q.Get(k))
+		p.Chosen = p.Chosen || q.Get(k) != ""
+	}
+	p.From, _ = link("actions", args...)
+	for _, k := range kinds {
+		p.Kinds = append(p.Kinds, searchMode{k, changes[k], k == q.Get("kind")})
+	}
+	if n := number(q, "action"); n > 0 {
+		p.Of = fmt.Sprintf("action %d", n)
+	} else if p.Path != "" {
 		p.Of = name([]byte(p.Path))
 	} else if p.Session != "" {
 		p.Of = "session " + nameOfSession(p.Session, "", "")
@@ -74,6 +127,8 @@ type action struct {
 	Last           uint64
 	Time, Command  string
 	Sum            string
+	Link           template.URL // this action alone
+	Labels         []string     // the names of the moment when it was done
 	Added, Removed int
 	Partly         bool
 	Who, Rest      string
@@ -103,15 +158,26 @@ type fileRow struct {
 }
 
 func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
-	aq := wire.ActionsQuery{Limit: pageActions, Files: shortFiles, Fold: true, Lines: true, Session: q.Get("session"), Prompt: q.Get("prompt"),
-		Path: []byte(q.Get("path")), Author: q.Get("author"), Seq: number(q, "before")}
+	aq, err := s.ask(q)
+	if err != nil {
+		return nil, err
+	}
+	aq.Files, aq.Fold, aq.Lines, aq.Limit = shortFiles, true, true, cmp.Or(aq.Limit, pageActions)
+	one := q.Get("action") != ""
+	if !one {
+		aq.Seq = number(q, "before")
+	}
 	if skip := q.Get("skip"); skip != "" {
 		if err := json.Unmarshal([]byte(skip), &aq.Skip); err != nil {
 			return nil, fmt.Errorf("read the place to go on: %w", err)
 		}
 	}
+	kind := q.Get("kind")
+	if kind != "" { // files of it may not be among the first
+		aq.Files, aq.Fold = allFiles, false
+	}
 	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
-	for err == nil && a.More && len(wire.WithEffect(a.Actions)) == 0 { // a page of what changed nothing
+	for err == nil && a.More && !one && len(ofKind(a.Actions, kind)) == 0 { // a page of what is not shown
 		aq.Seq, aq.Skip = a.Seq, a.Skip
 		gaps, notices := a.Gaps, a.Notices
 		a, err = wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
@@ -120,19 +186,30 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := actionsPart{Empty: len(wire.WithEffect(a.Actions)) == 0 && q.Get("before") == "" && !a.More}
+	out := actionsPart{Empty: len(ofKind(a.Actions, kind)) == 0 && q.Get("before") == "" && !a.More}
 	marks := s.seen.read()
 	for _, x := range a.Actions {
 		out.Newest = max(out.Newest, x.Last)
-		if x.Nothing() {
-			continue
-		}
+	}
+	labels, err := cli.Labels(s.state)
+	if err != nil {
+		labels = nil // a broken file: no moment has a name
+	}
+	newer := cmp.Or(aq.Seq, math.MaxUint64)
+	for _, x := range ofKind(a.Actions, kind) {
 		id := groupID(x)
 		if n := len(out.Groups); n == 0 || out.Groups[n-1].ID != id {
 			out.Groups = append(out.Groups, s.groupOf(x, id))
 		}
 		g := &out.Groups[len(out.Groups)-1]
-		g.Actions = append(g.Actions, s.actionOf(x, marks))
+		row := s.actionOf(x, marks)
+		for _, l := range labels {
+			if x.Last <= l.Seq && l.Seq < newer {
+				row.Labels = append(row.Labels, oneLine(l.Name))
+			}
+		}
+		newer = min(newer, x.Last)
+		g.Actions = append(g.Actions, row)
 	}
 	for _, g := range a.Gaps {
 		out.Asides = append(out.Asides, fmt.Sprintf("%s  not kept: %s (%s)", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
@@ -140,7 +217,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	for _, n := range a.Notices {
 		out.Asides = append(out.Asides, s.at(n.Time)+"  "+oneLine(n.Text))
 	}
-	if a.More {
+	if a.More && !one {
 		skip, err := json.Marshal(a.Skip)
 		if err != nil {
 			return nil, err
@@ -149,7 +226,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		if len(a.Skip) > 0 {
 			next.Set("skip", string(skip))
 		}
-		for _, k := range []string{"session", "prompt", "path", "author"} {
+		for _, k := range chosen {
 			if q.Get(k) != "" {
 				next.Set(k, q.Get(k))
 			}
@@ -180,7 +257,7 @@ func (s *server) groupOf(a wire.Action, id string) group {
 	}
 	switch {
 	case a.Asked != "":
-		g.Asked = "“" + oneLine(a.Asked) + "”"
+		g.Asked = "“" + lines(a.Asked) + "”"
 	case a.Actor.Prompt != "":
 		g.Asked = "prompt " + oneLine(a.Actor.Prompt)
 	default:
@@ -212,6 +289,7 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 		x.Sum, x.Rest = x.Rest, ""
 	}
 	x.By = history.StartedBy(a)
+	x.Link, _ = link("./", "action", a.Last)
 	x.Take, x.Verb = takeOf(a)
 	x.Files = s.rowsOf(a, shortFiles)
 	if history.Listed(a.Files) < a.Count || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Folded }) {
@@ -329,16 +407,18 @@ func (s *server) findAction(ctx context.Context, key string, first, last uint64)
 
 // lanesPart is the picture of who wrote when.
 type lanesPart struct {
-	From, To string
-	Lanes    []laneRow
-	Zooms    []zoom
-	Note     string // what the picture leaves out
-	Width    int
-	Top      int
+	From, To    string
+	Begin, Step int64 // of the first column, and how long one is: milliseconds
+	Lanes       []laneRow
+	Zooms       []zoom
+	Note        string // what the picture leaves out
+	Width       int
+	Top         int
 }
 
 type laneRow struct {
 	Name, Sum string
+	Session   string
 	To        template.URL
 	Bars      []bar
 }
@@ -346,6 +426,7 @@ type laneRow struct {
 type bar struct {
 	X, Y, H int
 	What    string
+	To      template.URL // what was done then
 }
 
 type zoom struct {
@@ -383,16 +464,21 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 		out.Note = fmt.Sprintf("the last %d actions", len(a.Actions))
 	}
 	column := max(pic.To.Sub(pic.From), time.Second) / laneColumns
+	out.Begin, out.Step = pic.From.UnixMilli(), max(column.Milliseconds(), 1)
 	for _, l := range pic.Lanes {
-		row := laneRow{Name: l.Name, Sum: l.Files.String()}
+		row := laneRow{Name: l.Name, Sum: l.Files.String(), Session: l.Session}
 		if l.Session != "" {
 			row.Name = nameOfSession(l.Session, l.Name, l.Began)
 			row.To, _ = link("./", "session", l.Session)
 		}
 		for i, n := range l.Heights {
-			if h := history.Height(n, pic.Most, laneTop); h > 0 {
-				row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.at(pic.From.Add(column*time.Duration(i)))})
+			h := history.Height(n, pic.Most, laneTop)
+			if h == 0 {
+				continue
 			}
+			begin := pic.From.Add(column * time.Duration(i))
+			to, _ := link("./", "session", l.Session, "since", begin.Add(-time.Second).UTC().Format(time.RFC3339), "until", begin.Add(column+time.Second).UTC().Format(time.RFC3339))
+			row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.at(begin), to})
 		}
 		out.Lanes = append(out.Lanes, row)
 	}

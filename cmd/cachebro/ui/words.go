@@ -18,6 +18,15 @@ func name1(p string) string { return visible.Name(path.Base(p)) }
 // oneLine is a foreign text in a line of ours.
 func oneLine(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
 
+// lines is a foreign text with its line breaks, and nothing else that would act.
+func lines(s string) string {
+	all := strings.Split(strings.TrimSpace(s), "\n")
+	for i := range all {
+		all[i] = oneLine(all[i])
+	}
+	return strings.Join(all, "\n")
+}
+
 // at is a moment in words, as log prints it.
 func (s *server) at(t time.Time) string {
 	if t.IsZero() {

@@ -348,7 +348,12 @@ func Line(s string, width int) string {
 			parts = append(parts, line)
 		}
 	}
-	s = lead + strings.Join(parts, "; ")
+	return Cut(lead+strings.Join(parts, "; "), width)
+}
+
+// Cut is the beginning of a text, of about width bytes: what is too long is cut at a
+// character.
+func Cut(s string, width int) string {
 	if len(s) <= width {
 		return s
 	}

@@ -68,7 +68,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 				return a, nil, err
 			}
 			for _, p := range slices.Backward(prompts) {
-				add(p.ID, fmt.Sprintf("%s: %s", ago(now, p.Time), p.Text))
+				add(p.ID, fmt.Sprintf("%s: %s", ago(now, p.Time), strings.Join(strings.Fields(p.Text), " ")))
 			}
 		case "tool-call", "agent":
 			calls, err := ss.store.Sessions.ToolCalls(s.ID, namesMost)

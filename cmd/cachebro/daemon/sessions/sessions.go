@@ -169,7 +169,7 @@ func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) 
 	if _, known := ss.known(s.ID, prompt); known {
 		return true // an earlier one goes on
 	}
-	if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: ss.store.Seq()}); err != nil {
+	if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Cut(strings.TrimSpace(cmdline.Text(text)), maxPromptText), Seq: ss.store.Seq()}); err != nil {
 		ss.log.Warn("prompt", "err", err)
 	}
 	return true

@@ -123,6 +123,78 @@
   });
   listen();
 
+  // --- one file: the slider stays where it is held while versions come and go
+  const slider = $("#slider");
+  if (slider) {
+    const form = slider.form, of = $("#of");
+    const moved = () => { of.value = slider.value; };
+    slider.addEventListener("input", moved);
+    form.addEventListener("click", (e) => {
+      const by = Number(e.target.closest("[data-step]")?.dataset.step);
+      if (!by) return;
+      slider.stepUp(by);
+      slider.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    document.addEventListener("htmx:afterSettle", () => {
+      const now = $("#version [data-n]");
+      if (!now) return;
+      form.elements.view.value = now.dataset.view;
+      if (document.activeElement !== slider) { slider.value = now.dataset.n; moved(); }
+    });
+  }
+  $("[data-hit]")?.scrollIntoView({ block: "center" });
+
+  document.addEventListener("input", (e) => {
+    const over = e.target.matches("[data-swipe]") && $(".over", e.target.closest(".swipe"));
+    if (over) over.style.clipPath = "inset(0 0 0 " + e.target.value + "%)";
+  });
+
+  // --- lanes: a stretch of time by dragging, or by arrow keys (with Shift more) and Enter
+  const columns = 120;
+  const goTo = (svg, a, b) => {
+    const t = svg.closest("table").dataset, time = (n) => new Date(Number(t.begin) + n * Number(t.step)).toISOString();
+    const q = new URLSearchParams({ since: time(Math.min(a, b)), until: time(Math.max(a, b) + 1) });
+    if (svg.dataset.lane) q.set("session", svg.dataset.lane);
+    location.href = "./?" + q;
+  };
+  const brush = (svg, a, b) => {
+    const r = $(".brush", svg);
+    r.setAttribute("x", Math.min(a, b) * 8);
+    r.setAttribute("width", (Math.abs(b - a) + 1) * 8 - 2);
+    const t = svg.closest("table").dataset, at = (n) => new Date(Number(t.begin) + n * Number(t.step)).toLocaleString();
+    say(a === b ? at(b) : at(Math.min(a, b)) + " – " + at(Math.max(a, b)));
+  };
+  const columnAt = (svg, e) => {
+    const r = svg.getBoundingClientRect();
+    return Math.min(Math.max(Math.floor((e.clientX - r.left) / r.width * columns), 0), columns - 1);
+  };
+  let drag = null;
+  document.addEventListener("pointerdown", (e) => {
+    const svg = e.target.closest("[data-lane]");
+    if (svg) { drag = { svg, from: columnAt(svg, e), to: columnAt(svg, e) }; }
+  });
+  document.addEventListener("pointermove", (e) => {
+    if (drag) { drag.to = columnAt(drag.svg, e); if (drag.to !== drag.from) brush(drag.svg, drag.from, drag.to); }
+  });
+  document.addEventListener("pointerup", () => {
+    if (drag && drag.to !== drag.from) goTo(drag.svg, drag.from, drag.to);
+    drag = null;
+  });
+  document.addEventListener("dragstart", (e) => { if (e.target.closest("[data-lane]")) e.preventDefault(); });
+  const marked = new WeakMap(); // of a lane: from, to
+  document.addEventListener("keydown", (e) => {
+    const svg = e.target.closest?.("[data-lane]");
+    if (!svg || e.ctrlKey || e.metaKey || e.altKey) return;
+    const now = marked.get(svg) || { from: columns - 1, to: columns }, by = { ArrowLeft: -1, ArrowRight: 1, Home: -columns, End: columns }[e.key];
+    if (e.key === "Enter" && marked.has(svg)) { goTo(svg, now.from, now.to); e.preventDefault(); return; }
+    if (!by) return;
+    e.preventDefault();
+    now.to = Math.min(Math.max(now.to + by, 0), columns - 1);
+    if (!e.shiftKey) now.from = now.to;
+    marked.set(svg, now);
+    brush(svg, now.from, now.to);
+  });
+
   // --- keys
   const rows = () => $$("[data-row]").filter((e) => e.offsetParent !== null);
   let current = null;
