@@ -53,7 +53,7 @@ func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Quer
 		return nil, err
 	}
 	w := &walk{ctx: ctx, d: d, b: b, machines: all, kept: kept, been: map[[2]int64]bool{}, contents: map[store.Hash][]byte{}}
-	v, ok, err := w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) and ($3::bigint[] is null or w.id = any($3)) order by v.time desc, v.seq desc`, q.path(), ids, writers)
+	v, ok, err := w.newest(q, ids, writers)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,24 @@ type walk struct {
 	been     map[[2]int64]bool
 	contents map[store.Hash][]byte
 	held     int
+}
+
+// newest is the version that a machine left last, in its own order, or that was the last by
+// time among machines. A named machine has few histories.
+func (w *walk) newest(q Query, ids, writers []int64) (v Version, ok bool, err error) {
+	if writers == nil {
+		return w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) order by v.time desc, v.seq desc`, q.path(), ids)
+	}
+	for _, id := range ids {
+		last, found, err := w.one(`v.path = $1 and v.blob is not null and v.machine = $2 and w.id = any($3) order by v.seq desc`, q.path(), id, writers)
+		if err != nil {
+			return v, false, err
+		}
+		if found && (!ok || last.Time.After(v.Time)) {
+			v, ok = last, true
+		}
+	}
+	return v, ok, nil
 }
 
 func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {

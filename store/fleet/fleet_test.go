@@ -391,6 +391,54 @@ func TestAddOnce(t *testing.T) {
 	b.compare(t, d)
 }
 
+// TestClocksApart: machines whose clocks are days apart are brought in whole, in their own
+// order, and what is dropped by age is said.
+func TestClocksApart(t *testing.T) {
+	d := opened(t)
+	srv := remotetest.New(t)
+	p := at(t, srv, "app")
+	for name, ahead := range map[string]time.Duration{"right": 0, "behind": -40 * 24 * time.Hour, "ahead": 50 * time.Hour} {
+		b := newBox(t, p, name)
+		for i := range 3 {
+			c := storetest.Closed(store.OpWrite, "a.txt", fmt.Sprint(name, i))
+			c.Time += int64(ahead) - int64(i)*int64(time.Hour) // and it is set back meanwhile
+			storetest.Apply(t, b.s, c)
+			b.send(t)
+			if _, err := b.feed(t.Context(), t, d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	bucket, err := remote.Dial(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := func(want int64) {
+		t.Helper()
+		var file bytes.Buffer
+		if _, n, err := d.Export(t.Context(), Query{}, time.Now(), &file); err != nil || n != want {
+			t.Errorf("%d versions are exported, not %d: %v", n, want, err)
+		}
+		against := NewAgainst(t.Context())
+		against.Add(p, bucket)
+		_, _, err := Verify(&file, against)
+		if err := errors.Join(err, against.Missing()); err != nil {
+			t.Error(err)
+		}
+	}
+	whole(9)
+	for _, name := range []string{"right", "behind", "ahead"} { // as it left the file, whatever its clock said then
+		lines, err := d.Blame(t.Context(), p, bucket, Query{Path: "a.txt", Machine: name})
+		if err != nil || len(lines) != 1 || lines[0].Machine != name || string(lines[0].Text) != name+"2" {
+			t.Errorf("blame of %s: %+v, %v", name, lines, err)
+		}
+	}
+	if _, err := d.Prune(t.Context(), storetest.Now().AddDate(0, 0, -30)); err != nil {
+		t.Fatal(err)
+	}
+	whole(6)
+}
+
 // TestHostileBucket: what its hashes do not vouch for gets into no table and is said in the
 // machine's row; the other machines are brought in.
 func TestHostileBucket(t *testing.T) {

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand"
 	"net"
 	"net/http"
 	"os"
@@ -9,7 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"cachebro/store/fleet/fleettest"
 	"cachebro/store/remote/remotetest"
@@ -52,6 +58,99 @@ func enforced(t *testing.T, policy string) func(*http.Request) remotetest.Fault 
 	}
 }
 
+// fleetBinary is the directory of a cachebro-fleet that was built for the test.
+func fleetBinary(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "cachebro-fleet"), "cachebro/cmd/cachebro-fleet").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+// TestIndexersBesideSenders: three indexers behind a pgbouncer, which end and begin
+// again (with CACHEBRO_FLEET_FOR, which is how long, they are killed), bring in what three machines send meanwhile, while what is old goes from the bucket:
+// in the end the database has what the bucket has, once.
+func TestIndexersBesideSenders(t *testing.T) {
+	lasts, end := 3*time.Second, syscall.SIGTERM
+	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {
+		var err error
+		end = syscall.SIGKILL // what it had begun, others pass over for a minute
+		if lasts, err = time.ParseDuration(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := fleettest.Bouncer(t, fleettest.Postgres(t))
+	srv := remotetest.New(t)
+	program := filepath.Join(fleetBinary(t), "cachebro-fleet")
+	var fleet []*project
+	for i := range 3 {
+		p := newProject(t, map[string]string{"src/a.txt": "a\n", "src/b/c.txt": "c\n"})
+		p.let(srv)
+		p.mount()
+		p.scanned()
+		p.called(fmt.Sprint("agent", i), "remote", "add", srv.Address("app"), "--dir", p.dir)
+		fleet = append(fleet, p)
+	}
+	index := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(program, append([]string{"index", db, "--bucket", srv.Address("app")}, args...)...)
+		cmd.Env = fleet[0].env
+		return cmd
+	}
+	until := time.Now().Add(lasts)
+	var wg sync.WaitGroup
+	var kills, indexers, prunes atomic.Int32
+	for i, p := range fleet {
+		r := rand.New(rand.NewSource(int64(i)))
+		wg.Go(func() { p.work(r, until, &kills) })
+		wg.Go(func() {
+			for time.Now().Before(until) {
+				cmd := index("--every", "1s")
+				if err := cmd.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Duration(500+indexers.Load()*370%4000) * time.Millisecond)
+				_ = cmd.Process.Signal(end)
+				_ = cmd.Wait()
+				indexers.Add(1)
+			}
+		})
+	}
+	wg.Go(func() {
+		for time.Now().Before(until) {
+			srv.Pass(40 * time.Minute)
+			if _, err := fleet[0].try("remote", "prune", "--older", "1h", "--grace", "1h", "--dir", fleet[0].dir); err == nil {
+				prunes.Add(1)
+			}
+		}
+	})
+	wg.Wait()
+	for _, p := range fleet {
+		eventually(t, 3*time.Minute, "all is sent", func() bool {
+			out, err := p.try("remote", "send", "--dir", p.dir)
+			return err == nil && strings.Contains(out, "not yet:  0 versions")
+		})
+	}
+	eventually(t, 3*time.Minute, "all is brought in", func() bool { // one that was killed holds a machine for a minute
+		out, err := index().CombinedOutput()
+		return err == nil && strings.HasSuffix(string(out), "3 machines, 0 new versions from 0 segments\n")
+	})
+	cmd := exec.Command("sh", "-ec", `"$0" audit export "$1" >"$3"; "$0" audit verify "$3" --bucket "$2"`, program, db, srv.Address("app"), filepath.Join(t.TempDir(), "audit"))
+	cmd.Env = fleet[0].env
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "whole: ") || strings.Contains(string(out), "whole: 0 versions") {
+		t.Errorf("the audit: %v: %s", err, out)
+	}
+	if out := fleet[0].cb("remote", "fsck", "--whole", "--dir", fleet[0].dir); !strings.Contains(out, " of 3 machines: 0 problems") {
+		t.Errorf("remote fsck: %s", out)
+	}
+	if indexers.Load() == 0 || prunes.Load() == 0 {
+		t.Errorf("%d indexers ended, %d times it was pruned: too few to say anything", indexers.Load(), prunes.Load())
+	}
+	t.Logf("%d indexers ended, %d daemons killed, %d prunes; %s", indexers.Load(), kills.Load(), prunes.Load(), out)
+}
+
 // TestPlatformEngineer goes through doc/fleet.md from the top, with nothing but what stands
 // there: the services are those of the compose file with its commands and environment, on
 // what this machine has, and the bucket allows no more than the policies do.
@@ -64,10 +163,7 @@ func TestPlatformEngineer(t *testing.T) {
 	p.scanned()
 	p.within("run", "--", "sh", "-c", "echo '// more' >>src/main.go")
 
-	bin := filepath.Join(p.base, "bin")
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "cachebro-fleet"), "cachebro/cmd/cachebro-fleet").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	bin := fleetBinary(t)
 	if err := os.Symlink(binary, filepath.Join(bin, "cachebro")); err != nil {
 		t.Fatal(err)
 	}
