@@ -20,6 +20,7 @@ type event struct {
 	home       string // status line: where the session began
 	source     string // SessionStart
 	text       string // UserPromptSubmit: the prompt itself
+	queued     string // PreToolUse: the prompt that was typed since the last one
 	reply      string // Stop: the model's last words
 	tool       string
 	toolUse    string

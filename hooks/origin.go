@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
-	"os"
 	"strings"
 
 	"cachebro/store/wire"
@@ -102,21 +100,8 @@ func (c *call) tellOrigin(ctx context.Context) {
 
 // senderIn is the sender of a prompt by the client's transcript.
 func senderIn(transcript, prompt string) sender {
-	f, err := os.Open(transcript)
-	if err != nil {
-		return unknownSender
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return unknownSender
-	}
-	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-lookBack), lookBack))
-	if err != nil {
-		return unknownSender
-	}
 	mark := []byte(`"promptId":"` + prompt + `"`)
-	for line := range bytes.Lines(tail) {
+	for line := range bytes.Lines(endOf(transcript)) {
 		if !bytes.Contains(line, mark) {
 			continue
 		}

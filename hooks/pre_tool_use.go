@@ -16,6 +16,7 @@ import (
 // it. It blocks nothing, except a second Read of the same file with --guard=deny, and with
 // --hold the first edit of what somebody else changed.
 func preToolUse(ctx context.Context, c *call) answer {
+	c.tellQueued(ctx)
 	if c.tool == "Read" {
 		text := c.guard()
 		c.spend(ctx, "guard", text)

@@ -101,6 +101,7 @@ func besideStop(ctx context.Context, c *call) {
 }
 
 func besideCall(ctx context.Context, c *call) {
+	c.tellQueued(ctx)
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return
 	}

@@ -81,6 +81,7 @@ func Run(ctx context.Context, env Env) {
 	if !ok || stepsBack(env, opt, ev) {
 		return
 	}
+	ev.typedMeanwhile(env, opt)
 	limit := workWithin
 	switch ev.name {
 	case "SessionStart":

@@ -29,6 +29,7 @@ type bench struct {
 	bare     bool     // nothing of cachebro's runs
 	results  int      // bytes of tool results that reached the model
 	onTool   string   // of interrupt: a tool call's command that is interrupted
+	queueOn  string   // of queue: the tool call during which the next prompt is sent
 }
 
 func (b *bench) env() []string {
@@ -120,6 +121,14 @@ func (b *bench) interrupt(command string, prompts ...string) run {
 	return b.converse(prompts...)
 }
 
+// queue is converse, but the second prompt is typed while the first one's call whose input
+// holds command runs.
+func (b *bench) queue(command string, prompts ...string) run {
+	b.queueOn = command
+	defer func() { b.queueOn = "" }()
+	return b.converse(prompts...)
+}
+
 // talk copies the client's output and sends a prompt whenever it is idle.
 func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) error {
 	prompts := b.prompts
@@ -157,6 +166,12 @@ func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) 
 			b.onTool = ""
 			time.Sleep(time.Second)
 			if _, err := io.WriteString(stdin, `{"type":"control_request","request_id":"1","request":{"subtype":"interrupt"}}`+"\n"); err != nil {
+				return err
+			}
+		}
+		if b.queueOn != "" && bytes.Contains(line, []byte(`"type":"assistant"`)) && bytes.Contains(line, []byte(b.queueOn)) {
+			b.queueOn = ""
+			if err := send(); err != nil {
 				return err
 			}
 		}

@@ -140,6 +140,7 @@ var scenarios = []scenario{
 	{"projects", "a session works in several projects: --add-dir, a command, EnterWorktree, serve", true, projects},
 	{"served", "the MCP server follows the session: --add-dir, git worktrees, forks", true, served},
 	{"back", "numbers, redo, undo --git, and a session of which no hook told", true, back},
+	{"mixed", "queued prompts, hooks that go on, nested agents, forked and cleared sessions", true, mixed},
 	{"sandbox", "cachebro's own commands in the client's sandbox", true, sandboxed},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},

@@ -57,6 +57,31 @@ func (p Paths) JoinSession(session, root string) error {
 	return errors.Join(err, f.Close())
 }
 
+// QueuedPrompt returns the prompt that was typed during a turn of a session, and the one
+// that began the turn.
+func (p Paths) QueuedPrompt(session string) (turn, prompt string) {
+	b, err := os.ReadFile(p.sessionFile(session) + queuedSuffix)
+	if err != nil {
+		return "", ""
+	}
+	turn, prompt, _ = strings.Cut(string(b), "\n")
+	return turn, prompt
+}
+
+// NoteQueuedPrompt notes it, in the place of an earlier one.
+func (p Paths) NoteQueuedPrompt(session, turn, prompt string) error {
+	file := p.sessionFile(session)
+	if file == "" || strings.Contains(turn+prompt, "\n") {
+		return fs.ErrInvalid
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(file+queuedSuffix, []byte(turn+"\n"+prompt), 0o600)
+}
+
+const queuedSuffix = ".queued"
+
 // ForgetSessions removes the files of the sessions that met no project since a time.
 func (p Paths) ForgetSessions(since time.Time) {
 	dir := filepath.Dir(p.sessionFile("any"))

@@ -1,0 +1,126 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// A prompt that is typed while Claude Code works does not wait for the end of the turn: the
+// model is given it with the next result. No event tells of it, and those that follow bear
+// the id of the prompt that began the turn. The transcript has it, before the next call.
+
+// typedMeanwhile has the event belong to the prompt that was typed last in its turn.
+func (e *event) typedMeanwhile(env Env, opt options) {
+	ofMain := e.agent == "" || e.name == "SubagentStart" // whose caller is the main loop
+	if opt.client != "" || e.session == "" || e.prompt == "" || !ofMain {
+		return
+	}
+	turn, typed := env.Paths.QueuedPrompt(e.session)
+	if e.name == "PreToolUse" {
+		id, text := queuedIn(e.transcript, e.prompt, e.toolUse)
+		if id != "" && (turn != e.prompt || typed != id) && env.Paths.NoteQueuedPrompt(e.session, e.prompt, id) == nil {
+			turn, typed, e.queued = e.prompt, id, text
+		}
+	}
+	if turn == e.prompt {
+		e.prompt = typed
+	}
+}
+
+// tellQueued registers a prompt of which no event has told.
+func (c *call) tellQueued(ctx context.Context) {
+	if c.queued != "" {
+		_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.queued, 400), Given: tokensOf(len(c.queued)), Beside: true})
+	}
+}
+
+// transcriptEntry is what is read of an entry of the client's transcript.
+type transcriptEntry struct {
+	Prompt     string `json:"promptId"`
+	Sidechain  bool   `json:"isSidechain"`
+	Attachment struct {
+		Type   string          `json:"type"`
+		Prompt json.RawMessage `json:"prompt"` // text, or blocks
+		ID     string          `json:"source_uuid"`
+		Mode   string          `json:"commandMode"`
+		Meta   bool            `json:"isMeta"`
+		Origin struct {
+			Kind string `json:"kind"`
+		} `json:"origin"`
+	} `json:"attachment"`
+}
+
+// typed reports whether a person typed what the entry adds to the turn. Other kinds, as the
+// end of a sub-agent, go on with the prompt.
+func (e *transcriptEntry) typed() bool {
+	a := &e.Attachment
+	if a.Type != "queued_command" || a.ID == "" || a.Meta {
+		return false
+	}
+	return a.Mode == "prompt" && (a.Origin.Kind == "" || a.Origin.Kind == "human")
+}
+
+// queuedIn finds the last prompt that a person typed during a turn before a call, near the
+// end of the client's transcript.
+func queuedIn(transcript, turn, toolUse string) (id, text string) {
+	tail := endOf(transcript)
+	// While something waits in the client's queue, the entry of the call says whether it
+	// has been taken from there. The client writes it a moment late.
+	for i := 0; waits(tail) && !bytes.Contains(tail, []byte(toolUse)) && i < chainTries; i++ {
+		time.Sleep(chainWait)
+		tail = endOf(transcript)
+	}
+	if !bytes.Contains(tail, []byte(`"queued_command"`)) {
+		return "", ""
+	}
+	now := turn // the turn of the entries, of which the first may not say it
+	for line := range bytes.Lines(tail) {
+		if !bytes.Contains(line, []byte(`"queued_command"`)) && !bytes.Contains(line, []byte(`"promptId"`)) {
+			continue
+		}
+		var e transcriptEntry
+		if json.Unmarshal(line, &e) != nil || e.Sidechain {
+			continue
+		}
+		if e.Prompt != "" {
+			now = e.Prompt
+		}
+		switch {
+		case now != turn:
+			id, text = "", "" // it was in an earlier one
+		case e.typed():
+			id, text = e.Attachment.ID, joinText(e.Attachment.Prompt)
+		}
+	}
+	return id, text
+}
+
+// waits reports whether something stands in the client's queue.
+func waits(tail []byte) bool {
+	count := func(operation string) int { return bytes.Count(tail, []byte(`"operation":"`+operation+`"`)) }
+	return count("enqueue") > count("dequeue")+count("remove")
+}
+
+// endOf reads the end of a transcript, nil if that is not possible.
+func endOf(transcript string) []byte {
+	f, err := os.Open(transcript)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-lookBack), lookBack))
+	if err != nil {
+		return nil
+	}
+	return tail
+}
