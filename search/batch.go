@@ -38,7 +38,7 @@ func (b *batch) take(v store.Version) {
 	b.bytes += v.Stat.Size
 }
 
-func (b *batch) full() bool { return len(b.take_) >= batchFiles || b.bytes >= batchBytes }
+func (b *batch) full() bool { return len(b.take_) >= batchFiles || b.bytes >= b.x.opt.BatchBytes }
 
 // prepared is one file after analysis.
 type prepared struct {

@@ -56,6 +56,9 @@ type Options struct {
 	MaxFile int
 	// Workers for verification and indexing; 0: GOMAXPROCS.
 	Workers int
+	// BatchBytes is how much text is taken at once; 0: 2 MiB. Where there is little memory
+	// it should be less.
+	BatchBytes int64
 	// Asked, if not nil, says whether somebody waits for answers at the moment. Then
 	// one worker indexes.
 	Asked func() bool
@@ -194,6 +197,9 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	}
 	if o.MaxFile == 0 {
 		o.MaxFile = 2 << 20
+	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = batchBytes
 	}
 	x := &Index{dir: dir, opt: o, corpus: corpus}
 	x.follower = newFollower(x)

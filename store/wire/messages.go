@@ -146,7 +146,8 @@ type StoreState struct {
 	Files     uint64 `json:"files"` // live paths with content
 	DiskBytes int64  `json:"disk_bytes"`
 	FreeBytes int64  `json:"free_bytes"`
-	Lag       uint64 `json:"lag"` // spool records not yet ingested
+	Lag       uint64 `json:"lag"`              // spool records not yet ingested
+	Memory    string `json:"memory,omitempty"` // that processes were killed for want of memory, in words
 	HeapBytes int64  `json:"heap_bytes"`
 }
 

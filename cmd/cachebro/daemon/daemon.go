@@ -39,6 +39,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/memo/results"
 	"cachebro/store/onwire"
@@ -166,11 +167,12 @@ func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomi
 	if o.IdleExit == 0 {
 		o.IdleExit = limits.DaemonIdle
 	}
+	most, _ := procfs.MemoryGroup()
 	if o.MemoryLimit == 0 {
-		o.MemoryLimit = 160 << 20
+		o.MemoryLimit = memoryFloor(most)
 	}
 	if o.MemoryLimit > 0 {
-		defer followMemory(o.MemoryLimit)()
+		defer followMemory(o.MemoryLimit, most)()
 	}
 	state, err := o.Paths.MakeState(o.Root)
 	if err != nil {
@@ -226,6 +228,9 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if err != nil {
 		return nil, onwire.Error(err)
 	}
+	if why := killedForMemory(d.store, time.Now()); why != "" {
+		d.log.Warn(why)
+	}
 	taken := d // an error is returned without it
 	defer func() {
 		if err != nil {
@@ -280,7 +285,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
-	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().Above, Asked: d.asked})
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().Above, Asked: d.asked, BatchBytes: batchBytes(o.MemoryLimit)})
 	d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now)
 	if err != nil {
 		return err

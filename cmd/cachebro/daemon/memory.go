@@ -1,26 +1,42 @@
 package daemon
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/text"
 )
+
+// usualMemory is how much memory the daemon keeps to where nothing sets a limit, in bytes.
+const usualMemory = 160 << 20
 
 // A fixed limit of memory makes the collector run without end once what is alive comes
 // near it, as a long history in memory does. So the limit follows what is alive, after each collection: half as much
 // again, and never below what was asked for.
 
 // followMemory keeps the collector to floor bytes, and to more only while more is alive,
-// until stop is called, which restores what was before.
-func followMemory(floor int64) (stop func()) {
+// until stop is called, which restores what was before. most, if not 0, is what the control
+// group allows: near it the collector runs more often, because the kernel would kill us.
+func followMemory(floor, most int64) (stop func()) {
 	was := debug.SetMemoryLimit(floor)
 	var ended atomic.Bool
 	var arm func()
 	arm = func() {
 		runtime.AddCleanup(&collected{}, func(struct{}) {
 			if !ended.Load() {
-				debug.SetMemoryLimit(max(floor, alive()*3/2+roomBesideHeap))
+				next := max(floor, alive()*3/2+roomBesideHeap)
+				if most > 0 && next > most/2 {
+					next = max(most/2, alive()*9/8)
+				}
+				debug.SetMemoryLimit(next)
 				arm()
 			}
 		}, struct{}{})
@@ -47,4 +63,57 @@ func alive() int64 {
 		return 0
 	}
 	return int64(s[0].Value.Uint64())
+}
+
+// memoryFloor is how much memory the daemon keeps to where its control group allows most
+// bytes (0: any): mountd and the programs of the project are in there too.
+func memoryFloor(most int64) int64 {
+	if most == 0 {
+		return usualMemory
+	}
+	return min(usualMemory, most*2/5)
+}
+
+// batchBytes is how much text the index takes at once, 0 for the usual.
+func batchBytes(floor int64) int64 {
+	if floor <= 0 || floor >= usualMemory {
+		return 0
+	}
+	return max(floor/128, 64<<10) // the documents of two batches take twenty times as much
+}
+
+// Where it is kept how many processes of the control group had been killed when a daemon
+// looked last, and when it found more.
+const (
+	keepMemory = "memory"
+	keepKilled = "killed"
+)
+
+// killedForMemory says in words, for status and log, what the control group's limit has
+// done: a daemon that is killed cannot say so itself. "" if nothing in the last day.
+func killedForMemory(st *store.Store, now time.Time) string {
+	most, killed := procfs.MemoryGroup()
+	return sayKilled(st.KV(keepMemory), most, killed, now)
+}
+
+func sayKilled(kv store.KV, most int64, killed uint64, now time.Time) string {
+	b, _, err := kv.Get(keepKilled)
+	if err != nil || most == 0 {
+		return ""
+	}
+	was, at, _ := strings.Cut(string(b), " ")
+	before, _ := strconv.ParseUint(was, 10, 64)
+	when, _ := strconv.ParseInt(at, 10, 64)
+	if killed != before || len(b) == 0 {
+		if killed > before && len(b) > 0 { // else it was before this project's first daemon
+			when = now.Unix()
+		}
+		if kv.Set(keepKilled, fmt.Appendf(nil, "%d %d", killed, when)) != nil {
+			return ""
+		}
+	}
+	if killed == 0 || now.Sub(time.Unix(when, 0)) > 24*time.Hour {
+		return ""
+	}
+	return fmt.Sprintf("its control group allows %s, and the kernel has killed processes there %s for want of it", text.Bytes(most), text.Count(killed, "time"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime/metrics"
+	"time"
 
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -21,6 +22,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	stats := d.store.Stats()
 	ok, reason := d.ingest.Health()
 	st.Store = wire.StoreState{Healthy: ok, Reason: reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
+	st.Store.Memory = killedForMemory(d.store, time.Now())
 	if why := d.store.Stopped(); why != "" {
 		st.Store.Healthy, st.Store.Reason = false, why
 	}

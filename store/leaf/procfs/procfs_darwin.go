@@ -133,3 +133,6 @@ func BootID() string {
 	}
 	return id
 }
+
+// MemoryGroup tells nothing here: there are no control groups.
+func MemoryGroup() (limit int64, killed uint64) { return 0, 0 }
