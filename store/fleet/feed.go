@@ -169,6 +169,11 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 		return f, false, nil
 	}
 	me := rand.Text()
+	defer func() {
+		// Also where it is not known whether the next statement was carried out. Where this
+		// fails, the lease runs out.
+		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
+	}()
 	err = d.pool.QueryRow(ctx, `update machines m set fed_by = $2, fed_until = now() + $3::interval
 		where id = $1 and (fed_until is null or fed_until < now()) returning `+fedColumns, was.id, me, lease).Scan(was.all()...)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -177,10 +182,6 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	if err != nil {
 		return f, false, err
 	}
-	defer func() {
-		// Where this fails, the lease runs out.
-		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
-	}()
 	if uint64(was.n) > h.N { // another process was ahead of us
 		h, err = b.Head(ctx, h.Machine.ID)
 		if err != nil {
