@@ -5,6 +5,7 @@ package outside
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -59,7 +60,12 @@ func (p *place) kill() {
 	}
 }
 
-func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
+func (p *place) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(p.dir, name)
+}
 
 func (p *place) write(name, content string) {
 	p.t.Helper()
@@ -258,5 +264,36 @@ func TestWrittenByAnotherName(t *testing.T) {
 		if !contents[content] {
 			t.Errorf("%q is not kept", content)
 		}
+	}
+}
+
+// TestThroughProc: a link of /proc to an open file leads to that file, one to a directory is
+// part of a path. A link made that way was taken for a file of its own, and not taken back.
+func TestThroughProc(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	f, err := os.Open(p.path("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	dir, err := os.Open(p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	fd := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at(), 0, unix.AT_SYMLINK_FOLLOW}, fd, "two")
+	if err := unix.Linkat(unix.AT_FDCWD, fd, unix.AT_FDCWD, p.path("two"), unix.AT_SYMLINK_FOLLOW); err != nil {
+		t.Fatal(err)
+	}
+	p.open(fmt.Sprintf("/proc/self/fd/%d/made", dir.Fd()), unix.O_WRONLY|unix.O_CREAT)
+	p.write("made", "is made")
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpCreate, "made"}, {event.OpLink, "one two"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
 	}
 }

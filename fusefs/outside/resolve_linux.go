@@ -42,6 +42,9 @@ func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if base == "" || base == "." || base == ".." {
 			return r.directory(prefix + path)
 		}
+		if follow && ofDescriptors(dir) { // such a link is no path
+			return r.directory(prefix + path)
+		}
 		s, ok := r.in(prefix, dir, base)
 		if !ok {
 			return s, false
@@ -53,15 +56,19 @@ func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if err != nil {
 			return s, false
 		}
-		if strings.HasPrefix(prefix+dir, "/proc/") { // a descriptor's link is no path
-			return r.directory(prefix + path)
-		}
 		if !strings.HasPrefix(to, "/") {
 			to = dir + to
 		}
 		path = to
 	}
 	return spot{}, false
+}
+
+// ofDescriptors reports whether a directory is that of a process's open files.
+func ofDescriptors(dir string) bool {
+	one, _ := filepath.Match("/proc/*/fd/", dir)
+	other, _ := filepath.Match("/proc/*/task/*/fd/", dir)
+	return one || other
 }
 
 // ofCaller replaces names that mean the process which asks.
