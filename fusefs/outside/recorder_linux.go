@@ -554,6 +554,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
 			r.found(eb, b)
+			r.foundBelow(o.b, b)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
 		}
