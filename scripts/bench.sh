@@ -122,7 +122,7 @@ until "$cb" status --json "$work/cachebro" | grep -q '"done":true'; do
 	[ $n -lt 1200 ] || { "$cb" status "$work/cachebro" >&2; exit 1; }
 	sleep 0.1
 done
-"$cb" reindex "$work/cachebro" >/dev/null
+"$cb" store reindex --dir "$work/cachebro" >/dev/null
 printf '%s, %s cores, Linux %s, %s files, %s of them in cmd; load before: %s\n' "$(date +%F)" "$(nproc)" "$(uname -r)" \
 	"$(find "$work/native" -type f -not -path '*/.git/*' | wc -l)" "$(find "$work/native/cmd" -type f | wc -l)" "$(cut -d' ' -f1 /proc/loadavg)"
 # shellcheck disable=SC2086

@@ -38,9 +38,9 @@ var (
 // hints of the sentinels, for people.
 var hints = map[error]string{
 	ErrLocked:  "another cachebro daemon owns it: cachebro status",
-	ErrDamaged: "check and repair it: cachebro fsck",
+	ErrDamaged: "check and repair it: cachebro store fsck",
 	ErrNewer:   "use that version of cachebro, or move the state directory away to start afresh",
-	ErrNoSpace: "free some space, or drop old versions: cachebro prune 1",
+	ErrNoSpace: "free some space, or drop old versions: cachebro store prune 1",
 	ErrPruned:  "cachebro log shows which versions still have content",
 }
 

@@ -13,42 +13,40 @@ import (
 	"cachebro/store/fleet"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
+
+	"github.com/spf13/cobra"
 )
 
-func auditCommand() cli.Command {
-	return cli.Command{
-		Name: "audit", Args: "export postgres://HOST/DATABASE | verify FILE", Short: "what was done, as a file that shows whether it was changed, and is true",
+func auditCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "audit export postgres://HOST/DATABASE | verify FILE", Short: "what was done, as a file that shows whether it was changed, and is true",
 		Long: `export writes what the flags choose to standard output, each line with a sum over all
 before it; the last sum is printed to standard error. Keep that elsewhere: whoever changes
 the file can make its sums anew, but not that one. verify reads such a file again, and
 with --sum compares its last sum. With --bucket it compares each line with what the
-machines have sent there: that tells whether the database was changed before export.
-
-Examples:
-  cachebro-fleet audit export postgres://db/fleet --since 30d >june.audit
+machines have sent there: that tells whether the database was changed before export.`,
+		Example: `  cachebro-fleet audit export postgres://db/fleet --since 30d >june.audit
   cachebro-fleet audit verify june.audit --sum 5f1c…
   cachebro-fleet audit verify june.audit --bucket s3://histories/app`,
-		Run: audit,
+		Args: e.Args(2, 2),
 	}
-}
 
-func audit(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	asks := askingFlags(fs)
 	want := fs.String("sum", "", "verify: the last sum that the file must have")
 	buckets := fs.StringArray("bucket", nil, "verify: compare with a project's place `s3://BUCKET/PREFIX`; may be repeated")
 	identity := machines.IdentityFlag(e, fs)
-	args, err := e.Parse(fs, 2, 2)
-	if err != nil {
-		return err
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch args[0] {
+		case "export":
+			return export(ctx, e, asks, args[1])
+		case "verify":
+			return verify(ctx, e, args[1], *want, *buckets, *identity)
+		}
+		return e.Usagef("audit: %s is neither export nor verify", cli.Quote(args[0]))
 	}
-	switch args[0] {
-	case "export":
-		return export(ctx, e, asks, args[1])
-	case "verify":
-		return verify(ctx, e, args[1], *want, *buckets, *identity)
-	}
-	return e.Usagef("audit: %s is neither export nor verify", cli.Quote(args[0]))
+	return cmd
 }
 
 func export(ctx context.Context, e *cli.Env, asks asking, address string) error {

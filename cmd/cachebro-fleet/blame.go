@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,58 +9,58 @@ import (
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
 	"cachebro/store/remote"
+
+	"github.com/spf13/cobra"
 )
 
-func blameCommand() cli.Command {
-	return cli.Command{
-		Name: "blame", Args: "postgres://HOST/DATABASE PATH", Short: "who wrote each line of a file, on whatever machine",
+func blameCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "blame postgres://HOST/DATABASE PATH", Short: "who wrote each line of a file, on whatever machine",
 		Long: `Shows the file as the machine has it, or the one that wrote it last. A content that
 another machine had there before came from that one, by a pull or a copy: its lines are
 told of there.
 
 Example:
   cachebro-fleet blame postgres://db/fleet --bucket s3://histories/app src/main.go`,
-		Run: blame,
+		Args: e.Args(2, 2),
 	}
-}
 
-func blame(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	address := fs.String("bucket", "", "the project's place `s3://BUCKET/PREFIX`, which has the contents")
 	machine := fs.String("machine", "", "as this machine has it: a host's `NAME`, or an id")
 	identity := machines.IdentityFlag(e, fs)
-	args, err := e.Parse(fs, 2, 2)
-	if err != nil {
-		return err
-	}
-	if *address == "" {
-		return e.Usagef("blame: --bucket s3://BUCKET/PREFIX is missing")
-	}
-	p, b, err := bucket(e, *address, *identity)
-	if err != nil {
-		return err
-	}
-	d, err := open(ctx, e, args[0], 1)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	lines, err := d.Blame(ctx, p, b, fleet.Query{Machine: *machine, Path: args[1]})
-	if errors.Is(err, remote.ErrLocked) {
-		err = cli.Hintf(machines.IdentityHint, "%w", err)
-	}
-	if err != nil {
-		return explained(err)
-	}
-	now, paint := e.Now(), e.Paint()
-	for _, l := range lines {
-		who := "older than what is kept (cachebro-fleet prune)"
-		if l.Seq > 0 {
-			who = fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *address == "" {
+			return e.Usagef("blame: --bucket s3://BUCKET/PREFIX is missing")
 		}
-		if _, err := fmt.Fprintf(e.Stdout, "%s  %s\n", paint.Dim(who), strings.TrimRight(string(l.Text), "\r\n")); err != nil {
+		p, b, err := bucket(e, *address, *identity)
+		if err != nil {
 			return err
 		}
+		d, err := open(ctx, e, args[0], 1)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		lines, err := d.Blame(ctx, p, b, fleet.Query{Machine: *machine, Path: args[1]})
+		if errors.Is(err, remote.ErrLocked) {
+			err = cli.Hintf(machines.IdentityHint, "%w", err)
+		}
+		if err != nil {
+			return explained(err)
+		}
+		now, paint := e.Now(), e.Paint()
+		for _, l := range lines {
+			who := "older than what is kept (cachebro-fleet prune)"
+			if l.Seq > 0 {
+				who = fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
+			}
+			if _, err := fmt.Fprintf(e.Stdout, "%s  %s\n", paint.Dim(who), strings.TrimRight(string(l.Text), "\r\n")); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
+	return cmd
 }

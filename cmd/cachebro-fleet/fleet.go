@@ -12,6 +12,7 @@ import (
 	"cachebro/store/fleet"
 	"cachebro/store/remote"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -70,61 +71,58 @@ func explained(err error) error {
 	return err
 }
 
-func logCommand() cli.Command {
-	return cli.Command{
-		Name: "log", Args: "postgres://HOST/DATABASE", Short: "what was done, the newest first",
-		Long: `Examples:
-  cachebro-fleet log postgres://db/fleet --machine all --since 1h
+func logCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "log postgres://HOST/DATABASE", Short: "what was done, the newest first",
+		Example: `  cachebro-fleet log postgres://db/fleet --machine all --since 1h
   cachebro-fleet log postgres://db/fleet --project app --path src/main.go
   cachebro-fleet log postgres://db/fleet --session 3f2a --json`,
-		Run: log,
+		Args: e.Args(1, 1),
 	}
-}
 
-func log(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	asks := askingFlags(fs)
 	limit := fs.IntP("limit", "n", 50, "at most so many versions; 0: all")
 	asJSON := fs.Bool("json", false, "print JSON, one version a line")
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	q, err := asks.query(e)
-	if err != nil {
-		return err
-	}
-	if *limit < 0 {
-		return e.Usagef("log: --limit is 0 or more")
-	}
-	d, err := open(ctx, e, args[0], 1)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	now := e.Now()
-	more := false
-	q.Limit = *limit
-	if q.Limit > 0 {
-		q.Limit++ // to know whether there are more
-	}
-	shown := 0
-	err = d.Log(ctx, q, func(v fleet.Version) error {
-		more = *limit > 0 && shown == *limit
-		if more {
-			return nil
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		q, err := asks.query(e)
+		if err != nil {
+			return err
 		}
-		shown++
-		if *asJSON {
-			return e.PrintJSON(v)
+		if *limit < 0 {
+			return e.Usagef("log: --limit is 0 or more")
 		}
-		_, err := fmt.Fprintln(e.Stdout, line(e, v, now))
-		return err
-	})
-	if err == nil && more {
-		fmt.Fprintf(e.Stderr, "the newest %d are shown; --limit 0 shows all\n", *limit)
+		d, err := open(ctx, e, args[0], 1)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		now := e.Now()
+		more := false
+		q.Limit = *limit
+		if q.Limit > 0 {
+			q.Limit++ // to know whether there are more
+		}
+		shown := 0
+		err = d.Log(ctx, q, func(v fleet.Version) error {
+			more = *limit > 0 && shown == *limit
+			if more {
+				return nil
+			}
+			shown++
+			if *asJSON {
+				return e.PrintJSON(v)
+			}
+			_, err := fmt.Fprintln(e.Stdout, line(e, v, now))
+			return err
+		})
+		if err == nil && more {
+			fmt.Fprintf(e.Stderr, "the newest %d are shown; --limit 0 shows all\n", *limit)
+		}
+		return explained(err)
 	}
-	return explained(err)
+	return cmd
 }
 
 // line is a version for a person.

@@ -20,14 +20,14 @@ import (
 func told(t testing.TB, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	e := cli.NewEnv(append([]string{"cachebro-fleet"}, args...))
+	e := cli.NewEnv()
 	e.Stdout, e.Stderr, e.Getenv = &out, &errs, func(name string) string {
 		if strings.HasPrefix(name, "AWS_") {
 			return os.Getenv(name)
 		}
 		return ""
 	}
-	if got := run(e); got != want {
+	if got := run(e, args); got != want {
 		t.Fatalf("%q: status %d, not %d: %s%s", args, got, want, &out, &errs)
 	}
 	return out.String(), errs.String()

@@ -13,23 +13,54 @@ import (
 	"cachebro/store/fleet"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
+
+	"github.com/spf13/cobra"
 )
 
-func indexCommand() cli.Command {
-	return cli.Command{
-		Name: "index", Args: "postgres://HOST/DATABASE", Short: "bring in what machines have sent to buckets",
+func indexCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "index postgres://HOST/DATABASE", Short: "bring in what machines have sent to buckets",
 		Long: `Adds to the database what the machines of each project have sent since the last
 time; the tables are made where they are missing (doc/fleet.md describes them). Any
 number of these may run at once, on any machines, be killed, and run again.
 
 With --every it goes on, and logs lines of JSON to standard error; with --listen it then
-answers GET /metrics (Prometheus) and /healthz.
-
-Examples:
-  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --bucket s3://histories/lib
+answers GET /metrics (Prometheus) and /healthz.`,
+		Example: `  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --bucket s3://histories/lib
   cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --every 10s --listen :9480`,
-		Run: index,
+		Args: e.Args(1, 1),
 	}
+
+	fs := cmd.Flags()
+	buckets := fs.StringArray("bucket", nil, "a project's place `s3://BUCKET/PREFIX`, as for cachebro remote add; may be repeated")
+	workers := fs.Int("workers", 4, "machines that are read at once")
+	every := fs.Duration("every", 0, "go on, and look again after this time")
+	listen := fs.String("listen", "", "answer /metrics and /healthz at this `ADDRESS` (:9480); with --every")
+	identity := machines.IdentityFlag(e, fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch {
+		case len(*buckets) == 0:
+			return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
+		case *workers < 1 || *workers > 1000:
+			return e.Usagef("index: --workers is 1 to 1000")
+		case fs.Changed("every") && *every < time.Second:
+			return e.Usagef("index: --every is a second or more")
+		case *listen != "" && *every == 0:
+			return e.Usagef("index: --listen goes with --every")
+		}
+		d, err := open(ctx, e, args[0], *workers)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		x := indexer{e: e, d: d, buckets: *buckets, identity: *identity, workers: *workers}
+		if *every == 0 {
+			return x.once(ctx)
+		}
+		return x.keepOn(ctx, *every, *listen)
+	}
+	return cmd
 }
 
 // indexer brings in projects, again and again.
@@ -39,39 +70,6 @@ type indexer struct {
 	buckets  []string
 	identity string
 	workers  int
-}
-
-func index(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	buckets := fs.StringArray("bucket", nil, "a project's place `s3://BUCKET/PREFIX`, as for cachebro remote add; may be repeated")
-	workers := fs.Int("workers", 4, "machines that are read at once")
-	every := fs.Duration("every", 0, "go on, and look again after this time")
-	listen := fs.String("listen", "", "answer /metrics and /healthz at this `ADDRESS` (:9480); with --every")
-	identity := machines.IdentityFlag(e, fs)
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	switch {
-	case len(*buckets) == 0:
-		return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
-	case *workers < 1 || *workers > 1000:
-		return e.Usagef("index: --workers is 1 to 1000")
-	case fs.Changed("every") && *every < time.Second:
-		return e.Usagef("index: --every is a second or more")
-	case *listen != "" && *every == 0:
-		return e.Usagef("index: --listen goes with --every")
-	}
-	d, err := open(ctx, e, args[0], *workers)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	x := indexer{e: e, d: d, buckets: *buckets, identity: *identity, workers: *workers}
-	if *every == 0 {
-		return x.once(ctx)
-	}
-	return x.keepOn(ctx, *every, *listen)
 }
 
 // once looks at each project and says what it found.

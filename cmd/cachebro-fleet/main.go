@@ -5,60 +5,23 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"cachebro/cmd/cachebro/cli"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
-	os.Exit(run(cli.NewEnv(os.Args)))
+	os.Exit(run(cli.NewEnv(), os.Args[1:]))
 }
 
-// run executes the command that args[1] names and returns the exit status.
-func run(e *cli.Env) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	e.Called = "cachebro-fleet"
-	defer e.Flush()
-	return e.Report(choose(ctx, e))
-}
-
-func commands() []cli.Command {
-	return []cli.Command{indexCommand(), logCommand(), blameCommand(), auditCommand(), pruneCommand()}
-}
-
-func choose(ctx context.Context, e *cli.Env) error {
-	switch e.Name {
-	case "", "help", "-h", "--help":
-		return help(ctx, e)
-	case "version", "--version", "-V":
-		_, err := fmt.Fprintf(e.Stdout, "cachebro-fleet %s\n", cli.Version)
-		return err
-	}
-	for _, c := range commands() {
-		if c.Name == e.Name {
-			e.Cmd = c
-			return c.Run(ctx, e)
-		}
-	}
-	return e.Usagef("unknown command %s", cli.Quote(e.Name))
-}
-
-func help(ctx context.Context, e *cli.Env) error {
-	for _, c := range commands() {
-		if len(e.Args) > 0 && c.Name == e.Args[0] {
-			e.Cmd, e.Args = c, []string{"--help"}
-			return c.Run(ctx, e)
-		}
-	}
-	fmt.Fprint(e.Stdout, "cachebro-fleet keeps what many machines did in PostgreSQL\n\nUsage:\n  cachebro-fleet COMMAND postgres://… [flags]\n\n")
-	for _, c := range commands() {
-		fmt.Fprintf(e.Stdout, "  %-8s %s\n", c.Name, c.Short)
-	}
-	_, err := fmt.Fprintln(e.Stdout, "\ncachebro-fleet help COMMAND shows more.")
-	return err
+// run carries out a command line and returns the exit status.
+func run(e *cli.Env, args []string) int {
+	cobra.EnableCommandSorting = false
+	return e.Run(e.Group(&cobra.Command{
+		Use:     "cachebro-fleet COMMAND postgres://…",
+		Short:   "keeps what many machines did in PostgreSQL",
+		Version: cli.Version,
+	}, indexCommand(e), logCommand(e), blameCommand(e), auditCommand(e), pruneCommand(e)), args)
 }

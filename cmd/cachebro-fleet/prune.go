@@ -1,45 +1,44 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire/when"
+
+	"github.com/spf13/cobra"
 )
 
-func pruneCommand() cli.Command {
-	return cli.Command{
-		Name: "prune", Args: "postgres://HOST/DATABASE --keep AGE", Short: "drop the days that are older than an age",
+func pruneCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "prune postgres://HOST/DATABASE --keep AGE", Short: "drop the days that are older than an age",
 		Long: `Drops whole days, in UTC and by the machines' clocks, with the commands, prompts and
 sessions that only they needed. The buckets keep what they have. An audit and blame say
 since when there is something.
 
 Example:
   cachebro-fleet prune postgres://db/fleet --keep 90d`,
-		Run: prune,
+		Args: e.Args(1, 1),
 	}
-}
 
-func prune(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	keep := fs.String("keep", "", "keep what is younger than this `AGE` (90d, 52w)")
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		age, ok := when.Age(*keep)
+		if !ok || age < 24*time.Hour {
+			return e.Usagef("prune: --keep %s: want an age of a day or more (90d, 52w)", cli.Quote(*keep))
+		}
+		d, err := open(ctx, e, args[0], 1)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		p, err := d.Prune(ctx, e.Now().Add(-age))
+		fmt.Fprintf(e.Stdout, "dropped: %s; what was done before %s is not there any more\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
 		return err
 	}
-	age, ok := when.Age(*keep)
-	if !ok || age < 24*time.Hour {
-		return e.Usagef("prune: --keep %s: want an age of a day or more (90d, 52w)", cli.Quote(*keep))
-	}
-	d, err := open(ctx, e, args[0], 1)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	p, err := d.Prune(ctx, e.Now().Add(-age))
-	fmt.Fprintf(e.Stdout, "dropped: %s; what was done before %s is not there any more\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
-	return err
+	return cmd
 }

@@ -14,7 +14,7 @@ import (
 // they are given. The client asks for them as for any command outside of its sandbox.
 
 // unsandboxed are the patterns, in the syntax of the client's permission rules.
-var unsandboxed = patterns("log", "show", "diff", "what-changed", "output", "status", "undo", "redo", "revert")
+var unsandboxed = patterns("log", "show", "diff", "output", "status", "undo", "redo", "revert")
 
 func patterns(commands ...string) (all []string) {
 	for _, c := range commands {

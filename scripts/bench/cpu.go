@@ -30,10 +30,16 @@ func cpu(pids ...int) (sum time.Duration) {
 	return sum
 }
 
+// statusOf is what status says of the project in dir, as JSON.
+func statusOf(binary, dir string) ([]byte, error) {
+	cmd := exec.Command(binary, "status", "--json")
+	cmd.Dir = dir
+	return cmd.Output()
+}
+
 // daemonOf is the process id of the project's store daemon.
 func daemonOf(binary, dir string) (int, error) {
-	cmd := exec.Command(binary, "status", "--json", dir)
-	out, err := cmd.Output()
+	out, err := statusOf(binary, dir)
 	if err != nil {
 		return 0, fmt.Errorf("status: %w", err)
 	}

@@ -76,7 +76,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 		if clients == 0 { // nor do we ask often: that counts as somebody who waits
 			time.Sleep(3 * time.Second)
 		}
-		out, err := exec.Command(binary, "status", "--json", dir).Output()
+		out, err := statusOf(binary, dir)
 		if err != nil {
 			continue // it begins
 		}

@@ -97,9 +97,9 @@ for kind in $kinds; do
 	cp -a "$work/native" "$work/$kind"
 	"$work/bin/$kind/cachebro" mount "$work/$kind" >/dev/null
 	n=0
-	until "$work/bin/$kind/cachebro" status --json "$work/$kind" | grep -q '"done":true'; do
+	until "$work/bin/$kind/cachebro" status --json --dir "$work/$kind" | grep -q '"done":true'; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || { "$work/bin/$kind/cachebro" status "$work/$kind" >&2; exit 1; }
+		[ $n -lt 600 ] || { "$work/bin/$kind/cachebro" status --dir "$work/$kind" >&2; exit 1; }
 		sleep 0.1
 	done
 done
@@ -164,5 +164,5 @@ for task in $(echo "$only" | tr , ' '); do
 	for place in native $kinds; do line="$line | $(median "$work/$task.$place") ($(range "$work/$task.$place"))"; done
 	echo "$line | $(awk -v a="$(median "$work/$task.with")" -v b="$(median "$work/$task.without")" 'BEGIN {printf "%.2f", b ? a / b : 0}') |"
 done
-printf '\nload after: %s; kept of git: %s\n' "$(cut -d' ' -f1 /proc/loadavg)" "$("$work/bin/with/cachebro" status "$work/with" | sed -n 's/^git kept: *//p')"
+printf '\nload after: %s; kept of git: %s\n' "$(cut -d' ' -f1 /proc/loadavg)" "$("$work/bin/with/cachebro" status --dir "$work/with" | sed -n 's/^git kept: *//p')"
 for kind in $kinds; do "$work/bin/$kind/cachebro" git lost --dir "$work/$kind" 2>&1 | head -1 | sed "s/^/git lost, $kind: /"; done

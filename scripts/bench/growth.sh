@@ -15,7 +15,7 @@ took() { # COMMAND…: its milliseconds, the middle of three runs
 		ms "$t"
 	done | sort -n | sed -n 2p
 }
-said() { "$cb" status --json "$dir" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^\"$1\":\([0-9a-z]*\).*/\1/p" | head -1; }
+said() { "$cb" status --json --dir "$dir" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^\"$1\":\([0-9a-z]*\).*/\1/p" | head -1; }
 memory() { awk -v f="$2:" '$1 == f { print $2 }' "/proc/$1/status" 2>/dev/null || echo 0; }
 cpu() { awk '{ print ($14 + $15) * 10 }' "/proc/$1/stat"; }
 until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
@@ -26,8 +26,8 @@ until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
 		sleep 0.3
 	done
 }
-scanned() { "$cb" status --json "$dir" 2>/dev/null | grep -q '"done":true'; }
-indexed() { "$cb" status --json "$dir" | grep -q '"lag":0,"ready":true'; }
+scanned() { "$cb" status --json --dir "$dir" 2>/dev/null | grep -q '"done":true'; }
+indexed() { "$cb" status --json --dir "$dir" | grep -q '"lag":0,"ready":true'; }
 printf '| files | mount | scan | index | cpu | mountd | daemon, most | later | search | log -n 20 | status | umount | on disk | cpu, disk, mountd a file |\n'
 printf '|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n'
 for n in "$@"; do
@@ -56,11 +56,11 @@ for n in "$@"; do
 	held=$(memory "$mountd" VmRSS)
 	search=$(took "$cb" search "number$((n / 2))" "$dir")
 	log=$(took "$cb" log -n 20 "$dir")
-	status=$(took "$cb" status "$dir")
+	status=$(took "$cb" status --dir "$dir")
 	sleep 30
 	later=$(memory "$daemon" VmRSS)
 	most=$(memory "$daemon" VmHWM)
-	disk=$("$cb" status --json "$dir" | tr ',{' '\n\n' | awk -F: '/^"disk_bytes"/ { s += $2 } END { print int(s / 1024) }')
+	disk=$("$cb" status --json --dir "$dir" | tr ',{' '\n\n' | awk -F: '/^"disk_bytes"/ { s += $2 } END { print int(s / 1024) }')
 	t=$(date +%s%N)
 	"$cb" umount "$dir" >/dev/null
 	end=$(ms "$t")

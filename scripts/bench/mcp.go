@@ -128,7 +128,7 @@ func reread(binary, dir string) error {
 // comes before the text it is compared with was stored is answered in full.
 func settle(binary, dir string) error {
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		out, err := exec.Command(binary, "status", "--json", dir).Output()
+		out, err := statusOf(binary, dir)
 		if err != nil {
 			return fmt.Errorf("status: %w", err)
 		}

@@ -12,7 +12,7 @@ shift 2
 [ $# -gt 0 ] || set -- 100 1000
 now() { date +%s%N; }
 ms() { echo $((($(now) - $1) / 1000000)); }
-said() { "$cb" status --json "$dir" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^\"$1\":\([0-9a-z]*\).*/\1/p" | head -1; }
+said() { "$cb" status --json --dir "$dir" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^\"$1\":\([0-9a-z]*\).*/\1/p" | head -1; }
 cpu() { awk '{ print ($14 + $15) * 10 }' "/proc/$1/stat"; }
 hwm() { awk '$1 == "VmHWM:" { print $2 }' "/proc/$1/status"; }
 until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
@@ -24,7 +24,7 @@ until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
 	done
 }
 indexed() { # and all of the spool is in the log
-	"$cb" status --json "$dir" | tr -d ' \n' >"$work/status"
+	"$cb" status --json --dir "$dir" | tr -d ' \n' >"$work/status"
 	grep -q '"done":true' "$work/status" && grep -q '"ready":true' "$work/status" && ! grep -q '"lag":[1-9]' "$work/status"
 }
 du_() { du -s --block-size=1 "$state" | cut -f1; }

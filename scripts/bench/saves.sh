@@ -13,7 +13,7 @@ mkdir -p "$dir"
 ms() { echo $((($(date +%s%N) - $1) / 1000000)); }
 cpu() { awk '{ print ($14 + $15) * 10000 }' "/proc/$1/stat" 2>/dev/null || echo 0; } # µs
 memory() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$1/status" 2>/dev/null || echo 0; }
-json() { "$cb" status --json "$dir" 2>/dev/null | tr ',{' '\n\n'; }
+json() { "$cb" status --json --dir "$dir" 2>/dev/null | tr ',{' '\n\n'; }
 first() { echo "$state" | sed -n "s/^\"$1\":\([0-9]*\).*/\1/p" | sed -n "${2:-1}p"; }
 caught() { state=$(json) && echo "$state" | grep -q '^"lag":0' && ! echo "$state" | grep -q '^"lag":[1-9]'; }
 base=$(awk 'BEGIN { for (l = 0; l < 40; l++) printf "func line%d(x int) int { return x * %d }\n", l, l }')

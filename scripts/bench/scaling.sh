@@ -7,7 +7,7 @@
 set -eu
 cb=$1 work=$2
 shift 2
-field() { "$cb" status --json "$many" | sed -n "s/.*\"capture\":{[^}]*\"$1\":\([0-9]*\).*/\1/p"; }
+field() { "$cb" status --json --dir "$many" | sed -n "s/.*\"capture\":{[^}]*\"$1\":\([0-9]*\).*/\1/p"; }
 ms() { echo $((($(date +%s%N) - $1) / 1000000)); }
 took() { # COMMAND…: its milliseconds
 	t=$(date +%s%N)
@@ -21,7 +21,7 @@ middle() { # COMMAND…: the median of five
 }
 scanned() { # FILES: waits for the daemon's first look at them, for so long
 	end=$(($(date +%s) + 60 + $1 / 200))
-	until "$cb" status --json "$many" | grep -q '"done":true'; do
+	until "$cb" status --json --dir "$many" | grep -q '"done":true'; do
 		[ "$(date +%s)" -lt $end ] || return 1
 		sleep 0.2
 	done
@@ -56,7 +56,7 @@ for n in "$@"; do
 	find "$many" -path "$many/.git" -prune -o -type f -size +1 -print
 	t=$(date +%s%N)
 	until [ "$(field inodes)" -ge "$n" ] || [ "$(ms "$t")" -gt 20000 ]; do sleep 0.5; done
-	pid=$("$cb" status --json "$many" | sed -n 's/.*"mountd_pid":\([0-9]*\).*/\1/p')
+	pid=$("$cb" status --json --dir "$many" | sed -n 's/.*"mountd_pid":\([0-9]*\).*/\1/p')
 	printf 'scaling, %6d files: mount %d ms, first scan %s ms; git status plain %d ms, on the mount first %d ms, again %d ms, with fsmonitor %d ms; heap %d B per inode, anon %s kB\n' \
 		"$n" "$mount" "${scan:-over $((60000 + n * 5))}" "$plain" "$first" "$again" "$asked" $((($(field heap_bytes) - before) / n)) "$(awk '/RssAnon/{print $2}' "/proc/$pid/status")"
 	"$cb" umount "$many" >/dev/null

@@ -45,9 +45,9 @@ for kind in $kinds; do
 	"$work/bin/$kind/cachebro" mount "$work/$kind" >/dev/null
 	places="$places $kind=$work/$kind"
 	n=0
-	until "$work/bin/$kind/cachebro" status --json "$work/$kind" | grep -q '"done":true'; do
+	until "$work/bin/$kind/cachebro" status --json --dir "$work/$kind" | grep -q '"done":true'; do
 		n=$((n + 1))
-		[ $n -lt 1200 ] || { "$work/bin/$kind/cachebro" status "$work/$kind" >&2; exit 1; }
+		[ $n -lt 1200 ] || { "$work/bin/$kind/cachebro" status --dir "$work/$kind" >&2; exit 1; }
 		sleep 0.1
 	done
 done

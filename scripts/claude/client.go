@@ -205,7 +205,7 @@ func (b *bench) endDaemon() {
 }
 
 func (b *bench) daemonPID() (int, error) {
-	out, err := b.toolIn(b.dir, "status", "--json", b.project)
+	out, err := b.toolIn(b.dir, "status", "--json", "--dir", b.project)
 	var s struct {
 		DaemonPID int `json:"daemon_pid"`
 	}

@@ -122,7 +122,7 @@ func (b *bench) openPage() (*page, error) {
 	if out, err := b.tool("mount", b.project); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	p := &page{cmd: exec.Command(b.cachebro, "ui", "--no-open", b.project)}
+	p := &page{cmd: exec.Command(b.cachebro, "ui", "--no-open", "--dir", b.project)}
 	p.cmd.Dir, p.cmd.Env = b.dir, b.env()
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {

@@ -84,7 +84,7 @@ func moved(b *bench, c *checks) {
 		return
 	}
 
-	must("resume", address, b.project)
+	must("remote", "resume", address, b.project)
 	after, err := os.ReadFile(filepath.Join(b.project, "src/mid.go"))
 	c.that(err == nil && string(after) == string(before), "the file is what it was: %v", err)
 	kept, err := os.ReadFile(filepath.Join(b.project, "notes/kept.txt"))

@@ -132,7 +132,7 @@ var scenarios = []scenario{
 	{"rewriting", "a version that shows its own text whatever hooks send", false, rewriting},
 	{"parts", "commands that show several files: each is shortened in its place", false, parts},
 	{"outputs", "outputs of commands in fewer words, and what was folded looked up", false, outputs},
-	{"story", "what log, what-changed and undo say of three prompts, a sub-agent and builds", false, storied},
+	{"story", "what log, diff --stat and undo say of three prompts, a sub-agent and builds", false, storied},
 	{"comments", "a comment on a line in the page reaches the next prompt once", false, commented},
 	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
 	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},

@@ -59,7 +59,7 @@ func rewriting(b *bench, c *checks) {
 	c.that(n == 3, "each form was sent to it once: %d", n)
 	read, _, cat = twice("deafagain")
 	c.that(isFull(read, 900) && isFull(cat, 300) && swallowed() == n, "and not again: %d", swallowed()-n)
-	out, _ := b.toolIn(b.dir, "doctor", b.project)
+	out, _ := b.toolIn(b.dir, "doctor", "--dir", b.project)
 	c.that(strings.Contains(out, "claude-code/9.9.9 did not show"), "doctor says so: %s", head(lineWith(out, "rewriting")))
 	b.claude = real
 	read, lines, cat = twice("besideit")

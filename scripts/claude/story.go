@@ -12,7 +12,7 @@ import (
 
 // storied is a session as people have them: three prompts, a sub-agent, edits by the
 // shell over many files, a removed directory, a move, builds and a commit. What log,
-// what-changed and undo say of it is printed: whoever changes those words reads it here.
+// diff --stat and undo say of it is printed: whoever changes those words reads it here.
 func storied(b *bench, c *checks) {
 	if err := b.shop(); err != nil {
 		c.that(false, "the project: %v", err)
@@ -57,7 +57,7 @@ func storied(b *bench, c *checks) {
 	ended(c, r, "three prompts")
 
 	said := map[string]string{}
-	for _, args := range [][]string{{"log"}, {"log", "--stat"}, {"log", "--graph"}, {"what-changed"}, {"undo", "--dry-run", "--prompt", "last"}, {"undo", "--dry-run", "--session", "last"}, {"statusline"}} {
+	for _, args := range [][]string{{"log"}, {"log", "--stat"}, {"log", "--graph"}, {"diff", "--stat", "--since", "1h"}, {"undo", "--dry-run", "--prompt", "last"}, {"undo", "--dry-run", "--session", "last"}, {"statusline"}} {
 		name := strings.Join(args, " ")
 		out, err := b.tool(args...)
 		c.that(err == nil || args[0] == "undo", "%s %v", name, err)
@@ -71,7 +71,7 @@ func storied(b *bench, c *checks) {
 	n := strings.Count(log, "\n")
 	c.that(n <= 60, "and all of it in %d lines", n)
 	for _, noise := range []string{"sed[", "/sed", "A README.md~", ".tmp", "go-build"} {
-		c.that(!strings.Contains(said["log --stat"]+said["what-changed"], noise), "no name of a temporary file: %q", noise)
+		c.that(!strings.Contains(said["log --stat"]+said["diff --stat --since 1h"], noise), "no name of a temporary file: %q", noise)
 	}
 	b.extra = nil
 }

@@ -14,27 +14,11 @@ import (
 
 // documents makes man pages, completions, licences and the bill of materials.
 func (b *build) documents(ctx context.Context) error {
-	out, err := command(ctx, nil, b.native, "help", "--json")
-	if err != nil {
+	pages := filepath.Join(b.work, "doc", "man", "man1")
+	if err := os.MkdirAll(pages, 0o755); err != nil {
 		return err
 	}
-	var all []struct{ Name string }
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		return fmt.Errorf("help --json: %w", err)
-	}
-	page, err := command(ctx, nil, b.native, "help", "--man")
-	if err == nil {
-		err = b.document("man/man1/cachebro.1", []byte(page))
-	}
-	for _, d := range all {
-		if err == nil {
-			page, err = command(ctx, nil, b.native, "help", "--man", d.Name)
-		}
-		if err == nil {
-			err = b.document("man/man1/cachebro-"+d.Name+".1", []byte(page))
-		}
-	}
-	if err != nil {
+	if err := manPages(pages, b.made); err != nil {
 		return err
 	}
 	for shell, name := range map[string]string{"bash": "bash/cachebro", "zsh": "zsh/_cachebro", "fish": "fish/cachebro.fish"} {

@@ -142,7 +142,7 @@ func (b *build) fleet(t target) string { return b.binary(t) + "-fleet" }
 // binaries builds for each target, and for this machine.
 func (b *build) binaries(ctx context.Context) error {
 	here := target{runtime.GOOS, runtime.GOARCH}
-	flags := fmt.Sprintf("-s -w -buildid= -X main.commit=%s -X main.built=%s", b.commit, b.made.Format(time.RFC3339))
+	flags := fmt.Sprintf("-s -w -buildid= -X cachebro/cmd/cachebro/commands.commit=%s -X cachebro/cmd/cachebro/commands.built=%s", b.commit, b.made.Format(time.RFC3339))
 	slim, err := slimmed(ctx)
 	defer os.RemoveAll(slimDir)
 	if err != nil {

@@ -67,7 +67,7 @@ func killRounds(s settings) (err error) {
 		c.rounds++
 		if (i+1)%s.every == 0 || i+1 == s.rounds {
 			c.fsck++
-			if out, err := p.cachebro("fsck", "--dir", p.dir); err != nil {
+			if out, err := p.cachebro("store", "fsck", "--dir", p.dir); err != nil {
 				c.print()
 				return fmt.Errorf("after round %d: %w\n%s", i+1, err, out)
 			}

@@ -238,7 +238,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 	if _, err := p.cachebro("mount", p.dir); err != nil {
 		return synced, lost, damaged, err
 	}
-	if out, err := p.cachebro("fsck", "--dir", p.dir); err != nil {
+	if out, err := p.cachebro("store", "fsck", "--dir", p.dir); err != nil {
 		return synced, lost, damaged, fmt.Errorf("%w\n%s", err, out)
 	}
 	var missing map[string]string

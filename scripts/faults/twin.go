@@ -180,7 +180,7 @@ func (s settings) batch(ts []*trial) (err error) {
 // scanned waits for the end of the first scan.
 func (p *place) scanned() error {
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		out, err := p.cachebro("status", "--json", p.dir)
+		out, err := p.cachebro("status", "--json", "--dir", p.dir)
 		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {
 			return nil
 		}

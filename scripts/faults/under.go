@@ -106,7 +106,7 @@ func (p *place) shellIn(dir string, args ...string) *exec.Cmd {
 func (p *place) underChanges(s settings, how string, outside, inside *shell) error {
 	// The first scan must be over: what it saw it need not call a gap.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		out, err := p.cachebro("status", "--json", p.dir)
+		out, err := p.cachebro("status", "--json", "--dir", p.dir)
 		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {
 			break
 		}

@@ -182,7 +182,7 @@ func measure(exe string, n int) (err error) {
 
 // daemon is the pid of the project's daemon.
 func (p place) daemon() (int, error) {
-	out, err := p.cachebro("status", "--json", p.project)
+	out, err := p.cachebro("status", "--json", "--dir", p.project)
 	if err != nil {
 		return 0, err
 	}

@@ -17,7 +17,7 @@ mkdir -p "$base/home" "$base/state" "$base/project"
 p=$base/project
 bad=0 killed=0 most=0 worst=0
 
-field() { timeout 60 "$cachebro" status --json "$p" 2>/dev/null | tr ',{' '\n\n' | awk -F: -v f="\"$1\"" '$1 == f { print $2 + 0; exit }'; }
+field() { timeout 60 "$cachebro" status --json --dir "$p" 2>/dev/null | tr ',{' '\n\n' | awk -F: -v f="\"$1\"" '$1 == f { print $2 + 0; exit }'; }
 finish() {
 	for w in ${writers:-}; do kill "$w" 2>/dev/null; done
 	wait 2>/dev/null
@@ -50,7 +50,7 @@ for round in $(seq "$rounds"); do
 	sleep 2
 	now=$(taken)
 	[ "$now" -gt "$most" ] && most=$now
-	timeout 300 "$cachebro" prune --limits --dir "$p" >"$base/out" 2>&1 &
+	timeout 300 "$cachebro" store prune --limits --dir "$p" >"$base/out" 2>&1 &
 	job=$!
 	if [ $((round % 3)) != 0 ]; then
 		pid=$(field daemon_pid)
@@ -62,12 +62,12 @@ for round in $(seq "$rounds"); do
 		now=$(taken)
 		[ "$now" -gt "$worst" ] && worst=$now
 	fi
-	timeout 300 "$cachebro" fsck --dir "$p" >"$base/out" 2>&1 || { fail fsck; tail -5 "$base/out"; }
+	timeout 300 "$cachebro" store fsck --dir "$p" >"$base/out" 2>&1 || { fail fsck; tail -5 "$base/out"; }
 done
 for w in $writers; do kill "$w"; done
 wait 2>/dev/null
 writers=''
-timeout 300 "$cachebro" prune --limits --dir "$p" >"$base/out" 2>&1 || fail "the last collection"
+timeout 300 "$cachebro" store prune --limits --dir "$p" >"$base/out" 2>&1 || fail "the last collection"
 lost=0
 for f in "$p"/*; do
 	ok=0
@@ -77,6 +77,6 @@ for f in "$p"/*; do
 	done
 	[ $ok = 1 ] || lost=$((lost + 1))
 done
-timeout 300 "$cachebro" fsck --dir "$p" >"$base/out" 2>&1 || { fail "the last fsck"; tail -5 "$base/out"; }
+timeout 300 "$cachebro" store fsck --dir "$p" >"$base/out" 2>&1 || { fail "the last fsck"; tail -5 "$base/out"; }
 echo "$rounds rounds, daemon killed $killed times in collection; $(field versions) versions; store at most $((most >> 20)) MiB before, $((worst >> 20)) MiB after a collection, $(($(taken) >> 20)) MiB at the end, cap $CACHEBRO_CAP; failures $bad, newest contents not kept $lost"
 [ $bad = 0 ] && [ $lost = 0 ]

@@ -38,7 +38,7 @@ finish() {
 mounted() { # DIR, and its first scan is done
 	"$cachebro" mount "$1" >/dev/null || return
 	for _ in $(seq 900); do
-		"$cachebro" status --json "$1" 2>/dev/null | grep -q '"done": *true' && return
+		"$cachebro" status --json --dir "$1" 2>/dev/null | grep -q '"done": *true' && return
 		sleep 0.2
 	done
 	return 1
@@ -165,7 +165,7 @@ done
 head -1 "$base/out"
 echo "to a shell in a fork: $(median "$base/forks") s ($(sort -n "$base/forks" | xargs)); cp -a: $(median "$base/copies") s ($(sort -n "$base/copies" | xargs))"
 state=$(echo "$base"/state/cachebro/fork5-*)
-echo "on the disk: $(du -sm "$base/fork5" | cut -f1) MB of files, $(du -sm "$state" | cut -f1) MB of history when its first scan $("$cachebro" status --json "$base/fork5" | grep -q '"done": *true' && echo is || echo "is not yet") done"
+echo "on the disk: $(du -sm "$base/fork5" | cut -f1) MB of files, $(du -sm "$state" | cut -f1) MB of history when its first scan $("$cachebro" status --json --dir "$base/fork5" | grep -q '"done": *true' && echo is || echo "is not yet") done"
 cp -a "$top/seed/go" "$base/small" && mounted "$base/small" || exit 1
 pids=() s=$(date +%s.%N)
 for i in $(seq 20); do

@@ -73,6 +73,6 @@ for w in 1 2 3 4; do
 	fi
 	all=$((all + saved))
 done
-"$cachebro" fsck --dir "$p" >"$base/fsck" 2>&1 || { bad=$((bad + 1)); cat "$base/fsck"; }
+"$cachebro" store fsck --dir "$p" >"$base/fsck" 2>&1 || { bad=$((bad + 1)); cat "$base/fsck"; }
 echo "$rounds rounds, the daemon ended $gone times, $all saves: $bad wrong; $(tail -1 "$base/fsck")"
 [ "$bad" -eq 0 ]

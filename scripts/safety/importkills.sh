@@ -25,7 +25,7 @@ trap finish EXIT
 fail() { echo "FAIL  round $round: $*"; bad=$((bad + 1)); }
 round=0
 history() { # history DIR: the number of versions that its history has
-	"$cachebro" export --dir "$1" --json "$base/count" 2>/dev/null | grep -o '"versions": *[0-9]*' | grep -o '[0-9]*'
+	"$cachebro" store export --dir "$1" --json "$base/count" 2>/dev/null | grep -o '"versions": *[0-9]*' | grep -o '[0-9]*'
 	rm -f "$base/count"
 }
 kept() { # kept STATE: the same of a state directory, looked at in another place
@@ -49,19 +49,19 @@ record() { # record DIR FILES WORD: a history in which each file has three versi
 	local i
 	for i in $(seq "$2"); do for l in $(seq 30); do echo "line $l of $i, $3"; done >"$1/f$i"; done
 	"$cachebro" mount "$1" >/dev/null || exit 1
-	for _ in $(seq 300); do "$cachebro" status --json "$1" 2>/dev/null | grep -q '"done": *true' && break; sleep 0.1; done
+	for _ in $(seq 300); do "$cachebro" status --json --dir "$1" 2>/dev/null | grep -q '"done": *true' && break; sleep 0.1; done
 	sed -i 's/line 7/line seven/' "$1"/*
 	sed -i 's/line 8/line eight/' "$1"/*
 	"$cachebro" umount "$1" >/dev/null || exit 1
 }
 record "$base/from" "$files" exported
 record "$base/own" 20 own
-"$cachebro" export --dir "$base/from" "$base/history" >/dev/null || exit 1
+"$cachebro" store export --dir "$base/from" "$base/history" >/dev/null || exit 1
 all=$(history "$base/from") own=$(history "$base/own")
 cp -a "$base/state" "$base/state.own"
 home=$(basename "$base"/state/cachebro/own-*)
 s=$(date +%s%N)
-mkdir "$base/whole" && "$cachebro" import --dir "$base/whole" "$base/history" >/dev/null || exit 1
+mkdir "$base/whole" && "$cachebro" store import --dir "$base/whole" "$base/history" >/dev/null || exit 1
 took=$((($(date +%s%N) - s) / 1000000))
 [ "$(history "$base/whole")" = "$all" ] || fail "imported $(history "$base/whole") of $all versions"
 for round in $(seq "$rounds"); do
@@ -73,16 +73,16 @@ for round in $(seq "$rounds"); do
 		rm -rf "$base/state" && cp -a "$base/state.own" "$base/state"
 	fi
 	mkdir -p "$dir"
-	"$cachebro" import $aside --dir "$dir" "$base/history" >"$base/out" 2>&1 &
+	"$cachebro" store import $aside --dir "$dir" "$base/history" >"$base/out" 2>&1 &
 	pid=$!
 	sleep "$(awk -v r=$RANDOM -v most="$took" 'BEGIN { printf "%.3f", r / 32768 * most * 1.3 / 1000 }')"
 	if kill -9 $pid 2>/dev/null; then killed=$((killed + 1)); else ended=$((ended + 1)); fi
 	wait $pid 2>/dev/null
-	"$cachebro" fsck --dir "$dir" >"$base/fsck" 2>&1 || { [ -z "$aside" ] && grep -q 'has no history' "$base/fsck"; } || fail "fsck after the kill: $(tail -2 "$base/fsck")"
+	"$cachebro" store fsck --dir "$dir" >"$base/fsck" 2>&1 || { [ -z "$aside" ] && grep -q 'has no history' "$base/fsck"; } || fail "fsck after the kill: $(tail -2 "$base/fsck")"
 	if [ -n "$aside" ]; then
 		n=$(history "$dir")
 		[ "$n" = "$own" ] || [ "$n" = "$all" ] || fail "$n versions, neither $own nor $all"
-		"$cachebro" import --aside --dir "$dir" "$base/history" >"$base/out" 2>&1 || fail "import again: $(tail -2 "$base/out")"
+		"$cachebro" store import --aside --dir "$dir" "$base/history" >"$base/out" 2>&1 || fail "import again: $(tail -2 "$base/out")"
 		[ "$(history "$dir")" = "$all" ] || fail "$(history "$dir") of $all versions after the second import"
 		# The former history is there still, by whatever name.
 		found='' seen=''
@@ -93,10 +93,10 @@ for round in $(seq "$rounds"); do
 		done
 		[ -n "$found" ] || fail "the history of $own versions is gone:$seen"
 	else
-		"$cachebro" import --dir "$dir" "$base/history" >"$base/out" 2>&1 || grep -q 'history of its own' "$base/out" || fail "import again: $(tail -2 "$base/out")"
+		"$cachebro" store import --dir "$dir" "$base/history" >"$base/out" 2>&1 || grep -q 'history of its own' "$base/out" || fail "import again: $(tail -2 "$base/out")"
 		[ "$(history "$dir")" = "$all" ] || fail "$(history "$dir") of $all versions"
 	fi
-	"$cachebro" fsck --dir "$dir" >"$base/fsck" 2>&1 || fail "fsck: $(tail -2 "$base/fsck")"
+	"$cachebro" store fsck --dir "$dir" >"$base/fsck" 2>&1 || fail "fsck: $(tail -2 "$base/fsck")"
 done
 echo "$rounds rounds: import of $all versions ($took ms) killed $killed, ended before $ended; failures $bad"
 [ $bad = 0 ]

@@ -43,7 +43,7 @@ same() { cmp -s "$2" "$3" || { fail "$1"; diff "$2" "$3" | head -10; }; }
 pause() { sleep "$(awk -v r=$RANDOM -v max="$1" 'BEGIN { printf "%.4f", r / 32768 * max }')"; }
 ready() {
 	for _ in $(seq 300); do
-		"$cachebro" status --json "$p" 2>/dev/null | grep -q '"done": *true' && return
+		"$cachebro" status --json --dir "$p" 2>/dev/null | grep -q '"done": *true' && return
 		sleep 0.1
 	done
 	fail "the mount is not ready"
@@ -108,17 +108,17 @@ for round in $(seq "$rounds"); do
 
 	# The daemon dies in the middle of prune or collection.
 	if [ $((round % 2)) = 0 ]; then
-		"$cachebro" prune 2 --dir "$p" >"$base/prune.out" 2>&1 &
+		"$cachebro" store prune 2 --dir "$p" >"$base/prune.out" 2>&1 &
 		cutPrune=$((cutPrune + 1))
 	else
-		"$cachebro" prune --limits --dir "$p" >"$base/prune.out" 2>&1 &
+		"$cachebro" store prune --limits --dir "$p" >"$base/prune.out" 2>&1 &
 		cutGC=$((cutGC + 1))
 	fi
 	pid=$!
 	pause 0.3
 	for q in $(ours daemon); do kill -9 "$q"; done
 	wait $pid 2>/dev/null
-	"$cachebro" fsck --dir "$p" >"$base/fsck.out" 2>&1 || { fail "fsck"; tail -5 "$base/fsck.out"; }
+	"$cachebro" store fsck --dir "$p" >"$base/fsck.out" 2>&1 || { fail "fsck"; tail -5 "$base/fsck.out"; }
 	ready
 done
 # What the files are now is kept, every byte of it.

@@ -40,7 +40,7 @@ s=$(date +%s.%N); rm -rf "$base/native"; native=$(t "$s")
 s=$(date +%s.%N); cp -a "$p/tree" "$base/native"; copied=$(t "$s")
 "$cachebro" mount "$p" >/dev/null || exit 1
 for _ in $(seq 600); do
-	"$cachebro" status --json "$p" 2>/dev/null | grep -q '"done": *true' && break
+	"$cachebro" status --json --dir "$p" 2>/dev/null | grep -q '"done": *true' && break
 	sleep 0.2
 done
 s=$(date +%s.%N); CLAUDE_CODE_SESSION_ID=rm-1 rm -rf "$p/tree"; removed=$(t "$s")

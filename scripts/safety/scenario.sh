@@ -100,7 +100,7 @@ echo "project: $files files from $source, as $(id -un)"
 
 "$cachebro" mount "$p" || { bad mount; exit 1; }
 for _ in $(seq 600); do
-	"$cachebro" status --json "$p" 2>/dev/null | grep -q '"done": *true' && break
+	"$cachebro" status --json --dir "$p" 2>/dev/null | grep -q '"done": *true' && break
 	sleep 0.2
 done
 cp -a "$p" "$base/copy"
@@ -177,6 +177,6 @@ facts "$p" | grep -vF "$victim" >"$base/now"
 grep -vF "$victim" "$base/before.facts" >"$base/want"
 same "the rest is undone" "$base/want" "$base/now"
 
-"$cachebro" fsck --dir "$p" >"$base/fsck.out" 2>&1 && ok "fsck is clean" || { bad fsck; tail -5 "$base/fsck.out"; }
-"$cachebro" status --json "$p" 2>/dev/null | grep -q '"gap_count": *0' && ok "no gaps" || bad "gaps"
+"$cachebro" store fsck --dir "$p" >"$base/fsck.out" 2>&1 && ok "fsck is clean" || { bad fsck; tail -5 "$base/fsck.out"; }
+"$cachebro" status --json --dir "$p" 2>/dev/null | grep -q '"gap_count": *0' && ok "no gaps" || bad "gaps"
 exit $failed

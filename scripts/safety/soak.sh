@@ -153,7 +153,7 @@ for u in "${users[@]}"; do
 	mkdir -p "$base/users/$u/tmp" && cp -r "$base/gocache" "$base/users/$u/" && chown -R "$u:$u" "$base/users/$u"
 done
 "$cachebro" mount "$base/mounted" || exit 1
-for _ in $(seq 300); do "$cachebro" status --json "$base/mounted" 2>/dev/null | grep -q '"done": *true' && break; sleep 0.1; done
+for _ in $(seq 300); do "$cachebro" status --json --dir "$base/mounted" 2>/dev/null | grep -q '"done": *true' && break; sleep 0.1; done
 began=$(date +%s)
 end=$((began + minutes * 60))
 usage start
@@ -168,14 +168,14 @@ for u in "${users[@]}"; do
 	echo "user $u: $(cat "$base/users/$u/rounds") rounds"
 	[ ! -e "$base/users/$u/failed" ] || { fail "user $u"; head -5 "$base/users/$u/failed"; }
 done
-"$cachebro" fsck --dir "$base/mounted" >"$base/fsck.out" 2>&1 && tail -1 "$base/fsck.out" || { fail fsck; tail -5 "$base/fsck.out"; }
+"$cachebro" store fsck --dir "$base/mounted" >"$base/fsck.out" 2>&1 && tail -1 "$base/fsck.out" || { fail fsck; tail -5 "$base/fsck.out"; }
 facts "$base/plain" >"$base/facts.plain"
 facts "$base/mounted" >"$base/facts.mounted"
 echo "$(wc -l <"$base/facts.plain") facts of the trees compared"
 cmp -s "$base/facts.plain" "$base/facts.mounted" || { fail "the trees differ"; diff "$base/facts.plain" "$base/facts.mounted" | head -10; }
 sleep "${SETTLE:-20}"
 usage end
-"$cachebro" status "$base/mounted" 2>&1 | head -20
+"$cachebro" status --dir "$base/mounted" 2>&1 | head -20
 "$cachebro" umount "$base/mounted" >/dev/null || fail umount
 facts "$base/mounted" >"$base/facts.under"
 cmp -s "$base/facts.plain" "$base/facts.under" || { fail "the tree below differs"; diff "$base/facts.plain" "$base/facts.under" | head -10; }

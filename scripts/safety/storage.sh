@@ -63,14 +63,14 @@ history() {
 	git -C "$p" checkout -q "$(head -1 "$base/commits")"
 	"$cachebro" mount "$p" >/dev/null || return 1
 	while read -r c; do git -C "$p" checkout -q "$c" || return 1; n=$((n + 1)); done <"$base/commits"
-	"$cachebro" fsck --dir "$p" >"$base/fsck" 2>&1
+	"$cachebro" store fsck --dir "$p" >"$base/fsck" 2>&1
 	check $? "$name: $n commits, fsck: $(head -1 "$base/fsck")"
 	before=$(taken)
-	"$cachebro" prune --dir "$p" >/dev/null || check 1 "$name: prune"
-	"$cachebro" fsck --dir "$p" >"$base/fsck" 2>&1
+	"$cachebro" store prune --dir "$p" >/dev/null || check 1 "$name: prune"
+	"$cachebro" store fsck --dir "$p" >"$base/fsck" 2>&1
 	check $? "$name: packed, fsck: $(head -1 "$base/fsck")"
 	after=$(taken)
-	sum=$("$cachebro" du --json "$p" | tr ',{' '\n\n' | awk -F: '$1 ~ /"(Contents|Log|Slack)"/ { n += $2 } END { print n }')
+	sum=$("$cachebro" store du --json "$p" | tr ',{' '\n\n' | awk -F: '$1 ~ /"(Contents|Log|Slack)"/ { n += $2 } END { print n }')
 	awk -v a="$sum" -v b="$after" 'BEGIN { exit !(a > 0.9 * b && a < 1.1 * b) }'
 	check $? "$name: du adds up to $sum of $after bytes on disk"
 	echo "      $name: $after bytes packed ($before before), git $git: $(ratio "$after" "$git")x"

@@ -208,7 +208,7 @@ func (p *project) apart(script string) {
 // ui starts the pages and returns the first address.
 func (p *project) ui() string {
 	p.t.Helper()
-	cmd := exec.Command(p.bin, "ui", "--no-open", p.dir)
+	cmd := exec.Command(p.bin, "ui", "--no-open", "--dir", p.dir)
 	cmd.Env = p.env
 	out, err := cmd.StdoutPipe()
 	if err != nil {

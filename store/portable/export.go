@@ -112,7 +112,7 @@ func (x *exporter) contents() error {
 		for _, h := range due {
 			b, err := x.s.Content(h)
 			if errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrDamaged) {
-				return fmt.Errorf("%w (cachebro fsck)", err)
+				return fmt.Errorf("%w (cachebro store fsck)", err)
 			}
 			if err != nil {
 				return err

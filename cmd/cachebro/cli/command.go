@@ -2,73 +2,271 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os/signal"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire/visible"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// Command is one entry of the table. Everything but name and run is for help.
-type Command struct {
-	Name  string
-	Group string // "" hides it: started by cachebro itself
-	Args  string // as in "[PATH]"
-	Short string // half a line, no full stop
-	Long  string // paragraphs and examples
-	// ownSignals: the command decides what SIGINT and SIGTERM do; else they
-	// cancel its context.
-	OwnSignals bool
-	Run        func(context.Context, *Env) error
+// OwnSignals are the annotations of a command that decides itself what SIGINT and SIGTERM
+// do. For all others they cancel the command's context.
+var OwnSignals = map[string]string{"signals": "own"}
+
+// Run carries out the command line args with the commands below root, and returns the
+// exit status.
+func (e *Env) Run(root *cobra.Command, args []string) int {
+	e.Cmd = root
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { e.printHelp(c) })
+	root.SetHelpCommand(e.helpCommand())
+	root.SetFlagErrorFunc(e.flagError)
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return e.begin(c) }
+	inOrder(root)
+	defer e.Flush()
+	err := root.ExecuteContext(context.Background())
+	if e.stop != nil {
+		e.stop()
+	}
+	return e.Report(err)
 }
 
-// The groups of help, in their order.
-const (
-	GroupEvery    = "Everyday"
-	GroupHistory  = "History"
-	GroupProject  = "Notes, documents, results"
-	GroupSetup    = "Setting up"
-	GroupStore    = "Store"
-	GroupPlumbing = "Plumbing"
-)
-
-// Groups lists the groups of help in their order.
-func Groups() []string {
-	return []string{GroupEvery, GroupHistory, GroupProject, GroupSetup, GroupStore, GroupPlumbing}
+// inOrder has the help of all commands show flags as they were declared.
+func inOrder(c *cobra.Command) {
+	c.Flags().SortFlags = false
+	for _, sub := range c.Commands() {
+		inOrder(sub)
+	}
 }
 
-// PrintHelp prints the page of the running command.
-func (e *Env) PrintHelp(fs *pflag.FlagSet) {
-	line := e.Program() + " " + e.Cmd.Name
-	if fs.HasFlags() {
-		line += " [flags]"
+// begin prepares for a run of c, whose flags and arguments are in order.
+func (e *Env) begin(c *cobra.Command) error {
+	e.Cmd = c
+	for _, name := range []string{"json", "null"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Value.String() == "true" {
+			e.Stdout = visible.Raw(e.Stdout)
+		}
 	}
-	fmt.Fprintf(e.Stdout, "%s\n\nUsage:\n  %s\n", e.Cmd.Short, strings.TrimSpace(line+" "+e.Cmd.Args))
-	if e.Cmd.Long != "" {
-		fmt.Fprintf(e.Stdout, "\n%s\n", filled(e.Cmd.Long))
+	if c.Annotations["signals"] != "own" {
+		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+		c.SetContext(ctx)
+		e.stop = stop
 	}
-	if fs.HasFlags() {
-		fmt.Fprintf(e.Stdout, "\nFlags:\n%s", fs.FlagUsagesWrapped(helpWidth))
+	return e.EnterDir(c)
+}
+
+// DirFlag adds --dir, which all commands below root have.
+func DirFlag(root *cobra.Command) {
+	root.PersistentFlags().String("dir", "", "work as if started in this `DIR`")
+}
+
+// AsksForHelp reports whether the arguments of a command that parses no flags are --help.
+func AsksForHelp(args []string) bool {
+	return len(args) == 1 && (args[0] == "--help" || args[0] == "-h")
+}
+
+// EnterDir takes what --dir says for the working directory.
+func (e *Env) EnterDir(c *cobra.Command) error {
+	f := c.Flag("dir")
+	if f == nil || f.Value.String() == "" {
+		return nil
+	}
+	dir, err := e.Abs(f.Value.String())
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	switch {
+	case err == nil:
+		dir = real
+	case errors.Is(err, fs.ErrNotExist):
+		return e.Usagef("--dir %s: there is no such directory", Quote(f.Value.String()))
+	} // a dead mount cannot be looked at, but named
+	e.Dir = dir
+	return nil
+}
+
+// Args accepts between min and max arguments (-1: any number).
+func (e *Env) Args(min, max int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		e.Cmd = c
+		switch {
+		case len(args) < min:
+			return e.Usagef("%s: missing argument: usage: %s", c.Name(), strings.TrimSuffix(c.UseLine(), " [flags]"))
+		case max >= 0 && len(args) > max:
+			return e.Usagef("%s: unexpected argument %s", c.Name(), Quote(args[max]))
+		}
+		return nil
+	}
+}
+
+// Group makes c a command that only leads to those below it: by itself it prints its help.
+func (e *Env) Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	c.AddCommand(below...)
+	c.Args = e.OnlyBelow(0)
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return c
+}
+
+// OnlyBelow accepts at most max arguments; one more is taken for the misspelt name of a
+// command below.
+func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		e.Cmd = c
+		if len(args) <= max {
+			return nil
+		}
+		hint := helpOf(c)
+		if near := nearest(args[0], func(offer func(string)) {
+			for _, sub := range c.Commands() {
+				if sub.IsAvailableCommand() {
+					offer(sub.Name())
+				}
+			}
+		}); near != "" {
+			hint = "did you mean " + c.CommandPath() + " " + near + "?"
+		}
+		return UsageHint(hint, "unknown command %s", Quote(strings.TrimPrefix(c.CommandPath()+" "+args[0], c.Root().Name()+" ")))
+	}
+}
+
+// flagError says what is wrong with a flag, and which was perhaps meant.
+func (e *Env) flagError(c *cobra.Command, err error) error {
+	e.Cmd = c
+	name := ""
+	if c.HasParent() {
+		name = c.Name() + ": "
+	}
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		if near := nearest(unknown.GetSpecifiedName(), func(offer func(string)) {
+			c.Flags().VisitAll(func(f *pflag.Flag) { offer(f.Name) })
+		}); near != "" {
+			return UsageHint("did you mean --"+near+"?", "%s%v", name, err)
+		}
+	}
+	return e.Usagef("%s%v", name, err)
+}
+
+// nearest is the one of the names offered that is at most two edits away from typed.
+func nearest(typed string, names func(offer func(string))) (found string) {
+	best := 3
+	names(func(name string) {
+		if d := text.Distance(typed, name); d < best && d < len(typed) {
+			best, found = d, name
+		}
+	})
+	return found
+}
+
+// helpOf is the command that prints the help of c.
+func helpOf(c *cobra.Command) string {
+	program := c.Root().Name()
+	return strings.TrimSpace(program + " help" + strings.TrimPrefix(c.CommandPath(), program))
+}
+
+func (e *Env) helpCommand() *cobra.Command {
+	c := &cobra.Command{Use: "help [COMMAND]", Short: "what a command does", Example: "  cachebro help store prune"}
+	all := c.Flags().Bool("all", false, "list all commands")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		of, rest, err := c.Root().Find(args)
+		switch {
+		case *all:
+			e.listAll(c.Root(), "")
+		case err != nil || len(rest) > 0 || of == nil:
+			return UsageHint(helpOf(c.Root()), "unknown command %s", Quote(strings.Join(args, " ")))
+		default:
+			e.printHelp(of)
+		}
+		return nil
+	}
+	return c
+}
+
+// listAll lists the commands below c, those of groups too.
+func (e *Env) listAll(c *cobra.Command, indent string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			fmt.Fprintf(e.Stdout, "%s%-*s %s\n", indent, 14-len(indent), sub.Name(), sub.Short)
+			e.listAll(sub, indent+"  ")
+		}
 	}
 }
 
 // helpWidth is the number of columns of a help page.
 const helpWidth = 80
 
-// filled breaks paragraphs at the width of a help page. Lines that begin with a blank are
+// printHelp prints the page of a command.
+func (e *Env) printHelp(c *cobra.Command) {
+	w := e.Stdout
+	fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", c.Short, c.UseLine())
+	if c.Long != "" {
+		fmt.Fprintf(w, "\n%s\n", filled(c.Long, helpWidth))
+	}
+	var others []string
+	for _, g := range c.Groups() {
+		fmt.Fprintf(w, "\n%s:\n", g.Title)
+		e.list(c, g.ID)
+	}
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() && sub.GroupID == "" {
+			others = append(others, sub.Name())
+		}
+	}
+	switch {
+	case len(others) > 0 && len(c.Groups()) > 0:
+		fmt.Fprintf(w, "\nMore (%s --all):\n  %s\n", helpOf(c.Root()), strings.ReplaceAll(filled(strings.Join(others, ", "), helpWidth-2), "\n", "\n  "))
+	case len(others) > 0:
+		fmt.Fprint(w, "\nCommands:\n")
+		e.list(c, "")
+	}
+	if c.Example != "" {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+	}
+	c.InitDefaultHelpFlag()
+	c.Flag("help").Hidden = true
+	if c.HasAvailableLocalFlags() {
+		fmt.Fprintf(w, "\nFlags:\n%s", c.LocalFlags().FlagUsagesWrapped(helpWidth))
+	}
+	if c.HasAvailableInheritedFlags() {
+		fmt.Fprintf(w, "\nFor all commands:\n%s", c.InheritedFlags().FlagUsagesWrapped(helpWidth))
+	}
+}
+
+// list prints a line for each command of a group below c.
+func (e *Env) list(c *cobra.Command, group string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() && sub.GroupID == group {
+			fmt.Fprintf(e.Stdout, "  %-10s %s\n", sub.Name(), sub.Short)
+		}
+	}
+}
+
+// filled breaks paragraphs at a width. Lines that begin with a blank are
 // examples and stay as they are.
-func filled(page string) string {
+func filled(page string, width int) string {
 	var out []string
 	fits := false // the last line of out goes on with the next words
 	for line := range strings.Lines(page) {
 		line = strings.TrimSuffix(line, "\n")
-		if line == "" || line[0] == ' ' {
+		if line == "" || line[0] == ' ' || line[0] == '\t' {
 			out, fits = append(out, line), false
 			continue
 		}
 		for _, word := range strings.Fields(line) {
 			last := len(out) - 1
-			if fits && utf8.RuneCountInString(out[last])+1+utf8.RuneCountInString(word) <= helpWidth {
+			if fits && utf8.RuneCountInString(out[last])+1+utf8.RuneCountInString(word) <= width {
 				out[last] += " " + word
 			} else {
 				out, fits = append(out, word), true
@@ -76,12 +274,4 @@ func filled(page string) string {
 		}
 	}
 	return strings.Join(out, "\n")
-}
-
-// Program is what this program is called.
-func (e *Env) Program() string {
-	if e.Called == "" {
-		return "cachebro"
-	}
-	return e.Called
 }

@@ -13,33 +13,28 @@ import (
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
 // Env is everything a command knows of the world. Built once in main.
 type Env struct {
-	Stdin   *os.File
-	Stdout  io.Writer // a terminal shows nothing raw: see visible
-	Stderr  io.Writer
-	out     *os.File // what stdout is, to ask whether it is a terminal; nil in tests
-	Args    []string // after the command's name
-	Called  string   // of a program beside cachebro, its name
-	Name    string   // the command as it was typed
-	Dir     string   // working directory, symlinks resolved; "" when it is gone
-	Getenv  func(string) string
-	Vars    []string // the whole environment, for children
-	starts  bool     // a store daemon that does not run is started
-	Now     func() time.Time
-	Exe     string // this binary, for the processes we start
-	Cmd     Command
-	project string // what --dir names; "": where the command runs
-	// described, if not nil, gets the command's flags in place of a run of it.
-	Described func(*pflag.FlagSet)
+	Stdin  *os.File
+	Stdout io.Writer // a terminal shows nothing raw: see visible
+	Stderr io.Writer
+	out    *os.File // what stdout is, to ask whether it is a terminal; nil in tests
+	Dir    string   // working directory, symlinks resolved; "" when it is gone
+	Getenv func(string) string
+	Vars   []string // the whole environment, for children
+	starts bool     // a store daemon that does not run is started
+	Now    func() time.Time
+	Exe    string         // this binary, for the processes we start
+	Cmd    *cobra.Command // the one that runs; before that, the one that is being looked at
+	stop   func()         // of the signals that cancel its context
 }
 
-// NewEnv is the environment of this process for the command line args.
-func NewEnv(args []string) *Env {
+// NewEnv is the environment of this process.
+func NewEnv() *Env {
 	e := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, out: os.Stdout, Getenv: os.Getenv, Vars: os.Environ(), starts: true, Now: time.Now}
 	if ok, _ := e.Terminal(); ok {
 		e.Stdout = visible.New(os.Stdout)
@@ -47,67 +42,23 @@ func NewEnv(args []string) *Env {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		e.Stderr = visible.New(os.Stderr)
 	}
-	if len(args) > 1 {
-		e.Name, e.Args = args[1], args[2:]
-	}
 	e.Dir = fastpath.Dir()
-	e.Exe = self(args)
+	e.Exe = self()
 	return e
 }
 
 // self is the path under which this binary can be started again. After an
 // upgrade the running image is "… (deleted)"; the new one has the old name.
-func self(args []string) string {
+func self() string {
 	exe, err := os.Executable()
 	if err != nil {
-		return args[0]
+		return os.Args[0]
 	}
 	return strings.TrimSuffix(exe, " (deleted)")
 }
 
 // Paths says where sockets and state lie for this user.
 func (e *Env) Paths() wire.Paths { return fastpath.Paths(e.Getenv) }
-
-// Flags is a new flag set for the running command.
-func (e *Env) Flags() *pflag.FlagSet {
-	fs := pflag.NewFlagSet(e.Cmd.Name, pflag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.SortFlags = false
-	fs.Usage = func() {}
-	return fs
-}
-
-// Parse reads the command's arguments; between min and max (-1: any number)
-// must remain. --help prints the command's help and returns errHelp.
-func (e *Env) Parse(fs *pflag.FlagSet, min, max int) ([]string, error) {
-	if e.Described != nil {
-		e.Described(fs)
-		return nil, ErrHelp
-	}
-	if err := fs.Parse(e.Args); err != nil {
-		if err == pflag.ErrHelp {
-			e.PrintHelp(fs)
-			return nil, ErrHelp
-		}
-		return nil, e.Usagef("%s: %v", e.Cmd.Name, err)
-	}
-	if dir := fs.Lookup("dir"); dir != nil {
-		e.project = dir.Value.String()
-	}
-	for _, name := range []string{"json", "null"} {
-		if f := fs.Lookup(name); f != nil && f.Value.String() == "true" {
-			e.Stdout = visible.Raw(e.Stdout)
-		}
-	}
-	rest := fs.Args()
-	switch {
-	case len(rest) < min:
-		return nil, e.Usagef("%s: missing argument: usage: %s %s %s", e.Cmd.Name, e.Program(), e.Cmd.Name, e.Cmd.Args)
-	case max >= 0 && len(rest) > max:
-		return nil, e.Usagef("%s: unexpected argument %s", e.Cmd.Name, Quote(rest[max]))
-	}
-	return rest, nil
-}
 
 // PrintJSON writes one value on one line.
 func (e *Env) PrintJSON(v any) error {
@@ -156,7 +107,7 @@ func (e *Env) Abs(path string) (string, error) {
 // --yes: a script is never taken to have agreed.
 func (e *Env) Confirm(question string) error {
 	if !term.IsTerminal(int(e.Stdin.Fd())) {
-		return &usage{hinted{fmt.Errorf("%s needs --yes when it is not run on a terminal", e.Cmd.Name), "cachebro " + e.Cmd.Name + " --dry-run … shows what would be done"}}
+		return &usage{hinted{fmt.Errorf("%s needs --yes when it is not run on a terminal", e.Cmd.Name()), e.Cmd.CommandPath() + " --dry-run … shows what would be done"}}
 	}
 	fmt.Fprintf(e.Stderr, "%s [y/N] ", question)
 	var answer string

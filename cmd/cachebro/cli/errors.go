@@ -11,9 +11,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// ErrHelp: help was asked for and has been printed.
-var ErrHelp = errors.New("help was printed")
-
 // ErrDeclined: the person said no.
 var ErrDeclined = errors.New("nothing was changed")
 
@@ -40,11 +37,7 @@ type usage struct{ hinted }
 // Usagef is a mistake on the command line: exit status 2, with the command's help
 // as its hint.
 func (e *Env) Usagef(format string, args ...any) error {
-	hint := e.Program() + " help"
-	if e.Cmd.Name != "" {
-		hint += " " + e.Cmd.Name
-	}
-	return &usage{hinted{fmt.Errorf(format, args...), hint}}
+	return &usage{hinted{fmt.Errorf(format, args...), helpOf(e.Cmd)}}
 }
 
 // UsageHint is a mistake on the command line with a hint of its own.
@@ -76,21 +69,21 @@ func (e *Env) Report(err error) int {
 		failed = 2
 	}
 	switch {
-	case err == nil, errors.Is(err, ErrHelp):
+	case err == nil:
 		return 0
 	case errors.As(err, &status):
 		return int(status)
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
 		return failed // the reader of our output has gone: nobody to tell
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(e.Stderr, "%s: interrupted\n", e.Program())
+		fmt.Fprintf(e.Stderr, "%s: interrupted\n", e.Cmd.Root().Name())
 		return failed
 	}
 	shown := err
 	if dead := explainDead(err); dead != nil {
 		shown = dead
 	}
-	fmt.Fprintf(e.Stderr, "%s: %s\n", e.Program(), OneLine(shown.Error()))
+	fmt.Fprintf(e.Stderr, "%s: %s\n", e.Cmd.Root().Name(), OneLine(shown.Error()))
 	if hint := HintOf(shown); hint != "" {
 		fmt.Fprintf(e.Stderr, "hint: %s\n", hint)
 	}

@@ -69,11 +69,7 @@ func (e *Env) CheckLabel(name string) error {
 
 // label finds the moment of a name in the project that the command is about.
 func (e *Env) label(name string) (Label, bool) {
-	dir := e.project
-	if dir == "" {
-		dir = "."
-	}
-	t, err := e.Locate(dir)
+	t, err := e.Locate(".")
 	if err != nil {
 		return Label{}, false
 	}

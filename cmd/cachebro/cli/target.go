@@ -103,15 +103,6 @@ func ResolveParents(path string) string {
 	return path
 }
 
-// Directory finds the project that a directory argument means; without one, the
-// working directory's.
-func (e *Env) Directory(args []string) (Target, error) {
-	if len(args) == 0 {
-		return e.Locate(".")
-	}
-	return e.Locate(args[0])
-}
-
 // Connect calls the project's daemon, started if needed.
 func (e *Env) Connect(ctx context.Context, root string) (*wire.Client, error) {
 	return e.ConnectAs(ctx, root, "cli", wire.Timeouts{})

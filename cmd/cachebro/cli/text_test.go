@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 func TestQuote(t *testing.T) {
@@ -73,7 +75,7 @@ func TestParseVersion(t *testing.T) {
 
 func TestSplitVersion(t *testing.T) {
 	dir := t.TempDir()
-	e := &Env{Dir: dir, Now: time.Now, Cmd: Command{Name: "show"}}
+	e := &Env{Dir: dir, Now: time.Now, Cmd: &cobra.Command{Use: "show"}}
 	write := func(name string) {
 		t.Helper()
 		if err := writeFile(dir, name); err != nil {

@@ -18,7 +18,7 @@ func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error
 	}
 	if n, ok := strings.CutPrefix(arg, "#"); ok {
 		if _, err := strconv.ParseUint(n, 10, 64); err != nil || n == "0" {
-			return "", q, e.Usagef("%s: a number as log prints it is digits only", e.Cmd.Name)
+			return "", q, e.Usagef("%s: a number as log prints it is digits only", e.Cmd.Name())
 		}
 	}
 	i := strings.LastIndexByte(arg, '@')

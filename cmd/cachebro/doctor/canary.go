@@ -48,7 +48,7 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool { return v.Deleted })
 	}
 	if err != nil {
-		return wrongErr("canary", "cachebro status "+cli.Arg(t.Root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
+		return wrongErr("canary", "cachebro status --dir "+cli.Arg(t.Root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
 	}
 	return good("canary", "a file was written, seen, undone and is gone again (%d ms)", time.Since(start).Milliseconds())
 }

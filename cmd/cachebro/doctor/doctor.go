@@ -10,21 +10,49 @@ import (
 	"cachebro/hooks/clients"
 	"cachebro/hooks/reshape"
 	"cachebro/store/leaf/text"
+
+	"github.com/spf13/cobra"
 )
 
 // DoctorCommand is cachebro doctor.
-func DoctorCommand() cli.Command {
-	return cli.Command{
-		Name: "doctor", Group: cli.GroupEvery, Args: "[DIR]", Short: "does everything work here? each problem with its remedy",
+func DoctorCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "does everything work here? each problem with its remedy",
 		Long: `Looks at FUSE, the kernel, the mount (with a canary file that is written, seen,
 undone and gone again), the store and its space, the agents' configuration, and
-what is not kept and why. Exit status 1 when something is wrong.
-
-Examples:
-  cachebro doctor
+what is not kept and why. Exit status 1 when something is wrong.`,
+		Example: `  cachebro doctor
   cachebro doctor --json | jq 'select(.ok | not)'`,
-		Run: runDoctor,
+		Args: e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	asJSON := fs.Bool("json", false, "one JSON object per Finding and line")
+	noCanary := fs.Bool("no-canary", false, "write no file into the project")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		bad := 0
+		findings(ctx, e, ".", !*noCanary, func(all ...Finding) {
+			for _, f := range all {
+				if !f.OK {
+					bad++
+				}
+				sayFinding(e, f, *asJSON)
+			}
+		})
+		if !*asJSON {
+			if bad == 0 {
+				fmt.Fprintln(e.Stdout, "all is well")
+			} else {
+				fmt.Fprintf(e.Stdout, "%s\n", text.Count(bad, "problem"))
+			}
+		}
+		if bad > 0 {
+			return cli.ExitStatus(1)
+		}
+		return nil
+	}
+	return cmd
 }
 
 // Finding is one thing that doctor looked at; Fix mends it.
@@ -46,47 +74,17 @@ func wrongErr(what, fix string, err error) Finding {
 	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
-func runDoctor(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	asJSON := fs.Bool("json", false, "one JSON object per Finding and line")
-	noCanary := fs.Bool("no-canary", false, "write no file into the project")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	bad := 0
-	findings(ctx, e, args, !*noCanary, func(all ...Finding) {
-		for _, f := range all {
-			if !f.OK {
-				bad++
-			}
-			sayFinding(e, f, *asJSON)
-		}
-	})
-	if !*asJSON {
-		if bad == 0 {
-			fmt.Fprintln(e.Stdout, "all is well")
-		} else {
-			fmt.Fprintf(e.Stdout, "%s\n", text.Count(bad, "problem"))
-		}
-	}
-	if bad > 0 {
-		return cli.ExitStatus(1)
-	}
-	return nil
-}
-
 // Look finds what doctor finds, but for what only a file that is written into the
 // project could show.
 func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
-	findings(ctx, e, []string{dir}, false, func(more ...Finding) { all = append(all, more...) })
+	findings(ctx, e, dir, false, func(more ...Finding) { all = append(all, more...) })
 	return all
 }
 
 // findings looks at everything and says each thing as it is found.
-func findings(ctx context.Context, e *cli.Env, args []string, canary bool, say func(...Finding)) {
+func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func(...Finding)) {
 	say(doctorMachine(e)...)
-	t, err := e.Directory(args)
+	t, err := e.Locate(dir)
 	if err != nil {
 		say(wrongErr("project", "", err))
 	} else {

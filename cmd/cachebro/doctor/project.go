@@ -55,7 +55,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	}
 	st, err := e.AskStatus(ctx, c)
 	if err != nil {
-		return append(out, wrongErr("daemon", "cachebro status "+cli.Arg(t.Root), err))
+		return append(out, wrongErr("daemon", "cachebro status --dir "+cli.Arg(t.Root), err))
 	}
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
@@ -81,7 +81,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 func storeFindings(st wire.Status, t cli.Target) []Finding {
 	var out []Finding
 	low := st.Store.FreeBytes < lowSpace
-	fsck := "cachebro fsck --dir " + cli.Arg(t.Root)
+	fsck := "cachebro store fsck --dir " + cli.Arg(t.Root)
 	switch s := st.Store; {
 	case !s.Healthy && low:
 		out = append(out, wrong("store", "free some space, it goes on by itself then; else "+fsck, "stopped: %s", s.Reason))
@@ -91,7 +91,7 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 		out = append(out, good("store", "%s of %s, %s on disk", text.Count(s.Versions, "version"), text.Count(s.Files, "file"), text.Bytes(s.DiskBytes)))
 	}
 	if low && (st.Store.FreeBytes > 0 || !st.Store.Healthy) {
-		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", text.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
+		out = append(out, wrong("space", "cachebro store prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", text.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
 	} else {
 		out = append(out, good("space", "%s free", text.Bytes(st.Store.FreeBytes)))
 	}
@@ -107,7 +107,7 @@ func indexFinding(index map[string]any) Finding {
 	text, _ := index["text"].(string)
 	ready, _ := index["ready"].(bool)
 	if problem, _ := index["problem"].(string); problem != "" && !ready && !strings.HasPrefix(text, problem) {
-		return wrong("index", "cachebro reindex", "%s", problem)
+		return wrong("index", "cachebro store reindex", "%s", problem)
 	}
 	if text == "" {
 		text = "is there"
@@ -118,7 +118,7 @@ func indexFinding(index map[string]any) Finding {
 func captureFindings(st wire.Status, t cli.Target) []Finding {
 	var out []Finding
 	if st.Capture.State == "stopped" {
-		out = append(out, wrong("capture", "cachebro status "+cli.Arg(t.Root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
+		out = append(out, wrong("capture", "cachebro status --dir "+cli.Arg(t.Root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
 	} else {
 		out = append(out, good("capture", "on, %s queued", text.Count(st.Capture.Queue, "content")))
 	}

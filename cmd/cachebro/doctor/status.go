@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,81 +19,71 @@ import (
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // StatusCommand is cachebro status.
-func StatusCommand() cli.Command {
-	return cli.Command{
-		Name: "status", Group: cli.GroupEvery, Args: "[DIR]", Short: "is the project watched, and is everything kept?",
+func StatusCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", Short: "is the project watched, and is everything kept?",
 		Long: `Says whether every change is kept, or what is not and why, and what was done last.
 Exit status 1 when the project was never mounted, its mount is dead, or the store
-does not answer.
-
-Examples:
-  cachebro status
+does not answer.`,
+		Example: `  cachebro status
   cachebro status -v                store, index, spool, git, bucket, processes
   cachebro status --all
   cachebro status --json | jq .store`,
-		Run: runStatus,
+		Args: e.Args(0, 0),
 	}
-}
 
-func runStatus(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	all := fs.Bool("all", false, "all projects of this user that are mounted or have a history")
 	asJSON := fs.Bool("json", false, "print JSON")
 	verbose := fs.BoolP("verbose", "v", false, "also how: store, index, spool, git, bucket, processes")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if *all {
-		if len(args) > 0 {
-			return e.Usagef("status: --all takes no directory")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if *all {
+			return statusAll(ctx, e, *asJSON)
 		}
-		return statusAll(ctx, e, *asJSON)
-	}
-	t, err := e.Directory(args)
-	if err != nil {
-		return err
-	}
-	if len(args) > 0 && len(t.Rel) > 0 { // what is not there has no status, though a directory above it may
-		if _, err := os.Lstat(args[0]); err != nil {
+		t, err := e.Locate(".")
+		if err != nil {
 			return err
 		}
-	}
-	c, err := e.Connect(ctx, t.Root)
-	if c != nil {
-		defer c.Close()
-	}
-	if err != nil && (c == nil || !errors.Is(err, wire.ErrVersion)) {
+		c, err := e.Connect(ctx, t.Root)
+		if c != nil {
+			defer c.Close()
+		}
+		if err != nil && (c == nil || !errors.Is(err, wire.ErrVersion)) {
+			return err
+		}
+		versionErr := err
+		st, err := e.AskStatus(ctx, c)
+		if err != nil {
+			return err
+		}
+		var dead *cli.ErrDeadMount
+		if !st.Mounted {
+			dead = cli.DeadMount(st.Root)
+		}
+		if *asJSON {
+			err = printStatusJSON(e, st, dead)
+		} else {
+			printStatus(e, st)
+			if versionErr == nil { // a daemon of another version does not answer that
+				printLast(ctx, e, c)
+			}
+			if *verbose {
+				printDetails(e, st)
+			}
+			err = versionErr
+		}
+		if err == nil && dead != nil {
+			err = dead
+		}
 		return err
 	}
-	versionErr := err
-	st, err := e.AskStatus(ctx, c)
-	if err != nil {
-		return err
-	}
-	var dead *cli.ErrDeadMount
-	if !st.Mounted {
-		dead = cli.DeadMount(st.Root)
-	}
-	if *asJSON {
-		err = printStatusJSON(e, st, dead)
-	} else {
-		printStatus(e, st)
-		if versionErr == nil { // a daemon of another version does not answer that
-			printLast(ctx, e, c)
-		}
-		if *verbose {
-			printDetails(e, st)
-		}
-		err = versionErr
-	}
-	if err == nil && dead != nil {
-		err = dead
-	}
-	return err
+	return cmd
 }
 
 func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
@@ -172,7 +161,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now())+": what was there before is being read")
 	}
 	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && st.Root != wire.OutsideRoot && cli.IsDir(state) {
-		fmt.Fprintln(w, "outside:  what cachebro run's commands did elsewhere is kept, too (cachebro log --outside, cachebro du /)")
+		fmt.Fprintln(w, "outside:  what cachebro run's commands did elsewhere is kept, too (cachebro log --outside, cachebro store du /)")
 	}
 	if from, ok := fork.OriginOf(e, st.Root); ok {
 		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, cli.Stamp(from.Made, e.Now()))

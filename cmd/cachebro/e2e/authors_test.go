@@ -115,7 +115,7 @@ func (p *project) rescanned(after int) {
 		if after != 0 && syscall.Kill(after, 0) == nil {
 			return false
 		}
-		out, err := p.try("status", "-v", p.dir)
+		out, err := p.try("status", "-v", "--dir", p.dir)
 		return err == nil && strings.Contains(out, "baseline: done")
 	})
 }

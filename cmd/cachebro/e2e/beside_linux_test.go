@@ -63,7 +63,7 @@ func (p *project) outside() bool {
 		Outside bool `json:"outside"`
 		Watched bool `json:"watched"`
 	}
-	if err := json.Unmarshal([]byte(p.cb("status", "--json", p.dir)), &st); err != nil {
+	if err := json.Unmarshal([]byte(p.cb("status", "--json", "--dir", p.dir)), &st); err != nil {
 		p.t.Fatal(err)
 	}
 	return st.Outside || st.Watched
@@ -299,7 +299,7 @@ func TestUnmountedHereAlone(t *testing.T) {
 	}
 	past := func(what string) {
 		t.Helper()
-		told := p.cb("what-changed", p.dir)
+		told := p.cb("diff", "--stat", "--since", "10m", p.dir)
 		for _, name := range []string{"changed.txt", "removed.txt", "made.txt"} {
 			if !strings.Contains(told, name) {
 				t.Errorf("%s: nothing is told of %s:\n%s", what, name, told)
@@ -313,7 +313,7 @@ func TestUnmountedHereAlone(t *testing.T) {
 	}
 	past("right after umount")
 	p.wantContents("changed.txt", "one\n", "other\n")
-	if strings.Contains(p.cb("status", "--json", p.dir), `"mounted": true`) {
+	if strings.Contains(p.cb("status", "--json", "--dir", p.dir), `"mounted": true`) {
 		t.Error("status says that the project is mounted")
 	}
 
@@ -355,7 +355,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 			Outside bool `json:"outside"`
 			Watched bool `json:"watched"`
 		}
-		if err := json.Unmarshal([]byte(p.cb("status", "--json", p.dir)), &st); err != nil {
+		if err := json.Unmarshal([]byte(p.cb("status", "--json", "--dir", p.dir)), &st); err != nil {
 			t.Fatal(err)
 		}
 		return st.Outside, st.Watched
@@ -364,7 +364,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 		outside, watched := state()
 		return !outside && watched
 	})
-	if out := p.cb("status", p.dir); !strings.Contains(out, "nobody has anything of the project open there") {
+	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "nobody has anything of the project open there") {
 		t.Errorf("status: %s", out)
 	}
 	if _, err := os.Stat(p.path("a")); err != nil { // the kernel may keep this for an hour
@@ -467,7 +467,7 @@ func historyBeside(p *project, beside string, cb func(...string) string, run fun
 				Done bool `json:"done"`
 			} `json:"baseline"`
 		}
-		if err := json.Unmarshal([]byte(cb("status", "--json", p.dir)), &st); err != nil {
+		if err := json.Unmarshal([]byte(cb("status", "--json", "--dir", p.dir)), &st); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range entriesOf(t, cb("log", "--json", "--baselines", p.dir)) {

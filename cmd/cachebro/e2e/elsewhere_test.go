@@ -88,7 +88,7 @@ func TestElsewhereUnderFaults(t *testing.T) {
 			t.Fatalf("round %d: after the redos:\n%s", round, d)
 		}
 	}
-	if out := p.cb("fsck", "--dir", p.dir); strings.Contains(out, "damaged") {
+	if out := p.cb("store", "fsck", "--dir", p.dir); strings.Contains(out, "damaged") {
 		t.Errorf("fsck: %s", out)
 	}
 }

@@ -153,10 +153,10 @@ func TestMountdCannotBeReplaced(t *testing.T) {
 		t.Errorf("a.txt: %q, %v", text, err)
 	}
 	eventually(t, 20*time.Second, "status tells how it ended", func() bool {
-		return strings.Contains(p.cb("status", p.dir), "the last mount ended by itself at ")
+		return strings.Contains(p.cb("status", "--dir", "--dir", p.dir), "the last mount ended by itself at ")
 	})
 	p.mount()
-	if out := p.cb("status", p.dir); strings.Contains(out, "ended by itself") {
+	if out := p.cb("status", "--dir", "--dir", p.dir); strings.Contains(out, "ended by itself") {
 		t.Errorf("still told after a new mount:\n%s", out)
 	}
 }
@@ -227,7 +227,7 @@ func TestStateDiskFull(t *testing.T) {
 		}
 	}
 	eventually(t, 10*time.Second, "status tells of the gap", func() bool {
-		out, _ := p.try("status", p.dir)
+		out, _ := p.try("status", "--dir", p.dir)
 		return strings.Contains(out, "not kept") || strings.Contains(out, "not stored")
 	})
 	if err := os.Remove(filler); err != nil {
@@ -242,7 +242,7 @@ func TestStateDiskFull(t *testing.T) {
 		out, err := p.try("show", p.path("again.txt"))
 		return err == nil && out == text
 	})
-	out := p.cb("status", p.dir)
+	out := p.cb("status", "--dir", p.dir)
 	if !strings.Contains(out, "not kept: big") {
 		t.Errorf("status does not show the gaps any more:\n%s", out)
 	}

@@ -170,7 +170,7 @@ func TestFleet(t *testing.T) {
 	for i, id := range ids {
 		heir := *fifth
 		heir.dir = filepath.Join(fifth.base, fmt.Sprint("heir", i))
-		heir.cb("resume", "--machine", id, address, heir.dir)
+		heir.cb("remote", "resume", "--machine", id, address, heir.dir)
 		if d := differ(trees[i], plainTree(t, heir.dir)); d != "" {
 			t.Errorf("the tree of machine %d:\n%s", i, d)
 		}

@@ -108,7 +108,7 @@ func TestForkAndMerge(t *testing.T) {
 	before := p.sh("git status --porcelain")
 
 	f := p.fork("plain")
-	if out := p.cb("status", f.dir); !strings.Contains(out, "fork:     of "+p.dir+" at version ") {
+	if out := p.cb("status", "--dir", f.dir); !strings.Contains(out, "fork:     of "+p.dir+" at version ") {
 		t.Errorf("status of the fork:\n%s", out)
 	}
 	if got := f.sh("git status --porcelain"); got != before {

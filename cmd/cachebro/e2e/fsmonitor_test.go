@@ -145,7 +145,7 @@ func TestFsmonitor(t *testing.T) {
 		m.workers = append(m.workers, startWorker(t))
 	}
 	m.ready()
-	for _, args := range [][]string{{"status", "-v", m.dir}, {"doctor", "--no-canary", m.dir}} {
+	for _, args := range [][]string{{"status", "-v", "--dir", m.dir}, {"doctor", "--no-canary", "--dir", m.dir}} {
 		if said, _ := m.try(args...); !strings.Contains(said, "asks the mount what changed") { // doctor may find other things
 			t.Errorf("%s does not speak of git:\n%s", args, said)
 		}

@@ -228,19 +228,19 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	if got := p.sh("stat -c %a .git/refs/heads .git/config"); got != "2775\n640\n" {
 		t.Errorf("modes: %q", got)
 	}
-	if out := p.cb("status", "-v", p.dir); !strings.Contains(out, "git kept: ") {
+	if out := p.cb("status", "-v", "--dir", p.dir); !strings.Contains(out, "git kept: ") {
 		t.Errorf("status:\n%s", out)
 	}
 
 	// What comes from elsewhere is data.
 	p.sh("printf '#!/bin/sh\\n' >.git/hooks/post-commit; rm .git/hooks/post-commit .git/hooks/pre-push")
 	whole := filepath.Join(p.base, "whole")
-	p.cb("export", "--dir", p.dir, whole)
+	p.cb("store", "export", "--dir", p.dir, whole)
 	other := *p
 	other.dir = filepath.Join(p.base, "other")
 	p.sh(`git clone -q . "$P/../other"`)
 	t.Cleanup(other.unmount)
-	p.cb("import", "--dir", other.dir, whole)
+	p.cb("store", "import", "--dir", other.dir, whole)
 	other.mount()
 	if said := p.refuse(2, "undo", "--git", "--yes", "--dir", other.dir); !strings.Contains(said, "no git operation is known") {
 		t.Errorf("with a history from elsewhere: %s", said)
@@ -309,7 +309,7 @@ func TestGitElsewhere(t *testing.T) {
 	was := p.sh("cat bare.git/refs/heads/b")
 	p.sh("git -C bare.git branch -qD b")
 	want := apart + " is outside of the project"
-	for _, args := range [][]string{{"status", p.dir}, {"doctor", "--no-canary", p.dir}, {"git", "lost", "--dir", p.dir}} {
+	for _, args := range [][]string{{"status", "--dir", "--dir", p.dir}, {"doctor", "--no-canary", "--dir", "--dir", p.dir}, {"git", "lost", "--dir", p.dir}} {
 		if out, _ := p.try(args...); !strings.Contains(out, want) {
 			t.Errorf("%v does not say that %s:\n%s", args, want, out)
 		}
@@ -329,7 +329,7 @@ func TestGitElsewhere(t *testing.T) {
 	t.Cleanup(tree.unmount)
 	tree.mount()
 	want = filepath.Join(apart, "worktrees/tree") + " is outside of the project"
-	if out := tree.cb("status", tree.dir); !strings.Contains(out, want) {
+	if out := tree.cb("status", "--dir", "--dir", tree.dir); !strings.Contains(out, want) {
 		t.Errorf("status of a worktree:\n%s", out)
 	}
 }
@@ -345,7 +345,7 @@ func TestGitByAnotherName(t *testing.T) {
 		p := newProject(t, map[string]string{"a": "a\n"})
 		p.sh(c.make)
 		p.cb("mount", "--exact", p.dir)
-		for _, args := range [][]string{{"status", p.dir}, {"doctor", "--no-canary", p.dir}, {"git", "lost", "--dir", p.dir}} {
+		for _, args := range [][]string{{"status", "--dir", "--dir", p.dir}, {"doctor", "--no-canary", "--dir", "--dir", p.dir}, {"git", "lost", "--dir", p.dir}} {
 			if out, _ := p.try(args...); !strings.Contains(out, c.want) {
 				t.Errorf("%s: %v does not say that %s:\n%s", c.make, args, c.want, out)
 			}

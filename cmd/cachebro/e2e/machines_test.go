@@ -472,7 +472,7 @@ func TestUncooperativeBucket(t *testing.T) {
 		if strings.Count(out, "write") != 1 {
 			t.Errorf("%s: of three segments the first can be read:\n%s", what, out)
 		}
-		out, err = fresh.try("resume", srv.Address("app"), fresh.path("resumed"), "--machine", id)
+		out, err = fresh.try("remote", "resume", srv.Address("app"), fresh.path("resumed"), "--machine", id)
 		says(err, out, what, "restore --machine "+id)
 		if err == nil {
 			t.Errorf("resumed although %s", what)

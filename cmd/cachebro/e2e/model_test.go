@@ -62,7 +62,7 @@ func TestRandomOperations(t *testing.T) {
 	// What moves before the first scan has seen it is kept under its new name
 	// only, which is right, but not what the model says.
 	eventually(t, 20*time.Second, "the baseline is complete", func() bool {
-		return strings.Contains(p.cb("status", "--json", p.dir), `"done":true`)
+		return strings.Contains(p.cb("status", "--json", "--dir", p.dir), `"done":true`)
 	})
 	m := &model{files: map[string]*node{}, dirs: map[string]bool{"": true, "d": true}, closed: map[string][]string{}}
 	for path, text := range map[string]string{"a": "first a\n", "b": "first b\n", "d/c": "first c\n"} {

@@ -279,7 +279,7 @@ func TestPastOfWhatWasPurged(t *testing.T) {
 			}
 		}
 	}
-	p.cb("purge", "--yes", p.path("key"))
+	p.cb("store", "purge", "--yes", p.path("key"))
 	for _, name := range names {
 		if b, err := os.ReadFile(name); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s after the purge: %q, %v", name, b, err)

@@ -111,20 +111,20 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if out := p.cb("machines", address); strings.Count(out, "\n") != 2 {
+	if out := p.cb("remote", "machines", address); strings.Count(out, "\n") != 2 {
 		t.Errorf("machines: %q", out)
 	}
 	fresh := *p
 	fresh.dir = filepath.Join(p.base, "fresh")
 	t.Cleanup(fresh.unmount)
-	fresh.cb("resume", address, fresh.dir, "--machine", machine) // the other one may have sent more by itself
+	fresh.cb("remote", "resume", address, fresh.dir, "--machine", machine) // the other one may have sent more by itself
 	if d := differ(tree, plainTree(t, fresh.dir)); d != "" {
 		t.Errorf("the tree:\n%s", d)
 	}
 	if got := fresh.sent(); strings.Join(got, "\n") != strings.Join(history, "\n") {
 		t.Errorf("the history:\n%s\nwas\n%s", strings.Join(got, "\n"), strings.Join(history, "\n"))
 	}
-	fresh.refuse(1, "resume", address, fresh.dir) // it is not empty
+	fresh.refuse(1, "remote", "resume", address, fresh.dir) // it is not empty
 	fresh.mount()
 	_, _ = fresh.try("restore", fresh.dir, "--at", middle, "--yes") // directories' times may be left
 	if d := differ(then, plainTree(t, fresh.dir)); d != "" {
@@ -132,12 +132,12 @@ func TestResume(t *testing.T) {
 	}
 	fresh.cb("remote", "add", address, "--dir", fresh.dir)
 	fresh.cb("remote", "send", "--dir", fresh.dir)
-	if out := fresh.cb("machines", address); strings.Count(out, "\n") != 3 {
+	if out := fresh.cb("remote", "machines", address); strings.Count(out, "\n") != 3 {
 		t.Errorf("machines: %q", out)
 	}
 	again := *p
 	again.dir = filepath.Join(p.base, "again")
-	again.cb("resume", address, again.dir, "--machine", fresh.machine())
+	again.cb("remote", "resume", address, again.dir, "--machine", fresh.machine())
 	if d := differ(plainTree(t, fresh.dir), plainTree(t, again.dir)); d != "" {
 		t.Errorf("the tree, resumed twice:\n%s", d)
 	}

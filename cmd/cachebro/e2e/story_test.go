@@ -130,7 +130,7 @@ func TestLogTellsTheStory(t *testing.T) {
 	p.hook("PreToolUse", map[string]any{"tool_name": "Bash", "tool_use_id": "T1", "tool_input": map[string]any{"command": "export API_KEY=" + secret + "; mv d e"}})
 	for name, text := range map[string]string{
 		"log": p.cb("log", p.dir), "log --stat": p.cb("log", "--stat", p.dir), "log --actions --json": p.cb("log", "--actions", "--json", p.dir),
-		"log --json": p.cb("log", "--json", p.dir), "what-changed": p.cb("what-changed", p.dir), "undo --dry-run": p.within("undo", "--dry-run", "--since", "1h"),
+		"log --json": p.cb("log", "--json", p.dir), "diff --stat": p.cb("diff", "--stat", "--since", "10m", p.dir), "undo --dry-run": p.within("undo", "--dry-run", "--since", "1h"),
 		"log --graph": p.cb("log", "--graph", p.dir),
 	} {
 		if strings.Contains(text, secret) {
@@ -145,7 +145,7 @@ func TestLogTellsTheStory(t *testing.T) {
 		}
 	}
 	file := filepath.Join(p.base, "history")
-	p.within("export", file)
+	p.within("store", "export", file)
 	text := p.exported(file)
 	if strings.Contains(text, secret) {
 		t.Error("the store has the secret")
@@ -172,7 +172,7 @@ func TestNoCommands(t *testing.T) {
 	})
 	end()
 	file := filepath.Join(p.base, "history")
-	p.within("export", file)
+	p.within("store", "export", file)
 	if text := p.exported(file); strings.Contains(text, "read l") || strings.Contains(text, "nobody may") {
 		t.Error("the store has commands or prompts")
 	}

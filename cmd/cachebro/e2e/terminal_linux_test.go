@@ -62,7 +62,7 @@ func TestTerminalGetsNothingRaw(t *testing.T) {
 		p.write(name, "one\x1b[2J\n")
 		p.write(name, "two\x1b[8m\u202e\n")
 	}
-	const all = `cd "$PWD"; for c in log "log -p" du status what-changed "blame bidi*" "show bidi*" "diff bidi*"; do eval "$CB $c" || exit; done; ` +
+	const all = `cd "$PWD"; for c in log "log -p" "store du" status "diff --stat --since 10m" "blame bidi*" "show bidi*" "diff bidi*"; do eval "$CB $c" || exit; done; ` +
 		`$CB show "$(printf 'none\033[2J')" || :; $CB "$(printf 'no\033[8m')" || :`
 	for _, pager := range []string{"cat", "sed s/^/paged:/"} {
 		got := p.onTerminal(all, "PAGER="+pager, "TERM=xterm")
@@ -112,7 +112,7 @@ func TestNamesInPipes(t *testing.T) {
 			t.Errorf("%q: %v: %s", name, err, out)
 		}
 	}
-	for _, args := range [][]string{{"du"}, {"log", "-p"}, {"log"}, {"status"}, {"what-changed"}, {"search", "two"}, {"revert", "--dry-run", names[1]}, {"undo", "--dry-run"}} {
+	for _, args := range [][]string{{"store", "du"}, {"log", "-p"}, {"log"}, {"status"}, {"diff", "--stat", "--since", "10m"}, {"search", "two"}, {"revert", "--dry-run", names[1]}, {"undo", "--dry-run"}} {
 		got := in(args...)
 		for _, raw := range []string{"\x1b", "\a", "\u202e", "\u2028", "\nline", "\xff"} {
 			if i := strings.Index(got, raw); i >= 0 {

@@ -220,7 +220,7 @@ func TestUndoWithTwoActors(t *testing.T) {
 			t.Errorf("not in the history: %s", what)
 		}
 	}
-	if out := p.cb("fsck", "--dir", p.dir); !strings.Contains(out, "no problems") && !strings.Contains(out, "in order") {
+	if out := p.cb("store", "fsck", "--dir", p.dir); !strings.Contains(out, "no problems") && !strings.Contains(out, "in order") {
 		t.Logf("fsck: %s", out)
 	}
 	t.Logf("%d of %d undone, %d conflicts, %d contents kept", undone, rounds, conflicts, len(x.written))

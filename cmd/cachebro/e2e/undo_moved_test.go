@@ -88,7 +88,7 @@ func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
 			check("restore", before, "restore", "--at", at)
 		})
 	}
-	if out := p.cb("fsck", "--dir", p.dir); !strings.Contains(out, "in order") {
+	if out := p.cb("store", "fsck", "--dir", p.dir); !strings.Contains(out, "in order") {
 		t.Errorf("fsck: %s", out)
 	}
 }

@@ -81,7 +81,7 @@ func TestWorktreesShare(t *testing.T) {
 	p := newProject(t, files)
 	p.sh("git init -q && git add -A && git -c user.name=t -c user.email=t@t commit -q -m one")
 	p.scanned()
-	p.cb("prune", "--dir", p.dir) // packs now, which otherwise waits for a quiet moment
+	p.cb("store", "prune", "--dir", p.dir) // packs now, which otherwise waits for a quiet moment
 	if n := len(p.packs()); n != 1 {
 		t.Fatalf("%d pack files", n)
 	}
@@ -95,7 +95,7 @@ func TestWorktreesShare(t *testing.T) {
 	var du struct {
 		Facts struct{ Disk, Shared, Contents, Log, Slack int64 }
 	}
-	if err := json.Unmarshal([]byte(w.cb("du", "--json", w.dir)), &du); err != nil {
+	if err := json.Unmarshal([]byte(w.cb("store", "du", "--json", w.dir)), &du); err != nil {
 		t.Fatal(err)
 	}
 	if f := du.Facts; f.Shared < 100_000 || f.Disk < f.Shared {
@@ -105,29 +105,29 @@ func TestWorktreesShare(t *testing.T) {
 		Bytes, Shared int64
 		Projects      []struct{ Bytes, Shared int64 }
 	}
-	if err := json.Unmarshal([]byte(w.cb("du", "--all", "--json")), &all); err != nil {
+	if err := json.Unmarshal([]byte(w.cb("store", "du", "--all", "--json")), &all); err != nil {
 		t.Fatal(err)
 	}
 	if len(all.Projects) != 2 || all.Shared != du.Facts.Shared || all.Bytes != all.Projects[0].Bytes+all.Projects[1].Bytes {
 		t.Fatalf("du --all: %+v, shared %d", all, du.Facts.Shared)
 	}
-	if text := w.cb("du", "--all"); !strings.Contains(text, "counted once") {
+	if text := w.cb("store", "du", "--all"); !strings.Contains(text, "counted once") {
 		t.Fatal(text)
 	}
 
 	// The first purges: the other still has it, and is told how to go on.
-	text := p.cb("purge", "--yes", p.path("secret.txt"))
-	if want := "cachebro purge " + w.path("secret.txt"); !strings.Contains(text, want) {
+	text := p.cb("store", "purge", "--yes", p.path("secret.txt"))
+	if want := "cachebro store purge " + w.path("secret.txt"); !strings.Contains(text, want) {
 		t.Fatalf("no %q in: %s", want, text)
 	}
-	w.cb("purge", "--yes", w.path("secret.txt"))
+	w.cb("store", "purge", "--yes", w.path("secret.txt"))
 	for ino := range p.packs() {
 		if _, ok := w.packs()[ino]; ok {
 			t.Fatal("the pack file from before the purge is still there")
 		}
 	}
 	for _, x := range []*project{p, w} {
-		x.cb("fsck", "--dir", x.dir)
+		x.cb("store", "fsck", "--dir", x.dir)
 		if e := x.log("secret.txt", "--baselines"); len(e) != 1 || e[0].NoContent != "purged" {
 			t.Fatalf("%+v", e)
 		}
@@ -157,7 +157,7 @@ func TestWorktreesShare(t *testing.T) {
 			t.Fatalf("%s after undo: %v, %d bytes", name, err, len(got))
 		}
 	}
-	third.cb("fsck", "--dir", third.dir)
+	third.cb("store", "fsck", "--dir", third.dir)
 	for _, links := range third.packs() {
 		if links != 1 {
 			t.Fatalf("names of the third's pack files: %v", third.packs())

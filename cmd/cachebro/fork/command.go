@@ -4,85 +4,77 @@ import (
 	"context"
 
 	"cachebro/cmd/cachebro/cli"
+
+	"github.com/spf13/cobra"
 )
 
 // Command is cachebro fork.
-func Command() cli.Command {
-	return cli.Command{
-		Name: "fork", Group: cli.GroupEvery, Args: "[DIR | diff | merge | drop]", Short: "a copy of the project, of now or of any moment, to work in",
+func Command(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fork [DIR]", Short: "a copy of the project, of now or of any moment, to work in",
 		Long: `Makes DIR, which must be empty or not be there, a copy of the project's files and
 mounts it: what is changed there is kept in a history of its own, and the project does
 not see it. Without --at it is the project as it is now, uncommitted changes included.
 In a git repository DIR becomes a worktree of it, on no branch or a new one (--branch).
 Where the file system can (btrfs, xfs), the copy shares the disk blocks of the project.
 
-  cachebro fork                  the forks of this project
-  cachebro fork diff [FORK]      what was changed in it since it was made
-  cachebro fork merge [FORK]     bring that into the project, file by file and
-                                 line by line; what was changed differently
-                                 there is named and left (exit status 1)
-  cachebro fork drop [FORK]      unmount and delete it and its history; not
-                                 while it holds what is nowhere else
-
-Examples:
-  cachebro fork ../try
+Without DIR the forks of this project are listed.`,
+		Example: `  cachebro fork ../try
   cachebro fork ../before --at 40m
   cachebro fork ../agent-2 --ignored   with node_modules, .env and the like
   cachebro fork merge ../try --dry-run`,
-		Run: run,
+		Args: e.OnlyBelow(1),
 	}
-}
-
-type options struct {
-	at, dir, branch      string
-	ignored, json, patch bool
-	dryRun, force        bool
-}
-
-func run(ctx context.Context, e *cli.Env) error {
 	var o options
-	fs := e.Flags()
+	fs := cmd.Flags()
 	fs.StringVar(&o.at, "at", "", "the moment: an age (10m), a time (12:40), 812, prompt/ID or session/ID/start")
 	fs.BoolVar(&o.ignored, "ignored", false, "also what git ignores, as it is now")
 	fs.StringVar(&o.branch, "branch", "", "a new git branch for the fork")
-	fs.StringVar(&o.dir, "dir", ".", "the project")
-	fs.BoolVarP(&o.patch, "patch", "p", false, "diff: the changed lines")
-	fs.BoolVarP(&o.dryRun, "dry-run", "n", false, "merge: only say what would be done")
-	fs.BoolVar(&o.force, "force", false, "drop: also what is nowhere else")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	args, err := e.Parse(fs, 0, 2)
-	if err != nil {
-		return err
-	}
-	what := cli.First(args, "")
-	switch what {
-	case "diff", "merge", "drop":
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return create(cmd.Context(), e, args[0], o)
+		}
 		if o.at != "" || o.ignored || o.branch != "" {
-			return e.Usagef("fork: --at, --ignored and --branch are for a new fork")
+			return e.Usagef("fork: --at, --ignored and --branch need the directory of a new fork")
 		}
-		f, err := find(e, cli.First(args[1:], "."))
-		if err != nil {
-			return err
-		}
-		switch what {
-		case "diff":
-			return diffFork(ctx, e, f, o)
-		case "merge":
-			return mergeFork(ctx, e, f, o)
-		}
-		return dropFork(ctx, e, f, o)
-	}
-	if len(args) > 1 {
-		return e.Usagef("fork: unexpected argument %s", cli.Quote(args[1]))
-	}
-	if o.patch || o.dryRun || o.force {
-		return e.Usagef("fork: --patch is for diff, --dry-run for merge, --force for drop")
-	}
-	if what == "" && (o.at != "" || o.ignored || o.branch != "") {
-		return e.Usagef("fork: --at, --ignored and --branch need the directory of a new fork")
-	}
-	if what == "" {
 		return list(e, o)
 	}
-	return create(ctx, e, what, o)
+	diff := &cobra.Command{
+		Use: "diff [FORK]", Short: "what was changed in a fork since it was made",
+		Example: "  cachebro fork diff -p ../try",
+	}
+	patch := diff.Flags().BoolP("patch", "p", false, "the changed lines")
+	merge := &cobra.Command{
+		Use: "merge [FORK]", Short: "bring the changes of a fork into the project",
+		Long: `Merges file by file and line by line. What was changed differently in the project is
+named and left (exit status 1).`,
+		Example: "  cachebro fork merge ../try --dry-run",
+	}
+	dryRun := merge.Flags().BoolP("dry-run", "n", false, "only say what would be done")
+	drop := &cobra.Command{
+		Use: "drop [FORK]", Short: "unmount and delete a fork and its history",
+		Long:    "Refused while the fork holds what is nowhere else.",
+		Example: "  cachebro fork drop ../try",
+	}
+	force := drop.Flags().Bool("force", false, "also what is nowhere else")
+	for sub, do := range map[*cobra.Command]func(context.Context, *cli.Env, fork, options) error{diff: diffFork, merge: mergeFork, drop: dropFork} {
+		asJSON := sub.Flags().Bool("json", false, "print JSON")
+		sub.Args = e.Args(0, 1)
+		sub.RunE = func(cmd *cobra.Command, args []string) error {
+			f, err := find(e, cli.First(args, "."))
+			if err != nil {
+				return err
+			}
+			return do(cmd.Context(), e, f, options{json: *asJSON, patch: *patch, dryRun: *dryRun, force: *force})
+		}
+	}
+	cmd.AddCommand(diff, merge, drop)
+	return cmd
+}
+
+type options struct {
+	at, branch           string
+	ignored, json, patch bool
+	dryRun, force        bool
 }

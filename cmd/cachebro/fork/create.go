@@ -55,7 +55,7 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 
 // makeFork makes a fork, or nothing.
 func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made, err error) {
-	t, c, err := e.Open(ctx, o.dir)
+	t, c, err := e.Open(ctx, ".")
 	if err != nil {
 		return m, err
 	}

@@ -27,8 +27,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if f.Point != "" {
 		sub := *e
 		sub.Stdout = io.Discard
-		sub.Name, sub.Args, sub.Cmd = "umount", []string{f.Point}, mounting.UmountCommand()
-		if err := mounting.RunUmount(ctx, &sub); err != nil {
+		if err := mounting.Umount(ctx, &sub, f.Point, false, false); err != nil {
 			return err
 		}
 	}

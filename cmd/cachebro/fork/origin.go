@@ -95,7 +95,7 @@ type listed struct {
 }
 
 func list(e *cli.Env, o options) error {
-	t, err := e.Locate(o.dir)
+	t, err := e.Locate(".")
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	if err := os.Mkdir(beside, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
-	m, err := makeFork(ctx, e, dir, options{dir: ".", ignored: true, branch: freeBranch(ctx, t.Base(), name)})
+	m, err := makeFork(ctx, e, dir, options{ignored: true, branch: freeBranch(ctx, t.Base(), name)})
 	if err != nil {
 		_ = os.Remove(beside) // only when it is empty
 		return "", err

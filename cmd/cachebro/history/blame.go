@@ -2,7 +2,6 @@ package history
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -10,74 +9,72 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // BlameCommand is cachebro blame.
-func BlameCommand() cli.Command {
-	return cli.Command{
-		Name: "blame", Group: cli.GroupEvery, Args: "PATH[@VERSION]", Short: "who wrote each line of a file: process, session, prompt",
+func BlameCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "blame PATH[@VERSION]", Short: "who wrote each line of a file: process, session, prompt",
 		Long: `One line of the file per line: the version that wrote it (for show and diff), when
 and who that was, the session and tool call where they are known, and the text.
-Lines that were there before the first change are marked as found there.
-
-Examples:
-  cachebro blame src/main.go
+Lines that were there before the first change are marked as found there.`,
+		Example: `  cachebro blame src/main.go
   cachebro blame src/main.go@12:40
   cachebro blame --json src/main.go | jq .prompt`,
-		Run: runBlame,
+		Args: e.Args(1, 1),
 	}
-}
 
-func runBlame(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	asJSON := fs.Bool("json", false, "one JSON object per line")
 	machine := machines.Flag(fs)
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	path, q, err := e.SplitVersion(args[0])
-	if err != nil {
-		return err
-	}
-	if path == "" {
-		return e.Usagef("blame: a path is missing before %s", cli.Quote(args[0]))
-	}
-	t, c, part, err := machines.Open(ctx, e, *machine, path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if len(t.Rel) == 0 {
-		return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
-	}
-	q.Path = t.Rel
-	if _, err := part.Newest(ctx, c, &q); err != nil {
-		return err
-	}
-	var a wire.BlameAnswer
-	text, err := c.Call(ctx, wire.MBlame, q, nil, &a)
-	if err != nil {
-		return err
-	}
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	if len(lines) < len(a.Lines) {
-		return fmt.Errorf("blame %s: the daemon sent %d lines and names the writers of %d", cli.Quote(path), len(lines), len(a.Lines))
-	}
-	if *asJSON {
-		for i, k := range a.Lines {
-			m, err := cli.VersionObject(a.Versions[k])
-			if err != nil {
-				return err
-			}
-			m["line"], m["text"] = i+1, strings.ToValidUTF8(string(bytes.TrimRight(lines[i], "\r\n")), "\uFFFD")
-			if err := e.PrintJSON(m); err != nil {
-				return err
-			}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		path, q, err := e.SplitVersion(args[0])
+		if err != nil {
+			return err
 		}
-		return nil
+		if path == "" {
+			return e.Usagef("blame: a path is missing before %s", cli.Quote(args[0]))
+		}
+		t, c, part, err := machines.Open(ctx, e, *machine, path)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if len(t.Rel) == 0 {
+			return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
+		}
+		q.Path = t.Rel
+		if _, err := part.Newest(ctx, c, &q); err != nil {
+			return err
+		}
+		var a wire.BlameAnswer
+		text, err := c.Call(ctx, wire.MBlame, q, nil, &a)
+		if err != nil {
+			return err
+		}
+		lines := bytes.SplitAfter(text, []byte("\n"))
+		if len(lines) < len(a.Lines) {
+			return fmt.Errorf("blame %s: the daemon sent %d lines and names the writers of %d", cli.Quote(path), len(lines), len(a.Lines))
+		}
+		if *asJSON {
+			for i, k := range a.Lines {
+				m, err := cli.VersionObject(a.Versions[k])
+				if err != nil {
+					return err
+				}
+				m["line"], m["text"] = i+1, strings.ToValidUTF8(string(bytes.TrimRight(lines[i], "\r\n")), "\uFFFD")
+				if err := e.PrintJSON(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return e.Page(func(w io.Writer) error { return printBlame(e, w, a, lines) })
 	}
-	return e.Page(func(w io.Writer) error { return printBlame(e, w, a, lines) })
+	return cmd
 }
 
 // printBlame puts a column before each line, empty where it says the same as

@@ -1,3 +1,3 @@
 // Package history has the commands that show the past and bring it back: log,
-// show, diff, blame, what-changed, undo, redo, revert, restore.
+// show, diff, blame, undo, redo, revert, restore.
 package history

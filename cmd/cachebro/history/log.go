@@ -10,12 +10,14 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // LogCommand is cachebro log.
-func LogCommand() cli.Command {
-	return cli.Command{
-		Name: "log", Group: cli.GroupEvery, Args: "[PATH]", Short: "what changed, when, and who did it",
+func LogCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "log [PATH]", Short: "what changed, when, and who did it",
 		Long: `What was done, newest first: each command, tool call or undo with its time and the
 files that it changed, below the prompt that it belongs to. The number is that of its
 last version, for show, diff and revert. Of one file it lists the versions instead,
@@ -25,10 +27,8 @@ its deletion.
 --json prints versions too, one object a line; with --actions, what was done.
 --machine all lists the versions of all machines that send to this project's bucket, by
 their times, with the machine's name before the number. A machine's name means what that
-machine did, an id all that was done under it, by whomever it was handed over to.
-
-Examples:
-  cachebro log -n 20
+machine did, an id all that was done under it, by whomever it was handed over to.`,
+		Example: `  cachebro log -n 20
   cachebro log --stat               all files of each action, and who started it
   cachebro log src/main.go          one file; @N counts its versions
   cachebro log --since 10m -p       with diffs
@@ -37,26 +37,11 @@ Examples:
   cachebro log --graph              who changed how much when, as a picture
   cachebro log --machine all --since 1h
   cachebro log --json | jq .path`,
-		Run: runLog,
+		Args: e.Args(0, 1),
 	}
-}
 
-// logPage is how many versions are asked for at once.
-const logPage = 1000
-
-type logFlags struct {
-	session, since, until, author, op string
-	limit                             int
-	patch, json, oldest, baselines, z bool
-	stat, actions, versions           bool
-	follow, graph, lost, all          bool
-
-	part machines.Part // what the machine that is named wrote of the history
-}
-
-func runLog(ctx context.Context, e *cli.Env) error {
 	var f logFlags
-	fs := e.Flags()
+	fs := cmd.Flags()
 	fs.StringVar(&f.session, "session", "", "only this session (an id, or last)")
 	fs.StringVar(&f.since, "since", "", "only after this time (12:40) or within this age (10m)")
 	fs.StringVar(&f.until, "until", "", "only before this time or age")
@@ -77,83 +62,97 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, raw, each ended by a NUL")
 	outside := fs.Bool("outside", false, "what watched commands did outside of projects (cachebro run)")
 	machine := machines.Flag(fs)
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if f.limit < 0 {
-		return e.Usagef("log: --limit %d is negative", f.limit)
-	}
-	if f.versions && (f.actions || f.stat || f.graph || f.follow) {
-		return e.Usagef("log: --versions does not go with --actions, --stat, --graph or --follow")
-	}
-	q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
-	q.Since, err = e.TimeFlag("since", f.since)
-	if err != nil {
-		return err
-	}
-	q.Until, err = e.TimeFlag("until", f.until)
-	if err != nil {
-		return err
-	}
-	if f.op != "" {
-		q.Ops = strings.Split(f.op, ",")
-	}
-	if *machine == machines.All {
-		return logEverywhere(ctx, e, cli.First(args, "."), q, f)
-	}
-	open := func() (cli.Target, *wire.Client, machines.Part, error) {
-		return machines.Open(ctx, e, *machine, cli.First(args, "."))
-	}
-	if *outside {
-		open = func() (cli.Target, *wire.Client, machines.Part, error) {
-			return openOutside(ctx, e, cli.First(args, "/"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		var err error
+		if f.limit < 0 {
+			return e.Usagef("log: --limit %d is negative", f.limit)
 		}
-	}
-	t, c, part, err := open()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	q.Path, f.part = t.Rel, part
-	f.actions = f.actions || f.stat || f.follow
-	// Of one file also what it was at first: @1 must be there to be named.
-	if len(t.Rel) > 0 && !cli.IsDir(filepath.Join(t.Base(), string(t.Rel))) {
-		q.Baselines = true
-		f.versions = !f.actions
-	}
-	switch {
-	case f.graph:
-		return e.Page(func(w io.Writer) error { return printGraph(ctx, e, w, t, c, q, f) })
-	case f.follow:
-		return follow(ctx, e, c, q, f)
-	case f.json && f.actions:
-		return eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
-			for _, x := range a.Actions {
-				if err := printActionJSON(e, x); err != nil {
+		if f.versions && (f.actions || f.stat || f.graph || f.follow) {
+			return e.Usagef("log: --versions does not go with --actions, --stat, --graph or --follow")
+		}
+		q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
+		q.Since, err = e.TimeFlag("since", f.since)
+		if err != nil {
+			return err
+		}
+		q.Until, err = e.TimeFlag("until", f.until)
+		if err != nil {
+			return err
+		}
+		if f.op != "" {
+			q.Ops = strings.Split(f.op, ",")
+		}
+		if *machine == machines.All {
+			return logEverywhere(ctx, e, cli.First(args, "."), q, f)
+		}
+		open := func() (cli.Target, *wire.Client, machines.Part, error) {
+			return machines.Open(ctx, e, *machine, cli.First(args, "."))
+		}
+		if *outside {
+			open = func() (cli.Target, *wire.Client, machines.Part, error) {
+				return openOutside(ctx, e, cli.First(args, "/"))
+			}
+		}
+		t, c, part, err := open()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		q.Path, f.part = t.Rel, part
+		f.actions = f.actions || f.stat || f.follow
+		// Of one file also what it was at first: @1 must be there to be named.
+		if len(t.Rel) > 0 && !cli.IsDir(filepath.Join(t.Base(), string(t.Rel))) {
+			q.Baselines = true
+			f.versions = !f.actions
+		}
+		switch {
+		case f.graph:
+			return e.Page(func(w io.Writer) error { return printGraph(ctx, e, w, t, c, q, f) })
+		case f.follow:
+			return follow(ctx, e, c, q, f)
+		case f.json && f.actions:
+			return eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
+				for _, x := range a.Actions {
+					if err := printActionJSON(e, x); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if f.json || f.z {
+			return eachVersion(ctx, e, c, q, f, func(v wire.Version, _ wire.LogAnswer) error {
+				if f.z {
+					_, err := fmt.Fprintf(e.Stdout, "%s\x00", v.Path)
 					return err
 				}
-			}
-			return nil
-		})
+				m, err := cli.VersionObject(v)
+				if err != nil {
+					return err
+				}
+				return e.PrintJSON(m)
+			})
+		}
+		if f.versions || f.baselines {
+			return e.Page(func(w io.Writer) error { return printLog(ctx, e, w, t, c, q, f) })
+		}
+		return e.Page(func(w io.Writer) error { return printStory(ctx, e, w, t, c, q, f) })
 	}
-	if f.json || f.z {
-		return eachVersion(ctx, e, c, q, f, func(v wire.Version, _ wire.LogAnswer) error {
-			if f.z {
-				_, err := fmt.Fprintf(e.Stdout, "%s\x00", v.Path)
-				return err
-			}
-			m, err := cli.VersionObject(v)
-			if err != nil {
-				return err
-			}
-			return e.PrintJSON(m)
-		})
-	}
-	if f.versions || f.baselines {
-		return e.Page(func(w io.Writer) error { return printLog(ctx, e, w, t, c, q, f) })
-	}
-	return e.Page(func(w io.Writer) error { return printStory(ctx, e, w, t, c, q, f) })
+	return cmd
+}
+
+// logPage is how many versions are asked for at once.
+const logPage = 1000
+
+type logFlags struct {
+	session, since, until, author, op string
+	limit                             int
+	patch, json, oldest, baselines, z bool
+	stat, actions, versions           bool
+	follow, graph, lost, all          bool
+
+	part machines.Part // what the machine that is named wrote of the history
 }
 
 // eachVersion asks page by page. The page is given with its first version only.

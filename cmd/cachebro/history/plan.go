@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -50,7 +50,7 @@ func planStatus(err error) error {
 	var status cli.ExitStatus
 	var partly errPartly
 	switch {
-	case err == nil, errors.Is(err, cli.ErrHelp), errors.As(err, &status):
+	case err == nil, errors.As(err, &status):
 		return err
 	case errors.As(err, &partly):
 		return partly.error
@@ -59,8 +59,8 @@ func planStatus(err error) error {
 }
 
 // planCommand is the run function of a command that carries out plans.
-func planCommand(run func(context.Context, *cli.Env) error) func(context.Context, *cli.Env) error {
-	return func(ctx context.Context, e *cli.Env) error { return planStatus(run(ctx, e)) }
+func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error { return planStatus(run(cmd, args)) }
 }
 
 // leftOver is a plan's status once it has ended without an error.
@@ -439,17 +439,6 @@ func planObject(plan wire.Plan, res apply.Result) (map[string]any, error) {
 		out["partly"] = true // lines were counted of the first steps only
 	}
 	return out, nil
-}
-
-// here is the project of the working directory, connected.
-func here(ctx context.Context, e *cli.Env, dir string) (cli.Target, *wire.Client, error) {
-	if dir == "" {
-		dir = "."
-	}
-	if _, err := os.Lstat(dir); err != nil && dir != "." {
-		return cli.Target{}, nil, err
-	}
-	return e.Open(ctx, dir)
 }
 
 // FilesOf counts the files of the steps that were done.

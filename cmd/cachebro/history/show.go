@@ -15,189 +15,196 @@ import (
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // ShowCommand is cachebro show.
-func ShowCommand() cli.Command {
-	return cli.Command{
-		Name: "show", Group: cli.GroupEvery, Args: "[NAME:]PATH[@VERSION] | NUMBER", Short: "a file's content as it was",
+func ShowCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show [NAME:]PATH[@VERSION] | NUMBER", Short: "a file's content as it was",
 		Long: `Writes the content of a version, byte for byte, to standard output. VERSION is a
 number of the file's own (@3), a step back from the newest (@-1), or a time (@12:40,
 @10m). NUMBER is one of the log. Without a version: the newest one.
 NAME:PATH is the file in the history of another machine, as with --machine NAME; a file
-here whose name has a colon is ./NAME:PATH.
-
-Examples:
-  cachebro show src/main.go@-1
+here whose name has a colon is ./NAME:PATH.`,
+		Example: `  cachebro show src/main.go@-1
   cachebro show src/main.go@12:40 > main.go.old
   cachebro show 812
   cachebro show build-7:src/main.go@3`,
-		Run: runShow,
+		Args: e.Args(1, 1),
 	}
-}
 
-func runShow(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	dir := fs.String("dir", ".", "the project, where NUMBER alone does not say")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print what is known about the version, not its content")
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	path, q, err := e.SplitVersion(args[0])
-	if err != nil {
-		return err
-	}
-	if *machine == "" {
-		*machine, path = machines.Split(e, path)
-	}
-	if path == "" && q.Seq == 0 {
-		return e.Usagef("show: a path is missing before %s", cli.Quote(args[0]))
-	}
-	where := *dir
-	if path != "" {
-		where = path
-	}
-	t, c, part, err := machines.Open(ctx, e, *machine, where)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if path != "" {
-		q.Path = t.Rel
-		if len(t.Rel) == 0 {
-			return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
-		}
-	}
-	if _, err := part.Newest(ctx, c, &q); err != nil {
-		return err
-	}
-	var v wire.Version
-	content, err := c.Call(ctx, wire.MShow, q, nil, &v)
-	if err != nil {
-		return err
-	}
-	if *asJSON {
-		m, err := cli.VersionObject(v)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		path, q, err := e.SplitVersion(args[0])
 		if err != nil {
 			return err
 		}
-		return e.PrintJSON(m)
+		if *machine == "" {
+			*machine, path = machines.Split(e, path)
+		}
+		if path == "" && q.Seq == 0 {
+			return e.Usagef("show: a path is missing before %s", cli.Quote(args[0]))
+		}
+		where := *dir
+		if path != "" {
+			where = path
+		}
+		t, c, part, err := machines.Open(ctx, e, *machine, where)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if path != "" {
+			q.Path = t.Rel
+			if len(t.Rel) == 0 {
+				return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
+			}
+		}
+		if _, err := part.Newest(ctx, c, &q); err != nil {
+			return err
+		}
+		var v wire.Version
+		content, err := c.Call(ctx, wire.MShow, q, nil, &v)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			m, err := cli.VersionObject(v)
+			if err != nil {
+				return err
+			}
+			return e.PrintJSON(m)
+		}
+		if len(v.Target) > 0 {
+			content = append(v.Target, '\n')
+		} else if v.NoContent != "" {
+			return cli.Hintf("cachebro log "+cli.Arg(string(v.Path)), "version %d of %s has no content: %s", v.Seq, cli.Quote(string(v.Path)), v.NoContent)
+		}
+		_, err = e.Stdout.Write(content)
+		return err
 	}
-	if len(v.Target) > 0 {
-		content = append(v.Target, '\n')
-	} else if v.NoContent != "" {
-		return cli.Hintf("cachebro log "+cli.Arg(string(v.Path)), "version %d of %s has no content: %s", v.Seq, cli.Quote(string(v.Path)), v.NoContent)
-	}
-	_, err = e.Stdout.Write(content)
-	return err
+	return cmd
 }
 
 // DiffCommand is cachebro diff.
-func DiffCommand() cli.Command {
-	return cli.Command{
-		Name: "diff", Group: cli.GroupEvery, Args: "[NUMBER [NUMBER]] [[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",
+func DiffCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "diff [NUMBER [NUMBER]] [[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",
 		Long: `A unified diff that patch and git apply understand. Without --from: since the
 version before the newest one; without --to: up to the file as it is now. For a
 directory or the whole project give --since, or one or two numbers of the log: what
 changed after the first, up to the second or now. NAME:PATH is the file in the history of
 another machine, its newest version or the one after an @, against the file here; with
---machine NAME both sides are that machine's.
-
-Examples:
-  cachebro diff src/main.go
+--machine NAME both sides are that machine's.`,
+		Example: `  cachebro diff src/main.go
   cachebro diff src/main.go --from @3 --to -1
   cachebro diff --since 10m
+  cachebro diff --since 10m --stat
   cachebro diff 856 860 src
   cachebro diff build-7:src/main.go`,
-		Run: runDiff,
+		Args: e.Args(0, 3),
 	}
-}
 
-func runDiff(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	from := fs.String("from", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	to := fs.String("to", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	since := fs.String("since", "", "for many files: changes after this time (12:40) or within this age (10m)")
+	stat := fs.Bool("stat", false, "with --since: only which files, with counts and who changed them last")
 	lines := fs.IntP("unified", "U", 3, "lines of context")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print counts and the diff as JSON")
-	args, err := e.Parse(fs, 0, 3)
-	if err != nil {
-		return err
-	}
-	numbers := false // positional numbers are moments, of a file too
-	if *from == "" && *to == "" {
-		for _, moment := range []*string{from, to} {
-			if len(args) == 0 {
-				break
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		var err error
+		numbers := false // positional numbers are moments, of a file too
+		if *from == "" && *to == "" {
+			for _, moment := range []*string{from, to} {
+				if len(args) == 0 {
+					break
+				}
+				if _, ok := e.Number(args[0]); !ok {
+					break
+				}
+				*moment, args, numbers = args[0], args[1:], true
 			}
-			if _, ok := e.Number(args[0]); !ok {
-				break
-			}
-			*moment, args, numbers = args[0], args[1:], true
 		}
-	}
-	if len(args) > 1 {
-		return e.Usagef("diff: %s: one path at a time", cli.Quote(args[1]))
-	}
-	var q wire.DiffQuery
-	q.From, err = e.VersionFlag("from", *from)
-	if err != nil {
-		return err
-	}
-	q.To, err = e.VersionFlag("to", *to)
-	if err != nil {
-		return err
-	}
-	q.Since, err = e.TimeFlag("since", *since)
-	if err != nil {
-		return err
-	}
-	q.Context = *lines
-	if *machine == "" && len(args) > 0 {
-		path, v, err := e.SplitVersion(args[0])
+		if len(args) > 1 {
+			return e.Usagef("diff: %s: one path at a time", cli.Quote(args[1]))
+		}
+		var q wire.DiffQuery
+		q.From, err = e.VersionFlag("from", *from)
 		if err != nil {
 			return err
 		}
-		if name, path := machines.Split(e, path); name != "" {
-			if *from != "" || *to != "" || !q.Since.IsZero() {
-				return e.Usagef("diff: %s: give a version after an @, and not --from, --to or --since", cli.Quote(args[0]))
+		q.To, err = e.VersionFlag("to", *to)
+		if err != nil {
+			return err
+		}
+		q.Since, err = e.TimeFlag("since", *since)
+		if err != nil {
+			return err
+		}
+		q.Context = *lines
+		if *machine == "" && len(args) > 0 {
+			path, v, err := e.SplitVersion(args[0])
+			if err != nil {
+				return err
 			}
-			return diffElsewhere(ctx, e, name, path, v, *lines, *asJSON)
+			if name, path := machines.Split(e, path); name != "" {
+				if *from != "" || *to != "" || !q.Since.IsZero() {
+					return e.Usagef("diff: %s: give a version after an @, and not --from, --to or --since", cli.Quote(args[0]))
+				}
+				return diffElsewhere(ctx, e, name, path, v, *lines, *asJSON)
+			}
 		}
-	}
-	path := cli.First(args, ".")
-	if len(args) > 0 && *from == "" && *to == "" {
-		path, q.From, err = e.SplitVersion(path)
+		path := cli.First(args, ".")
+		if len(args) > 0 && *from == "" && *to == "" {
+			path, q.From, err = e.SplitVersion(path)
+			if err != nil {
+				return err
+			}
+		}
+		t, c, part, err := machines.Open(ctx, e, *machine, path)
 		if err != nil {
 			return err
 		}
-	}
-	t, c, part, err := machines.Open(ctx, e, *machine, path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	q.Path = t.Rel
-	if q.Since.IsZero() && cli.IsNewest(q.From) && cli.IsNewest(q.To) && !isDir(t) {
-		to := wire.ShowQuery{Path: t.Rel}
-		q.From.Seq, err = part.Newest(ctx, c, &to)
-		if err != nil {
-			return err
+		defer c.Close()
+		q.Path = t.Rel
+		if q.Since.IsZero() && cli.IsNewest(q.From) && cli.IsNewest(q.To) && !isDir(t) {
+			to := wire.ShowQuery{Path: t.Rel}
+			q.From.Seq, err = part.Newest(ctx, c, &to)
+			if err != nil {
+				return err
+			}
+			q.To.Seq = to.Seq
 		}
-		q.To.Seq = to.Seq
+		switch {
+		case *stat && q.Since.IsZero():
+			return e.Usagef("diff: --stat goes with --since")
+		case *stat && *asJSON:
+			return statJSON(ctx, e, c, t, q.Since, part)
+		case *stat && part != nil:
+			return cli.Hintf("cachebro log --machine "+cli.Arg(*machine)+", or diff --stat --json", "other machines wrote this history too")
+		case *stat:
+			return printStat(ctx, e, c, t, q.Since)
+		}
+		if numbers && !q.Since.IsZero() {
+			return e.Usagef("diff: give numbers or --since, not both")
+		}
+		whole := q.Since.IsZero() && isDir(t)
+		if whole && cli.IsNewest(q.From) {
+			return e.Usagef("diff: name a file, or give --since or a number of the log for the whole of %s", cli.Quote(path))
+		}
+		q.Moments = whole || numbers
+		return printDiff(ctx, e, c, q, *asJSON)
 	}
-	if numbers && !q.Since.IsZero() {
-		return e.Usagef("diff: give numbers or --since, not both")
-	}
-	whole := q.Since.IsZero() && isDir(t)
-	if whole && cli.IsNewest(q.From) {
-		return e.Usagef("diff: name a file, or give --since or a number of the log for the whole of %s", cli.Quote(path))
-	}
-	q.Moments = whole || numbers
-	return printDiff(ctx, e, c, q, *asJSON)
+	return cmd
 }
 
 // isDir reports whether a target is the project itself or a directory in it.
@@ -292,13 +299,4 @@ func showDiff(e *cli.Env, path []byte, a wire.DiffAnswer, body []byte, asJSON bo
 		_, err := io.WriteString(w, e.Paint().Diff(string(body)))
 		return err
 	})
-}
-
-// WhatChangedCommand is cachebro what-changed.
-func WhatChangedCommand() cli.Command {
-	return cli.Command{
-		Name: "what-changed", Group: cli.GroupHistory, Args: "[AGE|TIME] [DIR]", Short: "files changed recently, with counts and authors",
-		Long: "Examples:\n  cachebro what-changed            the last 10 minutes\n  cachebro what-changed 1h\n  cachebro what-changed 12:40",
-		Run:  runWhatChanged,
-	}
 }

@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// The words for what was changed, the same in log, what-changed, undo, and status.
+// The words for what was changed, the same in log, diff --stat, undo, and status.
 
 // Counts is how many files were changed and by how many lines.
 func Counts(p cli.Paint, files, added, removed int, partly bool) string {

@@ -1,7 +1,6 @@
 package knowledge
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +9,14 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // ContextCommand is cachebro context.
-func ContextCommand() cli.Command {
-	return cli.Command{
-		Name: "context", Group: cli.GroupProject, Args: "[REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",
+func ContextCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "context [REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",
 		Long: `Prints a bundle as JSON: summary, files, symbols, pieces of documents, newest
 versions, and neighbours, which are what it imports and is imported by, documents
 that name it, and files that were read before it was written. REF is a file, a
@@ -29,18 +30,14 @@ when the same bundle was printed for it before, or what changed in it.
     auth:
       summary: Login and sessions.
       source: [src/auth/, src/session.go]
-      uses: [billing]
-
-Examples:
-  cachebro context src/auth/
-  cachebro context auth --depth 1 --max-chunks 3
-  cachebro context --graph          # nodes and edges of the project`,
-		Run: runContext,
+      uses: [billing]`,
+		Example: `  cachebro docs context src/auth/
+  cachebro docs context auth --depth 1 --max-chunks 3
+  cachebro docs context --graph          # nodes and edges of the project`,
+		Args: e.Args(0, 1),
 	}
-}
 
-func runContext(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	var q wire.ContextRequest
 	fs.IntVar(&q.Depth, "depth", 0, "how far neighbours may be (default 2)")
 	fs.IntVar(&q.MaxNodes, "max-nodes", 0, "at most this many neighbours (default 20)")
@@ -51,56 +48,55 @@ func runContext(ctx context.Context, e *cli.Env) error {
 	fs.StringVar(&q.Reader.Session, "session", "", "who reads: a session's id")
 	fs.StringVar(&q.Reader.Agent, "agent", "", "a sub-agent within the session")
 	asJSON := fs.Bool("json", false, "also print how it was answered")
-	dir := fs.String("dir", ".", "the project")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
-		return e.Usagef("context: --depth, --max-nodes and --max-chunks cannot be negative")
-	}
-	ref := ""
-	if len(args) > 0 {
-		ref = args[0]
-	}
-	t, err := e.LocateOrTop(*dir)
-	if err != nil {
-		return err
-	}
-	c, err := e.Connect(ctx, t.Root)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	q.Tool = "context"
-	var a wire.ContextAnswer
-	var text []byte
-	for _, q.Ref = range nodeNames(e, t, ref, q.Graph) {
-		text, err = c.Call(ctx, wire.MContext, q, nil, &a)
-		if !errors.Is(err, wire.ErrNotFound) {
-			break
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
+			return e.Usagef("context: --depth, --max-nodes and --max-chunks cannot be negative")
 		}
-	}
-	if err != nil {
-		return err
-	}
-	if *asJSON {
-		m, err := cli.Object(a, nil)
+		ref := ""
+		if len(args) > 0 {
+			ref = args[0]
+		}
+		t, err := e.LocateOrTop(".")
 		if err != nil {
 			return err
 		}
-		m["text"] = string(text)
-		if json.Valid(text) {
-			m["bundle"] = json.RawMessage(text)
-			delete(m, "text")
+		c, err := e.Connect(ctx, t.Root)
+		if err != nil {
+			return err
 		}
-		return e.PrintJSON(m)
+		defer c.Close()
+		q.Tool = "context"
+		var a wire.ContextAnswer
+		var text []byte
+		for _, q.Ref = range nodeNames(e, t, ref, q.Graph) {
+			text, err = c.Call(ctx, wire.MContext, q, nil, &a)
+			if !errors.Is(err, wire.ErrNotFound) {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			m, err := cli.Object(a, nil)
+			if err != nil {
+				return err
+			}
+			m["text"] = string(text)
+			if json.Valid(text) {
+				m["bundle"] = json.RawMessage(text)
+				delete(m, "text")
+			}
+			return e.PrintJSON(m)
+		}
+		if a.Label != "" {
+			fmt.Fprintln(e.Stdout, a.Label)
+		}
+		_, err = e.Stdout.Write(text)
+		return err
 	}
-	if a.Label != "" {
-		fmt.Fprintln(e.Stdout, a.Label)
-	}
-	_, err = e.Stdout.Write(text)
-	return err
+	return cmd
 }
 
 // nodeNames are what a reference that was typed may mean: a path as seen from

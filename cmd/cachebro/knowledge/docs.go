@@ -9,121 +9,142 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
-// SyncCheckCommand is cachebro sync-check.
-func SyncCheckCommand() cli.Command {
-	return cli.Command{
-		Name: "sync-check", Group: cli.GroupProject, Args: "[PATH | GROUP]", Short: "which documents may be out of date with the code",
+// CheckCommand is cachebro docs check.
+func CheckCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "check [PATH | GROUP]", Short: "which documents may be out of date with the code",
 		Long: `A document is paired with the code that it is about: by the section docs of
 cachebro.yml, by a comment in it (<!-- cachebro: documents src/cache.go src/store/ -->,
 or "documents nothing"), or else by the paths of source files that it names. From
 then on a write to the code makes the pair stale, whoever wrote it, until it is
-taken back or mark-synced says that the document is true again; editing the
+taken back or docs mark says that the document is true again; editing the
 document does not say so. A git command that brings both sides counts as in sync.
 
 PATH is a document, a file, or a directory; GROUP a node of cachebro.yml. Exit
-status 1 when a pair is stale or its code is not there.
-
-Examples:
-  cachebro sync-check
-  cachebro sync-check --diff docs/cache.md
-  cachebro sync-check --explicit --json | jq -r .doc
-  cachebro sync-check && git commit`,
-		Run: runSyncCheck,
+status 1 when a pair is stale or its code is not there.`,
+		Example: `  cachebro docs check
+  cachebro docs check --diff docs/cache.md
+  cachebro docs check --explicit --json | jq -r .doc
+  cachebro docs check && git commit`,
+		Args: e.Args(0, 1),
 	}
-}
 
-// MarkSyncedCommand is cachebro mark-synced.
-func MarkSyncedCommand() cli.Command {
-	return cli.Command{
-		Name: "mark-synced", Group: cli.GroupProject, Args: "PATH | GROUP…", Short: "mark documents as true again",
-		Long: `The code of the pairs as it is now, or as it was in version --as-of (what
-sync-check printed, for somebody who may have written since), becomes what their
-documents describe.
-
-Examples:
-  cachebro mark-synced docs/cache.md
-  cachebro mark-synced --as-of 812 docs/cache.md
-  cachebro mark-synced --edited
-  cachebro mark-synced --all`,
-		Run: runMarkSynced,
-	}
-}
-
-func runSyncCheck(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	q := wire.DocsRequest{Do: "check"}
 	fs.BoolVar(&q.Diff, "diff", false, "also show what has changed in the code")
 	fs.BoolVar(&q.Explicit, "explicit", false, "leave out pairs that are only inferred")
 	all := fs.Bool("all", false, "also list those that are in sync")
 	quiet := fs.BoolP("quiet", "q", false, "the exit status alone")
 	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
-	dir := fs.String("dir", ".", "the project")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	t, c, err := docsProject(ctx, e, *dir, args)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if len(args) > 0 {
-		q.Path, q.Name = t.Rel, args[0]
-	}
-	a, err := wire.Call[wire.DocsAnswer](ctx, c, wire.MDocs, q)
-	if err != nil {
-		return err
-	}
-	for _, problem := range a.Problems {
-		fmt.Fprintln(e.Stderr, "cachebro: "+cli.OneLine(problem))
-	}
-	for _, p := range a.Pairs {
-		if *quiet || p.State == "ok" && !*all {
-			continue
-		}
-		if *asJSON {
-			err = printPairJSON(e, p, a.Seq)
-		} else {
-			err = printPair(e, p)
-		}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		t, c, err := docsProject(ctx, e, args)
 		if err != nil {
 			return err
 		}
-	}
-	bad := a.Stale + a.Missing
-	if !*asJSON && !*quiet {
-		switch {
-		case len(a.Pairs) == 0 && len(args) > 0:
-			return cli.Hintf("cachebro sync-check --all", "no document is paired with %s", cli.Quote(args[0]))
-		case len(a.Pairs) == 0:
-			fmt.Fprintln(e.Stderr, "no document names any code; cachebro help sync-check says how to name it")
-		default:
-			fmt.Fprintf(e.Stderr, "%d of %s in sync as of version %d\n", len(a.Pairs)-bad, text.Count(len(a.Pairs), "pair"), a.Seq)
+		defer c.Close()
+		if len(args) > 0 {
+			q.Path, q.Name = t.Rel, args[0]
 		}
+		a, err := wire.Call[wire.DocsAnswer](ctx, c, wire.MDocs, q)
+		if err != nil {
+			return err
+		}
+		for _, problem := range a.Problems {
+			fmt.Fprintln(e.Stderr, "cachebro: "+cli.OneLine(problem))
+		}
+		for _, p := range a.Pairs {
+			if *quiet || p.State == "ok" && !*all {
+				continue
+			}
+			if *asJSON {
+				err = printPairJSON(e, p, a.Seq)
+			} else {
+				err = printPair(e, p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		bad := a.Stale + a.Missing
+		if !*asJSON && !*quiet {
+			switch {
+			case len(a.Pairs) == 0 && len(args) > 0:
+				return cli.Hintf("cachebro docs check --all", "no document is paired with %s", cli.Quote(args[0]))
+			case len(a.Pairs) == 0:
+				fmt.Fprintln(e.Stderr, "no document names any code; cachebro help docs check says how to name it")
+			default:
+				fmt.Fprintf(e.Stderr, "%d of %s in sync as of version %d\n", len(a.Pairs)-bad, text.Count(len(a.Pairs), "pair"), a.Seq)
+			}
+		}
+		if bad > 0 {
+			return cli.ExitStatus(1)
+		}
+		return nil
 	}
-	if bad > 0 {
-		return cli.ExitStatus(1)
-	}
-	return nil
+	return cmd
 }
 
-// docsProject finds the project: by the argument, unless that is the name of a
-// group, which lies wherever --dir says.
-func docsProject(ctx context.Context, e *cli.Env, dir string, args []string) (cli.Target, *wire.Client, error) {
-	t, err := e.LocateOrTop(dir)
+// MarkCommand is cachebro docs mark.
+func MarkCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "mark PATH | GROUP…", Short: "mark documents as true again",
+		Long: `The code of the pairs as it is now, or as it was in version --as-of (what
+docs check printed, for somebody who may have written since), becomes what their
+documents describe.`,
+		Example: `  cachebro docs mark docs/cache.md
+  cachebro docs mark --as-of 812 docs/cache.md
+  cachebro docs mark --edited
+  cachebro docs mark --all`,
+		Args: e.Args(0, -1),
+	}
+
+	fs := cmd.Flags()
+	q := wire.DocsRequest{Do: "mark", Reader: wire.Reader{Session: e.Session()}}
+	fs.Uint64Var(&q.AsOf, "as-of", 0, "as of this version of the log (default: now)")
+	fs.BoolVar(&q.Edited, "edited", false, "only where the document was edited after the code")
+	all := fs.Bool("all", false, "every pair")
+	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch {
+		case len(args) == 0 && !*all && !q.Edited:
+			return e.Usagef("docs mark: name a document, its code or a group, or give --edited or --all")
+		case len(args) > 0 && *all:
+			return e.Usagef("docs mark: --all takes no names")
+		}
+		each := [][]string{nil}
+		if len(args) > 0 {
+			each = nil
+			for _, arg := range args {
+				each = append(each, []string{arg})
+			}
+		}
+		for _, arg := range each {
+			if err := markSynced(ctx, e, arg, q, *asJSON); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// docsProject finds the project: by the argument, unless that is the name of a group.
+func docsProject(ctx context.Context, e *cli.Env, args []string) (cli.Target, *wire.Client, error) {
+	t, err := e.LocateOrTop(".")
 	if err != nil {
 		return t, nil, err
 	}
 	if len(args) > 0 {
 		in, err := e.LocateOrTop(args[0])
-		switch {
-		case err == nil && in.Root == t.Root:
+		if err == nil {
 			t = in
-		case err == nil && (strings.HasPrefix(args[0], "/") || dir == "."):
-			t = in
-		default: // a name, or a path of the project that --dir names
+		} else {
 			t.Rel = []byte(strings.Trim(args[0], "/"))
 		}
 	}
@@ -131,40 +152,8 @@ func docsProject(ctx context.Context, e *cli.Env, dir string, args []string) (cl
 	return t, c, err
 }
 
-func runMarkSynced(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	q := wire.DocsRequest{Do: "mark", Reader: wire.Reader{Session: e.Session()}}
-	fs.Uint64Var(&q.AsOf, "as-of", 0, "as of this version of the log (default: now)")
-	fs.BoolVar(&q.Edited, "edited", false, "only where the document was edited after the code")
-	all := fs.Bool("all", false, "every pair")
-	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
-	dir := fs.String("dir", ".", "the project")
-	args, err := e.Parse(fs, 0, -1)
-	switch {
-	case err != nil:
-		return err
-	case len(args) == 0 && !*all && !q.Edited:
-		return e.Usagef("mark-synced: name a document, its code or a group, or give --edited or --all")
-	case len(args) > 0 && *all:
-		return e.Usagef("mark-synced: --all takes no names")
-	}
-	each := [][]string{nil}
-	if len(args) > 0 {
-		each = nil
-		for _, arg := range args {
-			each = append(each, []string{arg})
-		}
-	}
-	for _, arg := range each {
-		if err := markSynced(ctx, e, *dir, arg, q, *asJSON); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func markSynced(ctx context.Context, e *cli.Env, dir string, arg []string, q wire.DocsRequest, asJSON bool) error {
-	t, c, err := docsProject(ctx, e, dir, arg)
+func markSynced(ctx context.Context, e *cli.Env, arg []string, q wire.DocsRequest, asJSON bool) error {
+	t, c, err := docsProject(ctx, e, arg)
 	if err != nil {
 		return err
 	}
@@ -190,7 +179,7 @@ func markSynced(ctx context.Context, e *cli.Env, dir string, arg []string, q wir
 		return nil
 	}
 	if len(arg) > 0 && !q.Edited {
-		return cli.Hintf("cachebro sync-check --all", "nothing to mark: no pair of %s, or all were marked later", cli.Quote(arg[0]))
+		return cli.Hintf("cachebro docs check --all", "nothing to mark: no pair of %s, or all were marked later", cli.Quote(arg[0]))
 	}
 	fmt.Fprintln(e.Stderr, "nothing to mark")
 	return nil

@@ -19,12 +19,14 @@ import (
 	"cachebro/store/memo"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
+
+	"github.com/spf13/cobra"
 )
 
 // MemoCommand is cachebro memo.
-func MemoCommand() cli.Command {
-	return cli.Command{
-		Name: "memo", Group: cli.GroupProject, Args: "[--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
+func MemoCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "memo [--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
 		Long: `Runs the command and remembers its output with everything that its processes
 looked at: files they read, names that were not there, directories they listed,
 and the environment. The next call of the same command prints the same at once,
@@ -43,28 +45,79 @@ unless a program that may show them asked for times or inode numbers in the proj
 --ignore-times says that the command shows none of these, nor the order in which a
 directory is read.
 
-Nothing is repeated by guess: --explain tells what a call would do, and why.
-
-Examples:
-  cachebro memo -- go test ./...
+Nothing is repeated by guess: --explain tells what a call would do, and why.`,
+		Example: `  cachebro memo -- go test ./...
   cachebro memo --explain -- go test ./...
   cachebro memo --diff --session s1 -- golangci-lint run`,
-		OwnSignals: true, Run: runMemo,
+		Annotations: cli.OwnSignals,
+		Args:        e.Args(1, -1),
 	}
+
+	fs := cmd.Flags()
+	fs.SetInterspersed(false)
+	explain := fs.Bool("explain", false, "only say whether it would be repeated, and why not")
+	diff := fs.Bool("diff", false, "print only what is new since the session last saw this command's output")
+	session := fs.String("session", "", "with --diff: who reads (default: the session in the environment)")
+	outside := fs.Bool("allow-outside", false, "treat files outside of the project like those in it")
+	timeless := fs.Bool("ignore-times", false, "times and inode numbers do not count: the command shows none")
+	force := fs.Bool("force", false, "run it in any case")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside, timeless: *timeless}
+		if m.session == "" {
+			m.session = e.Session()
+		}
+		if err := m.prepare(ctx, args); err != nil {
+			return err
+		}
+		if m.client != nil {
+			defer m.client.Close()
+		}
+		rec, why := m.holding(ctx)
+		if why != "" && *explain { // where the answer goes is no part of the question
+			was := why
+			if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
+				return err
+			}
+			if rec, why = m.holding(ctx); why == notRun {
+				why = was
+			}
+		}
+		switch {
+		case why == "" && *explain:
+			age := e.Now().Sub(time.Unix(0, rec.At)).Round(time.Second)
+			fmt.Fprintf(e.Stdout, "would be repeated: none of %d paths has changed since it ran %s ago (and took %s)\n", len(rec.Seen), age, rec.Took.Round(time.Millisecond))
+			if stays := rec.Stays(); stays != "" {
+				fmt.Fprintln(e.Stdout, cli.OneLine(stays))
+			}
+			return nil
+		case why == "" && !*force:
+			return m.print(ctx, rec.Output)
+		}
+		if *explain {
+			fmt.Fprintf(e.Stdout, "would be run: %s\n", cli.OneLine(why))
+			return nil
+		}
+		return m.run(ctx)
+	}
+	return cmd
 }
 
 // TracedCommand is cachebro traced.
-func TracedCommand() cli.Command {
-	return cli.Command{
-		Name: "traced", Short: "runs a command whose system calls are watched (started by cachebro memo)", OwnSignals: true,
-		Run: func(_ context.Context, e *cli.Env) error {
-			if len(e.Args) == 1 && e.Args[0] == "--help" {
-				e.PrintHelp(e.Flags())
-				return nil
-			}
-			return memo.Traced(e.Args, e.Vars)
-		},
+func TracedCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "traced", Short: "runs a command whose system calls are watched (started by cachebro memo)",
+		Annotations:        cli.OwnSignals,
+		Hidden:             true,
+		DisableFlagParsing: true,
 	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cli.AsksForHelp(args) {
+			return cmd.Help()
+		}
+		return memo.Traced(args, e.Vars)
+	}
+	return cmd
 }
 
 // memoTTL is how long a result is kept; what it depends on is checked anyway.
@@ -82,57 +135,6 @@ type memoRun struct {
 	diff     bool
 	allowed  bool
 	timeless bool
-}
-
-func runMemo(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	fs.SetInterspersed(false)
-	explain := fs.Bool("explain", false, "only say whether it would be repeated, and why not")
-	diff := fs.Bool("diff", false, "print only what is new since the session last saw this command's output")
-	session := fs.String("session", "", "with --diff: who reads (default: the session in the environment)")
-	outside := fs.Bool("allow-outside", false, "treat files outside of the project like those in it")
-	timeless := fs.Bool("ignore-times", false, "times and inode numbers do not count: the command shows none")
-	force := fs.Bool("force", false, "run it in any case")
-	args, err := e.Parse(fs, 1, -1)
-	if err != nil {
-		return err
-	}
-	m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside, timeless: *timeless}
-	if m.session == "" {
-		m.session = e.Session()
-	}
-	if err := m.prepare(ctx, args); err != nil {
-		return err
-	}
-	if m.client != nil {
-		defer m.client.Close()
-	}
-	rec, why := m.holding(ctx)
-	if why != "" && *explain { // where the answer goes is no part of the question
-		was := why
-		if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
-			return err
-		}
-		if rec, why = m.holding(ctx); why == notRun {
-			why = was
-		}
-	}
-	switch {
-	case why == "" && *explain:
-		age := e.Now().Sub(time.Unix(0, rec.At)).Round(time.Second)
-		fmt.Fprintf(e.Stdout, "would be repeated: none of %d paths has changed since it ran %s ago (and took %s)\n", len(rec.Seen), age, rec.Took.Round(time.Millisecond))
-		if stays := rec.Stays(); stays != "" {
-			fmt.Fprintln(e.Stdout, cli.OneLine(stays))
-		}
-		return nil
-	case why == "" && !*force:
-		return m.print(ctx, rec.Output)
-	}
-	if *explain {
-		fmt.Fprintf(e.Stdout, "would be run: %s\n", cli.OneLine(why))
-		return nil
-	}
-	return m.run(ctx)
 }
 
 // prepare finds the program and the project, and says what makes this call.

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,63 +9,93 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
-// NoteCommand is cachebro note.
-func NoteCommand() cli.Command {
-	return cli.Command{
-		Name: "note", Group: cli.GroupProject, Args: "add TEXT… | list | remove ID…", Short: "remember a decision, a warning, what is left to do",
-		Long: `add keeps a text with its kind (a word of your own: decision, warning, todo; default
-note) and the file or directory that it is about (--path). - reads the text from
-standard input. The same text again is the same note. Notes stay until they are
-removed, whatever becomes of the file, whose renames they follow. An agent is
-reminded of them after a compaction; cachebro search --kind note finds them.
-
-Examples:
-  cachebro note add --kind decision --path src/cache.go 'LRU, not Redis'
-  cachebro note list --path src
-  cachebro note list --kind todo --json
-  cachebro note remove not-1a2b3c4d
+// NoteCommand is cachebro docs note.
+func NoteCommand(e *cli.Env) *cobra.Command {
+	return e.Group(&cobra.Command{
+		Use: "note", Short: "remember a decision, a warning, what is left to do",
+		Long: `Notes stay until they are removed, whatever becomes of the file that they are about,
+whose renames they follow. An agent is reminded of them after a compaction; cachebro
+search --kind note finds them.`,
+		Example: `  cachebro docs note add --kind decision --path src/cache.go 'LRU, not Redis'
+  cachebro docs note list --path src
+  cachebro docs note remove not-1a2b3c4d
   cachebro search --kind note redis`,
-		Run: runNote,
-	}
+	}, addNoteCommand(e), listNotesCommand(e), removeNoteCommand(e))
 }
 
-func runNote(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	kind := fs.StringP("kind", "k", "", "add: what sort of note (default note); list: only this one")
-	path := fs.StringP("path", "p", "", "add: what it is about; list: only what is about this file or directory")
-	limit := fs.IntP("limit", "n", 0, "list: at most this many")
-	asJSON := fs.Bool("json", false, "one JSON object per note and line")
-	dir := fs.String("dir", ".", "the project")
-	args, err := e.Parse(fs, 1, -1)
-	if err != nil {
-		return err
+func addNoteCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "add TEXT…", Short: "keep a text; - reads it from standard input",
+		Long:    "The same text again is the same note.",
+		Example: `  cachebro docs note add --kind decision --path src/cache.go 'LRU, not Redis'`,
+		Args:    e.Args(1, -1),
 	}
-	q := wire.NotesRequest{Do: args[0], Kind: *kind, Limit: *limit, Reader: wire.Reader{Session: e.Session()}}
-	switch rest := args[1:]; q.Do {
-	case "add":
-		q.Text, err = noteText(e, rest)
+	n := notesFlags(cmd, "what sort of note, a word of your own: decision, warning, todo (default note)", "the file or directory that it is about")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		text, err := noteText(e, args)
 		if err != nil {
 			return err
 		}
-	case "list":
-		if len(rest) > 0 {
-			return e.Usagef("note: unexpected argument %s; --path names what notes are about", cli.Quote(rest[0]))
-		}
-	case "remove":
-		if len(rest) == 0 || *path != "" || *kind != "" {
-			return e.Usagef("note: remove takes ids, as cachebro note list shows them")
-		}
-		q.IDs = rest
-	default:
-		return e.Usagef("note: add, list or remove, not %s", cli.Quote(q.Do))
+		n.q.Do, n.q.Text = "add", text
+		return n.ask(cmd.Context(), e)
 	}
-	where := *dir
-	if *path != "" {
-		where = *path
+	return cmd
+}
+
+func listNotesCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "list the notes",
+		Example: `  cachebro docs note list --path src
+  cachebro docs note list --kind todo --json`,
+		Args: e.Args(0, 0),
 	}
-	t, err := e.LocateOrTop(where)
+	n := notesFlags(cmd, "only this sort", "only what is about this file or directory")
+	cmd.Flags().IntVarP(&n.q.Limit, "limit", "n", 0, "at most this many")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		n.q.Do = "list"
+		return n.ask(cmd.Context(), e)
+	}
+	return cmd
+}
+
+func removeNoteCommand(e *cli.Env) *cobra.Command {
+	n := &notes{}
+	cmd := &cobra.Command{
+		Use: "remove ID…", Short: "remove notes, by the ids that list shows",
+		Example: "  cachebro docs note remove not-1a2b3c4d",
+		Args:    e.Args(1, -1),
+	}
+	cmd.Flags().BoolVar(&n.json, "json", false, "one JSON object per note and line")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n.q.Do, n.q.IDs = "remove", args
+		return n.ask(cmd.Context(), e)
+	}
+	return cmd
+}
+
+// notes is one request about notes.
+type notes struct {
+	q    wire.NotesRequest
+	path string
+	json bool
+}
+
+func notesFlags(cmd *cobra.Command, kind, path string) *notes {
+	n := &notes{}
+	fs := cmd.Flags()
+	fs.StringVarP(&n.q.Kind, "kind", "k", "", kind)
+	fs.StringVarP(&n.path, "path", "p", "", path)
+	fs.BoolVar(&n.json, "json", false, "one JSON object per note and line")
+	return n
+}
+
+// ask sends the request and prints the answer.
+func (n *notes) ask(ctx context.Context, e *cli.Env) error {
+	t, err := e.LocateOrTop(cmp.Or(n.path, "."))
 	if err != nil {
 		return err
 	}
@@ -73,18 +104,19 @@ func runNote(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	defer c.Close()
-	if *path != "" {
-		q.Path = t.Rel
+	if n.path != "" {
+		n.q.Path = t.Rel
 	}
-	a, err := wire.Call[wire.NotesAnswer](ctx, c, wire.MNotes, q)
+	n.q.Reader = wire.Reader{Session: e.Session()}
+	a, err := wire.Call[wire.NotesAnswer](ctx, c, wire.MNotes, n.q)
 	if err != nil {
 		return err
 	}
-	if err := printNotes(e, a, q.Do, *asJSON); err != nil {
+	if err := printNotes(e, a, n.q.Do, n.json); err != nil {
 		return err
 	}
-	if n := a.Total - len(a.Notes); n > 0 && !*asJSON {
-		fmt.Fprintf(e.Stderr, "and %d more\n", n)
+	if more := a.Total - len(a.Notes); more > 0 && !n.json {
+		fmt.Fprintf(e.Stderr, "and %d more\n", more)
 	}
 	return nil
 }
@@ -92,8 +124,6 @@ func runNote(ctx context.Context, e *cli.Env) error {
 // noteText is the text of a new note: the arguments, or standard input.
 func noteText(e *cli.Env, args []string) (string, error) {
 	switch {
-	case len(args) == 0:
-		return "", e.Usagef("note: add needs a text, or - to read one from standard input")
 	case len(args) > 1 || args[0] != "-":
 		return strings.Join(args, " "), nil
 	}

@@ -2,7 +2,6 @@ package knowledge
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -10,69 +9,68 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // OutputCommand is cachebro output.
-func OutputCommand() cli.Command {
-	return cli.Command{
-		Name: "output", Group: cli.GroupPlumbing, Args: "ID", Short: "the whole output of a command that an agent saw folded",
+func OutputCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "output ID", Short: "the whole output of a command that an agent saw folded",
 		Long: `Where an agent's command printed passed tests, foreign stack frames or hints of
 git, the agent sees how many they were, and an ID. The whole output is kept in
-memory while the session lasts; of all, the oldest goes first.
-
-Examples:
-  cachebro output 3f2a9c01
+memory while the session lasts; of all, the oldest goes first.`,
+		Example: `  cachebro output 3f2a9c01
   cachebro output 3f2a9c01 --lines 40-60
   cachebro output 3f2a9c01 --grep 'PASS.*Undo'`,
-		Run: runOutput,
+		Args: e.Args(1, 1),
 	}
-}
 
-func runOutput(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	lines := fs.String("lines", "", "only these, as 40-60, 40- or 40")
 	pattern := fs.String("grep", "", "only lines that match this regular expression, under their numbers")
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	first, last, ok := lineRange(*lines)
-	if !ok {
-		return e.Usagef("output: --lines %s: want 40-60, 40- or 40", cli.Quote(*lines))
-	}
-	var re *regexp.Regexp
-	if *pattern != "" {
-		re, err = regexp.Compile(*pattern)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		var err error
+		first, last, ok := lineRange(*lines)
+		if !ok {
+			return e.Usagef("output: --lines %s: want 40-60, 40- or 40", cli.Quote(*lines))
+		}
+		var re *regexp.Regexp
+		if *pattern != "" {
+			re, err = regexp.Compile(*pattern)
+			if err != nil {
+				return e.Usagef("output: --grep: %v", err)
+			}
+		}
+		t, err := e.LocateOrTop(".")
 		if err != nil {
-			return e.Usagef("output: --grep: %v", err)
-		}
-	}
-	t, err := e.LocateOrTop(".")
-	if err != nil {
-		return err
-	}
-	c, err := e.Connect(ctx, t.Root)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	text, err := c.Call(ctx, wire.MOutput, wire.OutputRequest{ID: args[0]}, nil, nil)
-	if err != nil {
-		return err
-	}
-	n := 0
-	for l := range bytes.Lines(text) {
-		if n++; n < first || last > 0 && n > last || re != nil && !re.Match(bytes.TrimRight(l, "\r\n")) {
-			continue
-		}
-		if re != nil {
-			fmt.Fprintf(e.Stdout, "%d:", n)
-		}
-		if _, err := e.Stdout.Write(l); err != nil {
 			return err
 		}
+		c, err := e.Connect(ctx, t.Root)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		text, err := c.Call(ctx, wire.MOutput, wire.OutputRequest{ID: args[0]}, nil, nil)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for l := range bytes.Lines(text) {
+			if n++; n < first || last > 0 && n > last || re != nil && !re.Match(bytes.TrimRight(l, "\r\n")) {
+				continue
+			}
+			if re != nil {
+				fmt.Fprintf(e.Stdout, "%d:", n)
+			}
+			if _, err := e.Stdout.Write(l); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
+	return cmd
 }
 
 // lineRange reads 40-60, 40- and 40; last 0: to the end.

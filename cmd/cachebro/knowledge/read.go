@@ -1,31 +1,28 @@
 package knowledge
 
 import (
-	"context"
 	"fmt"
 	"io"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // ReadCommand is cachebro read.
-func ReadCommand() cli.Command {
-	return cli.Command{
-		Name: "read", Group: cli.GroupPlumbing, Args: "PATH", Short: "a file as a reader should get it: text, diff, or unchanged",
+func ReadCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "read PATH", Short: "a file as a reader should get it: text, diff, or unchanged",
 		Long: `Prints the file's text, or only what changed since the same reader last got it.
-A reader is a session and an agent; without --session nothing was seen before.
-
-Examples:
-  cachebro read src/main.go --session s1
+A reader is a session and an agent; without --session nothing was seen before.`,
+		Example: `  cachebro read src/main.go --session s1
   cachebro read src/main.go --session s1 --offset 40 --limit 20`,
-		Run: runRead,
+		Args: e.Args(1, 1),
 	}
-}
 
-func runRead(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	session := fs.String("session", "", "who reads: a session's id")
 	agent := fs.String("agent", "", "a sub-agent within the session")
 	offset := fs.Int("offset", 0, "first line, from 1")
@@ -33,81 +30,84 @@ func runRead(ctx context.Context, e *cli.Env) error {
 	force := fs.Bool("force", false, "the full text, whatever the reader has seen")
 	diffOffset := fs.Int("diff-offset", 0, "continue a cut diff at this line")
 	asJSON := fs.Bool("json", false, "print the answer as JSON")
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	if *offset < 0 || *limit < 0 || *diffOffset < 0 {
-		return e.Usagef("read: --offset, --limit and --diff-offset cannot be negative")
-	}
-	t, err := e.LocateOrTop(args[0])
-	if err != nil {
-		return err
-	}
-	c, err := e.Connect(ctx, t.Root)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	var a wire.ReadAnswer
-	text, err := c.Call(ctx, wire.MRead, wire.ReadRequest{
-		Reader: wire.Reader{Session: *session, Agent: *agent}, Path: t.Rel, Offset: *offset, Limit: *limit,
-		Force: *force, DiffOffset: *diffOffset, Tool: "read",
-	}, nil, &a)
-	if err != nil {
-		return err
-	}
-	if *asJSON {
-		m, err := cli.Object(a, nil)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *offset < 0 || *limit < 0 || *diffOffset < 0 {
+			return e.Usagef("read: --offset, --limit and --diff-offset cannot be negative")
+		}
+		t, err := e.LocateOrTop(args[0])
 		if err != nil {
 			return err
 		}
-		cli.JsonPath(m, "path", t.Rel)
-		cli.JsonPath(m, "text", text)
-		return e.PrintJSON(m)
+		c, err := e.Connect(ctx, t.Root)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		var a wire.ReadAnswer
+		text, err := c.Call(ctx, wire.MRead, wire.ReadRequest{
+			Reader: wire.Reader{Session: *session, Agent: *agent}, Path: t.Rel, Offset: *offset, Limit: *limit,
+			Force: *force, DiffOffset: *diffOffset, Tool: "read",
+		}, nil, &a)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			m, err := cli.Object(a, nil)
+			if err != nil {
+				return err
+			}
+			cli.JsonPath(m, "path", t.Rel)
+			cli.JsonPath(m, "text", text)
+			return e.PrintJSON(m)
+		}
+		if a.Label != "" {
+			fmt.Fprintln(e.Stdout, a.Label)
+		}
+		_, err = e.Stdout.Write(text)
+		return err
 	}
-	if a.Label != "" {
-		fmt.Fprintln(e.Stdout, a.Label)
-	}
-	_, err = e.Stdout.Write(text)
-	return err
+	return cmd
 }
 
 // WorkingSetCommand is cachebro working-set.
-func WorkingSetCommand() cli.Command {
-	return cli.Command{
-		Name: "working-set", Group: cli.GroupHistory, Args: "[DIR]", Short: "the files a session works on",
-		Long: "Examples:\n  cachebro working-set\n  cachebro working-set --session last\n  cachebro working-set --since 1h",
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			session := fs.String("session", "", "a session's id, or last (default: everybody)")
-			since := fs.String("since", "", "after this time (12:40) or within this age (default with no session: 24h)")
-			limit := fs.IntP("limit", "n", 0, "at most this many files")
-			asJSON := fs.Bool("json", false, "one JSON object per file and line")
-			args, err := e.Parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			q := wire.WorkingSetQuery{Session: *session, Limit: *limit}
-			if *session == "" && *since == "" {
-				*since = "24h"
-			}
-			q.Since, err = e.TimeFlag("since", *since)
-			if err != nil {
-				return err
-			}
-			_, c, err := e.Open(ctx, cli.First(args, "."))
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			set, err := wire.Call[wire.WorkingSet](ctx, c, wire.MWorkingSet, q)
-			if err != nil {
-				return err
-			}
-			return printSet(e, set, *asJSON)
-		},
+func WorkingSetCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "working-set", Short: "the files a session works on",
+		Example: `  cachebro working-set
+  cachebro working-set --session last
+  cachebro working-set --since 1h`,
+		Args: e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	session := fs.String("session", "", "a session's id, or last (default: everybody)")
+	since := fs.String("since", "", "after this time (12:40) or within this age (default with no session: 24h)")
+	limit := fs.IntP("limit", "n", 0, "at most this many files")
+	asJSON := fs.Bool("json", false, "one JSON object per file and line")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		var err error
+		q := wire.WorkingSetQuery{Session: *session, Limit: *limit}
+		if *session == "" && *since == "" {
+			*since = "24h"
+		}
+		q.Since, err = e.TimeFlag("since", *since)
+		if err != nil {
+			return err
+		}
+		_, c, err := e.Open(ctx, ".")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		set, err := wire.Call[wire.WorkingSet](ctx, c, wire.MWorkingSet, q)
+		if err != nil {
+			return err
+		}
+		return printSet(e, set, *asJSON)
+	}
+	return cmd
 }
 
 func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
@@ -148,34 +148,37 @@ func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
 }
 
 // MetricsCommand is cachebro metrics.
-func MetricsCommand() cli.Command {
-	return cli.Command{
-		Name: "metrics", Group: cli.GroupProject, Args: "[DIR]", Short: "tokens saved, by tool",
-		Long: "The counts are what was delivered, our own texts included; they may be negative.\n\nExamples:\n  cachebro metrics\n  cachebro metrics --session last\n  cachebro metrics --json",
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			session := fs.String("session", "", "a session's id, or last (default: all)")
-			asJSON := fs.Bool("json", false, "print JSON")
-			args, err := e.Parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			_, c, err := e.Open(ctx, cli.First(args, "."))
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			m, err := wire.Call[wire.Metrics](ctx, c, wire.MMetrics, wire.MetricsQuery{Session: *session})
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				return e.PrintJSON(m)
-			}
-			printMetrics(e.Stdout, e.Paint(), m)
-			return nil
-		},
+func MetricsCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "metrics", Short: "tokens saved, by tool",
+		Long: "The counts are what was delivered, our own texts included; they may be negative.",
+		Example: `  cachebro metrics
+  cachebro metrics --session last
+  cachebro metrics --json`,
+		Args: e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	session := fs.String("session", "", "a session's id, or last (default: all)")
+	asJSON := fs.Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		_, c, err := e.Open(ctx, ".")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		m, err := wire.Call[wire.Metrics](ctx, c, wire.MMetrics, wire.MetricsQuery{Session: *session})
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return e.PrintJSON(m)
+		}
+		printMetrics(e.Stdout, e.Paint(), m)
+		return nil
+	}
+	return cmd
 }
 
 // printMetrics prints what each tool saved, and the costs.

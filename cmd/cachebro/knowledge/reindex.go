@@ -8,63 +8,65 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // ReindexCommand is cachebro reindex.
-func ReindexCommand() cli.Command {
-	return cli.Command{
-		Name: "reindex", Group: cli.GroupStore, Args: "[DIR]", Short: "bring the search index up to date, or rebuild it with --full",
-		Long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\nIt returns when every file is in, or says what is missing; what it has not done\nwhen it is interrupted is done in the background.\n\nExamples:\n  cachebro reindex\n  cachebro reindex --full",
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			full := fs.Bool("full", false, "delete the index first")
-			asJSON := fs.Bool("json", false, "print JSON")
-			args, err := e.Parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			r := wire.IndexRequest{Do: "reindex"}
-			if *full {
-				r.Do = "full"
-			}
-			return index(ctx, e, cli.First(args, "."), r, *asJSON)
-		},
+func ReindexCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "reindex", Short: "bring the search index up to date, or rebuild it with --full",
+		Long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\nIt returns when every file is in, or says what is missing; what it has not done\nwhen it is interrupted is done in the background.",
+		Example: `  cachebro store reindex
+  cachebro store reindex --full`,
+		Args: e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	full := fs.Bool("full", false, "delete the index first")
+	asJSON := fs.Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		r := wire.IndexRequest{Do: "reindex"}
+		if *full {
+			r.Do = "full"
+		}
+		return index(ctx, e, ".", r, *asJSON)
+	}
+	return cmd
 }
 
 // IndexCommand is cachebro index.
-func IndexCommand() cli.Command {
-	return cli.Command{
-		Name: "index", Group: cli.GroupStore, Args: "stats|list|forget|reconcile [PATH]", Short: "what the search index holds",
+func IndexCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "index stats|list|forget|reconcile [PATH]", Short: "what the search index holds",
 		Long: `  stats      files, chunks, words, size
   list       the files, with the version each was indexed at
   forget     index the files at or below a path anew
-  reconcile  compare every file with the version log and mend what differs
-
-Examples:
-  cachebro index stats
-  cachebro index list src
-  cachebro index forget src/generated`,
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			limit := fs.IntP("limit", "n", 0, "list at most this many files")
-			asJSON := fs.Bool("json", false, "print JSON")
-			args, err := e.Parse(fs, 1, 2)
-			if err != nil {
-				return err
-			}
-			switch args[0] {
-			case "stats", "list", "reconcile":
-			case "forget":
-				if len(args) < 2 {
-					return e.Usagef("index: forget needs a path")
-				}
-			default:
-				return e.Usagef("index: unknown request %s: want stats, list, forget or reconcile", cli.Quote(args[0]))
-			}
-			return index(ctx, e, cli.First(args[1:], "."), wire.IndexRequest{Do: args[0], Limit: *limit}, *asJSON)
-		},
+  reconcile  compare every file with the version log and mend what differs`,
+		Example: `  cachebro store index stats
+  cachebro store index list src
+  cachebro store index forget src/generated`,
+		Args: e.Args(1, 2),
 	}
+
+	fs := cmd.Flags()
+	limit := fs.IntP("limit", "n", 0, "list at most this many files")
+	asJSON := fs.Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch args[0] {
+		case "stats", "list", "reconcile":
+		case "forget":
+			if len(args) < 2 {
+				return e.Usagef("index: forget needs a path")
+			}
+		default:
+			return e.Usagef("index: unknown request %s: want stats, list, forget or reconcile", cli.Quote(args[0]))
+		}
+		return index(ctx, e, cli.First(args[1:], "."), wire.IndexRequest{Do: args[0], Limit: *limit}, *asJSON)
+	}
+	return cmd
 }
 
 func index(ctx context.Context, e *cli.Env, where string, r wire.IndexRequest, asJSON bool) error {

@@ -12,12 +12,14 @@ import (
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // SearchCommand is cachebro search.
-func SearchCommand() cli.Command {
-	return cli.Command{
-		Name: "search", Group: cli.GroupEvery, Args: "PATTERN [PATH]", Short: "find text, definitions, files, and what is no longer there",
+func SearchCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "search PATTERN [PATH]", Short: "find text, definitions, files, and what is no longer there",
 		Long: `The pattern is literal text unless --regex. Every line that ripgrep would find in
 the tracked files is found, in the files as they are now. Where no line has the
 text, the words are looked up instead and the best fitting places are printed;
@@ -26,21 +28,17 @@ when nothing was found, or only places that fit.
 
 CACHEBRO_EMBEDDER, set where the daemon is started, names a program that turns
 texts into vectors; ranked search then goes by meaning too. It reads lines like
-{"id":1,"kind":"passage","texts":["…"]} and answers {"id":1,"vectors":[[…]]}.
-
-Examples:
-  cachebro search 'func main('
+{"id":1,"kind":"passage","texts":["…"]} and answers {"id":1,"vectors":[[…]]}.`,
+		Example: `  cachebro search 'func main('
   cachebro search --regex 'err(or)? :=' src --include '*.go'
   cachebro search --ranked where are timeouts of connections handled
   cachebro search --symbols ReadFile --body
   cachebro search --files rdfile
   cachebro search --history oldName`,
-		Run: runSearch,
+		Args: e.Args(1, -1),
 	}
-}
 
-func runSearch(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	var q wire.SearchQuery
 	fs.BoolVarP(&q.Regex, "regex", "e", false, "the pattern is a regular expression")
 	caseToo := fs.BoolP("case-sensitive", "s", false, "match upper and lower case exactly")
@@ -60,82 +58,81 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&q.Body, "body", false, "with the text of the enclosing definition")
 	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount: do not look for changed files first")
 	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
-	dir := fs.String("dir", ".", "the project")
 	machine := machines.Flag(fs)
-	args, err := e.Parse(fs, 1, -1)
-	if err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		modes := 0
+		for _, m := range []struct {
+			on   bool
+			mode string
+		}{{*exact, wire.SearchExact}, {*ranked, wire.SearchRanked}, {*symbols, wire.SearchSymbols}, {*files, wire.SearchFiles}, {*history, wire.SearchHistory}} {
+			if m.on {
+				q.Mode = m.mode
+				modes++
+			}
+		}
+		switch {
+		case modes > 1:
+			return e.Usagef("search: --exact, --ranked, --symbols, --files and --history exclude each other")
+		case *caseToo && *ignoreCase:
+			return e.Usagef("search: --case-sensitive and --ignore-case exclude each other")
+		case *machine != "" && !*history:
+			return e.Usagef("search: --machine goes with --history: the files themselves are on that machine")
+		case q.Limit < 0:
+			return e.Usagef("search: --limit cannot be negative")
+		case q.Limit == 0:
+			q.Limit = -1
+		}
+		q.CaseSensitive, q.Gone = *caseToo, *files
+		q.Pattern = args[0]
+		where := "."
+		if *ranked {
+			q.Pattern = strings.Join(args, " ")
+		} else if len(args) > 2 {
+			return e.Usagef("search: unexpected argument %s; quote a pattern of several words", cli.Quote(args[2]))
+		} else if len(args) == 2 {
+			where = args[1]
+		}
+		t, c, err := open(ctx, e, *machine, where)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		q.Path = t.Rel
+		a, err := wire.Call[wire.SearchAnswer](ctx, c, wire.MSearch, q)
+		if err != nil {
+			return err
+		}
+		if a.Warning != "" {
+			fmt.Fprintln(e.Stderr, "cachebro: "+cli.OneLine(a.Warning))
+		}
+		switch {
+		case *asJSON:
+			err = printHitsJSON(e, a)
+		case *compact:
+			for _, h := range a.Hits {
+				fmt.Fprint(e.Stdout, compactLine(h, path.Base(t.Root)))
+			}
+		default:
+			printHits(e, q, a)
+		}
+		if a.NotSearched != "" {
+			fmt.Fprintln(e.Stderr, "cachebro: not searched: "+cli.OneLine(a.NotSearched))
+		}
+		if err == nil && len(a.Hits) == 0 {
+			if len(a.Suggest) > 0 {
+				fmt.Fprintf(e.Stderr, "nothing found; did you mean %s?\n", cli.OneLine(strings.Join(a.Suggest, ", ")))
+			} else if q.Mode == wire.SearchHistory {
+				fmt.Fprintf(e.Stderr, "nothing found in what is no longer there (%d older contents)\n", a.Looked)
+			}
+			return cli.ExitStatus(1)
+		}
+		if err == nil && q.NearestBy(a) != "" {
+			return cli.ExitStatus(1) // as grep: no line has it
+		}
 		return err
 	}
-	modes := 0
-	for _, m := range []struct {
-		on   bool
-		mode string
-	}{{*exact, wire.SearchExact}, {*ranked, wire.SearchRanked}, {*symbols, wire.SearchSymbols}, {*files, wire.SearchFiles}, {*history, wire.SearchHistory}} {
-		if m.on {
-			q.Mode = m.mode
-			modes++
-		}
-	}
-	switch {
-	case modes > 1:
-		return e.Usagef("search: --exact, --ranked, --symbols, --files and --history exclude each other")
-	case *caseToo && *ignoreCase:
-		return e.Usagef("search: --case-sensitive and --ignore-case exclude each other")
-	case *machine != "" && !*history:
-		return e.Usagef("search: --machine goes with --history: the files themselves are on that machine")
-	case q.Limit < 0:
-		return e.Usagef("search: --limit cannot be negative")
-	case q.Limit == 0:
-		q.Limit = -1
-	}
-	q.CaseSensitive, q.Gone = *caseToo, *files
-	q.Pattern = args[0]
-	where := *dir
-	if *ranked {
-		q.Pattern = strings.Join(args, " ")
-	} else if len(args) > 2 {
-		return e.Usagef("search: unexpected argument %s; quote a pattern of several words", cli.Quote(args[2]))
-	} else if len(args) == 2 {
-		where = args[1]
-	}
-	t, c, err := open(ctx, e, *machine, where)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	q.Path = t.Rel
-	a, err := wire.Call[wire.SearchAnswer](ctx, c, wire.MSearch, q)
-	if err != nil {
-		return err
-	}
-	if a.Warning != "" {
-		fmt.Fprintln(e.Stderr, "cachebro: "+cli.OneLine(a.Warning))
-	}
-	switch {
-	case *asJSON:
-		err = printHitsJSON(e, a)
-	case *compact:
-		for _, h := range a.Hits {
-			fmt.Fprint(e.Stdout, compactLine(h, path.Base(t.Root)))
-		}
-	default:
-		printHits(e, q, a)
-	}
-	if a.NotSearched != "" {
-		fmt.Fprintln(e.Stderr, "cachebro: not searched: "+cli.OneLine(a.NotSearched))
-	}
-	if err == nil && len(a.Hits) == 0 {
-		if len(a.Suggest) > 0 {
-			fmt.Fprintf(e.Stderr, "nothing found; did you mean %s?\n", cli.OneLine(strings.Join(a.Suggest, ", ")))
-		} else if q.Mode == wire.SearchHistory {
-			fmt.Fprintf(e.Stderr, "nothing found in what is no longer there (%d older contents)\n", a.Looked)
-		}
-		return cli.ExitStatus(1)
-	}
-	if err == nil && q.NearestBy(a) != "" {
-		return cli.ExitStatus(1) // as grep: no line has it
-	}
-	return err
+	return cmd
 }
 
 // open connects to the project of a path, which need not be mounted, or to a copy of

@@ -28,7 +28,7 @@ import (
 
 // Flag is --machine.
 func Flag(fs *pflag.FlagSet) *string {
-	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro machines)")
+	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro remote machines)")
 }
 
 // Split takes "NAME:PATH" apart, which means PATH in the history of a machine. A name that
@@ -320,9 +320,9 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 	}
 	switch {
 	case found == 0:
-		return "", cli.Hintf("cachebro machines", "no machine is called %s", cli.Quote(name))
+		return "", cli.Hintf("cachebro remote machines", "no machine is called %s", cli.Quote(name))
 	case found > 1:
-		return "", cli.Hintf("cachebro machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
+		return "", cli.Hintf("cachebro remote machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
 	}
 	return id, nil
 }
@@ -450,7 +450,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	}
 	h, err := b.Head(ctx, id)
 	if errors.Is(err, remote.ErrMissing) && s.N == 0 {
-		return cli.Hintf("cachebro machines", "%w", errSilent{id})
+		return cli.Hintf("cachebro remote machines", "%w", errSilent{id})
 	}
 	var writers []remote.Writer
 	if err == nil {

@@ -18,42 +18,30 @@ import (
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // MountCommand is cachebro mount.
-func MountCommand() cli.Command {
-	return cli.Command{
-		Name: "mount", Group: cli.GroupSetup, Args: "[DIR]", Short: "watch a project: mount the overlay over it",
+func MountCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "mount [DIR]", Short: "watch a project: mount the overlay over it",
 		Long: `Mounts the overlay over the project, in place: the same path, the same files,
 but everything that any process does there is seen and kept. The files stay
 plain files in the same directory; cachebro umount, a crash or a reboot leave
 them exactly as they are.
 
-Inside a git work tree the top level of the work tree is mounted.
-
-Examples:
-  cachebro mount
+Inside a git work tree the top level of the work tree is mounted.`,
+		Example: `  cachebro mount
   cachebro mount ~/src/app
   cachebro mount ~/src/app --at /tmp/watched
   cachebro mount --upgrade          have this version serve the mount there is
   cachebro mount --all              every project that is up, after a reboot`,
-		Run: runMount,
+		Args: e.Args(0, 1),
 	}
-}
 
-// MountFlags say how to mount; the zero value is in place, for all.
-type MountFlags struct {
-	at                       string
-	Exact, foreground, json  bool
-	allowOther, noAllowOther bool
-	readOnly, Private        bool
-	upgrade, all             bool
-	Beside                   bool // although somebody has a database open
-}
-
-func runMount(ctx context.Context, e *cli.Env) error {
 	var f MountFlags
-	fs := e.Flags()
+	fs := cmd.Flags()
 	fs.StringVar(&f.at, "at", "", "mount on this empty directory instead of in place")
 	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree; also your home directory or one of the system")
 	fs.BoolVar(&f.foreground, "foreground", false, "stay until the mount ends; ^C unmounts")
@@ -64,45 +52,55 @@ func runMount(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.all, "all", false, "mount every project that cachebro up was run for")
 	fs.BoolVar(&f.Beside, "beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if f.allowOther && f.noAllowOther {
-		return e.Usagef("mount: --allow-other and --no-allow-other contradict each other")
-	}
-	if f.all {
-		if len(args) > 0 {
-			return e.Usagef("mount: --all and a directory contradict each other")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if f.allowOther && f.noAllowOther {
+			return e.Usagef("mount: --allow-other and --no-allow-other contradict each other")
 		}
-		return mountAll(ctx, e)
-	}
-	dir := "."
-	if len(args) > 0 {
-		dir = args[0]
-	}
-	m, err := PlanMount(e, dir, f)
-	if err != nil {
-		return err
-	}
-	for _, note := range m.Notes {
-		fmt.Fprintln(e.Stderr, "note: "+note)
-	}
-	if m.Already {
-		if err := Renew(ctx, e, &m, f.upgrade); err != nil {
+		if f.all {
+			if len(args) > 0 {
+				return e.Usagef("mount: --all and a directory contradict each other")
+			}
+			return mountAll(ctx, e)
+		}
+		dir := "."
+		if len(args) > 0 {
+			dir = args[0]
+		}
+		m, err := PlanMount(e, dir, f)
+		if err != nil {
 			return err
 		}
-		finishOpen(ctx, e, m)
-		return SayMounted(e, m, supervisor.Report{OK: true, PID: m.Mountd}, f.json)
+		for _, note := range m.Notes {
+			fmt.Fprintln(e.Stderr, "note: "+note)
+		}
+		if m.Already {
+			if err := Renew(ctx, e, &m, f.upgrade); err != nil {
+				return err
+			}
+			finishOpen(ctx, e, m)
+			return SayMounted(e, m, supervisor.Report{OK: true, PID: m.Mountd}, f.json)
+		}
+		if f.foreground {
+			return mountForeground(ctx, e, m, f.json)
+		}
+		report, err := Launch(ctx, e, m)
+		if err != nil {
+			return err
+		}
+		return SayMounted(e, m, report, f.json)
 	}
-	if f.foreground {
-		return mountForeground(ctx, e, m, f.json)
-	}
-	report, err := Launch(ctx, e, m)
-	if err != nil {
-		return err
-	}
-	return SayMounted(e, m, report, f.json)
+	return cmd
+}
+
+// MountFlags say how to mount; the zero value is in place, for all.
+type MountFlags struct {
+	at                       string
+	Exact, foreground, json  bool
+	allowOther, noAllowOther bool
+	readOnly, Private        bool
+	upgrade, all             bool
+	Beside                   bool // although somebody has a database open
 }
 
 // mountAll mounts what up was run for and is not mounted. One that cannot be mounted

@@ -303,7 +303,7 @@ func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
 		}
 	}
 	if above, ok := mounts.Above(overlays, m.Root); ok && above.Point != m.Mountpoint {
-		return cli.Hintf("it is watched already: cachebro status "+cli.Arg(above.Point), "%s lies inside the mount on %s", cli.Quote(m.Root), cli.Quote(above.Point))
+		return cli.Hintf("it is watched already: cachebro status --dir "+cli.Arg(above.Point), "%s lies inside the mount on %s", cli.Quote(m.Root), cli.Quote(above.Point))
 	}
 	if above, ok := mounts.Above(overlays, m.Mountpoint); ok {
 		return cli.Hintf("choose another mountpoint", "%s lies inside the mount on %s", cli.Quote(m.Mountpoint), cli.Quote(above.Point))

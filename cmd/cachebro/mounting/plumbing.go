@@ -1,7 +1,6 @@
 package mounting
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts/supervisor"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -41,85 +41,90 @@ func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
 // CheckConfig refuses what no cachebro process passes on.
 func CheckConfig(e *cli.Env, c *supervisor.Config) error {
 	if !filepath.IsAbs(c.Root) || !filepath.IsAbs(c.Mountpoint) || !filepath.IsAbs(c.State) {
-		return e.Usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.Cmd.Name)
+		return e.Usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.Cmd.Name())
 	}
 	return nil
 }
 
 // SuperviseCommand is cachebro supervise.
-func SuperviseCommand() cli.Command {
-	return cli.Command{
-		Name: "supervise", Short: "watches over a mount (started by cachebro mount)", OwnSignals: true,
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			c := ConfigFlags(e, fs)
-			adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
-			report := fs.Bool("report", false, "report on descriptor 3 when the mount answers")
-			ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are what it can be replaced with")
-			if _, err := e.Parse(fs, 0, 0); err != nil {
-				return err
-			}
-			if err := CheckConfig(e, c); err != nil {
-				return err
-			}
-			signal.Ignore(syscall.SIGHUP)
-			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
-			if *adopt > 0 {
-				from := supervisor.Handed{Source: inherited(sourceFD, c.Root)}
-				if *ledger {
-					from.Device, from.Ledger, from.Sock = inherited(deviceFD, "device"), inherited(ledgerFD, "ledger"), inherited(socketFD, "mountd")
-				}
-				return supervisor.Adopt(ctx, *c, *adopt, from, logger)
-			}
-			var w io.WriteCloser
-			if *report {
-				w = inherited(reportFD, "report")
-			}
-			return supervisor.Supervise(ctx, *c, w, logger)
-		},
+func SuperviseCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "supervise", Short: "watches over a mount (started by cachebro mount)",
+		Annotations: cli.OwnSignals,
+		Hidden:      true,
+		Args:        e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	c := ConfigFlags(e, fs)
+	adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
+	report := fs.Bool("report", false, "report on descriptor 3 when the mount answers")
+	ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are what it can be replaced with")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if err := CheckConfig(e, c); err != nil {
+			return err
+		}
+		signal.Ignore(syscall.SIGHUP)
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
+		if *adopt > 0 {
+			from := supervisor.Handed{Source: inherited(sourceFD, c.Root)}
+			if *ledger {
+				from.Device, from.Ledger, from.Sock = inherited(deviceFD, "device"), inherited(ledgerFD, "ledger"), inherited(socketFD, "mountd")
+			}
+			return supervisor.Adopt(ctx, *c, *adopt, from, logger)
+		}
+		var w io.WriteCloser
+		if *report {
+			w = inherited(reportFD, "report")
+		}
+		return supervisor.Supervise(ctx, *c, w, logger)
+	}
+	return cmd
 }
 
 // MountdCommand is cachebro mountd.
-func MountdCommand() cli.Command {
-	return cli.Command{
-		Name: "mountd", Short: "serves a mount (started by cachebro supervise)", OwnSignals: true,
-		Run: func(_ context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			c := ConfigFlags(e, fs)
-			parent := fs.Int("supervisor", 0, "pid of the process that watches over this one")
-			device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
-			ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
-			takeOver := fs.Bool("take-over", false, "go on where a mountd was killed")
-			if _, err := e.Parse(fs, 0, 0); err != nil {
-				return err
-			}
-			if err := CheckConfig(e, c); err != nil {
-				return err
-			}
-			var from supervisor.Handed
-			if *device || *takeOver {
-				syscall.CloseOnExec(deviceFD)
-				from.FD = deviceFD
-			}
-			if *ledger {
-				from.Ledger, from.Sock = inherited(ledgerFD, "ledger"), inherited(socketFD, "supervisor")
-			}
-			from.TakeOver = *takeOver
-			// fusefs names the mount after the source's file name.
-			c.Ignore.ExcludesFile = e.ExcludesFile()
-			source := inherited(sourceFD, c.Root)
-			defer source.Close()
-			if fi, err := source.Stat(); err != nil || !fi.IsDir() {
-				return e.Usagef("mountd is started by cachebro supervise, which hands it the source directory")
-			}
-			logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
-			from.Source = source
-			return supervisor.Serve(*c, from, *parent, inherited(reportFD, "report"), logger)
-		},
+func MountdCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "mountd", Short: "serves a mount (started by cachebro supervise)",
+		Annotations: cli.OwnSignals,
+		Hidden:      true,
+		Args:        e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	c := ConfigFlags(e, fs)
+	parent := fs.Int("supervisor", 0, "pid of the process that watches over this one")
+	device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
+	ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
+	takeOver := fs.Bool("take-over", false, "go on where a mountd was killed")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := CheckConfig(e, c); err != nil {
+			return err
+		}
+		var from supervisor.Handed
+		if *device || *takeOver {
+			syscall.CloseOnExec(deviceFD)
+			from.FD = deviceFD
+		}
+		if *ledger {
+			from.Ledger, from.Sock = inherited(ledgerFD, "ledger"), inherited(socketFD, "supervisor")
+		}
+		from.TakeOver = *takeOver
+		// fusefs names the mount after the source's file name.
+		c.Ignore.ExcludesFile = e.ExcludesFile()
+		source := inherited(sourceFD, c.Root)
+		defer source.Close()
+		if fi, err := source.Stat(); err != nil || !fi.IsDir() {
+			return e.Usagef("mountd is started by cachebro supervise, which hands it the source directory")
+		}
+		logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
+		from.Source = source
+		return supervisor.Serve(*c, from, *parent, inherited(reportFD, "report"), logger)
+	}
+	return cmd
 }
 
 // inherited is a descriptor that our parent handed down; our own children do

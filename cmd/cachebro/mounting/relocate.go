@@ -10,84 +10,81 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
+
+	"github.com/spf13/cobra"
 )
 
 // RelocateCommand is cachebro relocate.
-func RelocateCommand() cli.Command {
-	return cli.Command{
-		Name: "relocate", Group: cli.GroupSetup, Args: "OLD [NEW]", Short: "join a project that was moved or renamed to its history",
+func RelocateCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "relocate OLD [NEW]", Short: "join a project that was moved or renamed to its history",
 		Long: `OLD is where the project was, NEW (default: here) where it is now. mount says so
-when it meets such a project. A history that NEW has by itself is kept aside.
-
-Examples:
-  cachebro relocate ~/src/old-name ~/src/new-name`,
-		Run: runRelocate,
+when it meets such a project. A history that NEW has by itself is kept aside.`,
+		Example: `  cachebro relocate ~/src/old-name ~/src/new-name`,
+		Args:    e.Args(1, 2),
 	}
-}
-
-func runRelocate(ctx context.Context, e *cli.Env) error {
-	args, err := e.Parse(e.Flags(), 1, 2)
-	if err != nil {
-		return err
-	}
-	from, err := formerDir(e, args[0])
-	if err != nil {
-		return err
-	}
-	to := "."
-	if len(args) > 1 {
-		to = args[1]
-	}
-	to, err = ExistingDir(e, to)
-	if err != nil {
-		return err
-	}
-	if top, ok := mounts.Top(to); ok {
-		to = top
-	}
-	if from == to {
-		return e.Usagef("relocate: %s is where it was", cli.Quote(to))
-	}
-	p := e.Paths()
-	old, err := p.State(from)
-	if err != nil {
-		return err
-	}
-	if !cli.IsDir(old) {
-		return cli.Hintf("cachebro status --all", "no history of %s is known", cli.Quote(from))
-	}
-	if _, err := os.Lstat(from); err == nil {
-		return cli.Hintf("cachebro mount "+cli.Arg(from), "%s is still there, with its history", cli.Quote(from))
-	}
-	overlays, err := mounts.Overlays()
-	if err != nil {
-		return err
-	}
-	for _, m := range overlays {
-		if m.Source == to || m.Source == from {
-			return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(m.Source))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		from, err := formerDir(e, args[0])
+		if err != nil {
+			return err
 		}
+		to := "."
+		if len(args) > 1 {
+			to = args[1]
+		}
+		to, err = ExistingDir(e, to)
+		if err != nil {
+			return err
+		}
+		if top, ok := mounts.Top(to); ok {
+			to = top
+		}
+		if from == to {
+			return e.Usagef("relocate: %s is where it was", cli.Quote(to))
+		}
+		p := e.Paths()
+		old, err := p.State(from)
+		if err != nil {
+			return err
+		}
+		if !cli.IsDir(old) {
+			return cli.Hintf("cachebro status --all", "no history of %s is known", cli.Quote(from))
+		}
+		if _, err := os.Lstat(from); err == nil {
+			return cli.Hintf("cachebro mount "+cli.Arg(from), "%s is still there, with its history", cli.Quote(from))
+		}
+		overlays, err := mounts.Overlays()
+		if err != nil {
+			return err
+		}
+		for _, m := range overlays {
+			if m.Source == to || m.Source == from {
+				return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(m.Source))
+			}
+		}
+		id, err := mounts.Identify(to, mounts.Identity{})
+		if err != nil {
+			return err
+		}
+		aside, err := rehome(ctx, e, from, to)
+		if err != nil {
+			return err
+		}
+		state, err := p.State(to)
+		if err == nil {
+			err = id.Write(state)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.Stdout, "%s has the history of %s now\n", cli.Quote(to), cli.Quote(from))
+		if aside != "" {
+			fmt.Fprintf(e.Stdout, "what was recorded of %s itself is kept in %s\n", cli.Quote(to), cli.Quote(aside))
+		}
+		return nil
 	}
-	id, err := mounts.Identify(to, mounts.Identity{})
-	if err != nil {
-		return err
-	}
-	aside, err := rehome(ctx, e, from, to)
-	if err != nil {
-		return err
-	}
-	state, err := p.State(to)
-	if err == nil {
-		err = id.Write(state)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(e.Stdout, "%s has the history of %s now\n", cli.Quote(to), cli.Quote(from))
-	if aside != "" {
-		fmt.Fprintf(e.Stdout, "what was recorded of %s itself is kept in %s\n", cli.Quote(to), cli.Quote(aside))
-	}
-	return nil
+	return cmd
 }
 
 // formerDir is the absolute path of a directory that is there no more, as it

@@ -19,44 +19,41 @@ import (
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // UmountCommand is cachebro umount.
-func UmountCommand() cli.Command {
-	return cli.Command{
-		Name: "umount", Group: cli.GroupSetup, Args: "[DIR]", Short: "stop watching a project; its files stay as they are",
+func UmountCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "umount [DIR]", Short: "stop watching a project; its files stay as they are",
 		Long: `Unmounts the overlay and waits until everything that was seen is stored. The
 history stays; the next mount goes on with it. A dead mount is cleared away.
 
 Another mount namespace (a container, a service) may hold a copy of the mount.
 That one is served on and named; where a process has something open in it, the
-exit status is 3.
-
-Examples:
-  cachebro umount
+exit status is 3.`,
+		Example: `  cachebro umount
   cachebro umount --lazy ~/src/app     although somebody is still in there
   cachebro umount --force            also for those, who get errors from now on`,
-		Run: RunUmount,
+		Args: e.Args(0, 1),
 	}
-}
 
-// statusHeld is the exit status where the mount has gone from here and is
-// served on for others.
-const statusHeld cli.ExitStatus = 3
-
-// RunUmount is cachebro umount, for down as well.
-func RunUmount(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	lazy := fs.Bool("lazy", false, "detach now; those still inside are served until they leave")
 	force := fs.Bool("force", false, "detach now, and end the mount for all who are inside, in other mount namespaces too")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return Umount(cmd.Context(), e, cli.First(args, "."), *lazy, *force)
 	}
-	m, err := findMount(e, args)
+	return cmd
+}
+
+// Umount takes the mount of dir away.
+func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error {
+	m, err := findMount(e, dir)
 	if err != nil {
-		if left, ok := findLeft(e, args); ok {
-			return finishLeft(ctx, e, left, *force)
+		if left, ok := findLeft(e, dir); ok {
+			return finishLeft(ctx, e, left, force)
 		}
 		return err
 	}
@@ -79,7 +76,7 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 		}
 		fmt.Fprintf(e.Stdout, "cleared away the dead mount on %s\n", cli.Quote(m.Point))
 		return nil
-	case errors.Is(answer, mounts.ErrHung) && !*lazy && !*force:
+	case errors.Is(answer, mounts.ErrHung) && !lazy && !force:
 		return cli.Hintf("cachebro umount --force "+cli.Arg(m.Point)+" aborts it", "the mount on %s does not answer", cli.Quote(m.Point))
 	case errors.Is(answer, mounts.ErrHung):
 		if err := abort(m, record); err != nil {
@@ -91,19 +88,19 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
-	if *lazy && !*force {
+	if lazy && !force {
 		if open := mounts.Databases(m.Point, mounts.Ours); len(open) > 0 {
 			fmt.Fprintf(e.Stderr, "note: these go on with files on the detached mount, beside whoever opens the same files from now on: locks hold between them, and what one has mapped as memory the other finds locked; restart them when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
 		}
 	}
-	if err := unmount(m, *lazy || *force); err != nil {
+	if err := unmount(m, lazy || force); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
 			return busy(m, users)
 		}
 		return fmt.Errorf("unmount %s: %w", cli.Quote(m.Point), err)
 	}
 	past.Leave(m.Source)
-	if *lazy && !*force && len(users) > 0 {
+	if lazy && !force && len(users) > 0 {
 		fmt.Fprintf(e.Stdout, "detached %s; still inside, and served until they leave: %s\n", cli.Quote(m.Point), cli.OneLine(mounts.Describe(users, 8)))
 		return nil
 	}
@@ -111,8 +108,12 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 	if left.record.Dev == "" {
 		left.record.Dev = m.Dev
 	}
-	return finish(ctx, e, left, *force)
+	return finish(ctx, e, left, force)
 }
+
+// statusHeld is the exit status where the mount has gone from here and is
+// served on for others.
+const statusHeld cli.ExitStatus = 3
 
 // leftMount is a mount that has gone from our mount namespace, and whose mountd
 // has not ended yet.
@@ -122,8 +123,8 @@ type leftMount struct {
 }
 
 // findLeft finds one by the project's record.
-func findLeft(e *cli.Env, args []string) (leftMount, bool) {
-	t, err := e.Directory(args)
+func findLeft(e *cli.Env, dir string) (leftMount, bool) {
+	t, err := e.Locate(dir)
 	if err != nil {
 		return leftMount{}, false
 	}
@@ -198,11 +199,7 @@ func sayHeld(e *cli.Env, l leftMount) error {
 }
 
 // findMount finds the mount that a directory argument means: on it or above it.
-func findMount(e *cli.Env, args []string) (mounts.Mount, error) {
-	dir := "."
-	if len(args) > 0 {
-		dir = args[0]
-	}
+func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 	path, err := e.Abs(dir)
 	if err != nil {
 		return mounts.Mount{}, err

@@ -34,28 +34,20 @@ const (
 	stopped   = time.Second             // without an answer, to look whether the daemon can give one
 )
 
-// runAt prints where the past is, and starts it where it is not mounted.
-func runAt(ctx context.Context, e *cli.Env) error {
-	flags := e.Flags()
-	versions := flags.Bool("versions", false, "a directory with one file for each version of FILE, given instead of MOMENT")
-	dir := flags.String("dir", ".", "the project")
-	args, err := e.Parse(flags, 0, 1)
-	if err != nil {
-		return err
-	}
-	where := *dir
-	if *versions && len(args) > 0 && where == "." {
-		where = args[0]
+// printPast prints where the past is, and starts it where it is not mounted.
+func printPast(ctx context.Context, e *cli.Env, given string, versions bool) error {
+	where := "."
+	if versions && given != "" {
+		where = given
 	}
 	t, c, err := e.Open(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	given := cli.First(args, "")
 	inside := ""
 	switch {
-	case *versions:
+	case versions:
 		inside = filepath.Join("versions", string(t.Rel))
 	case given == "":
 	default:
@@ -71,9 +63,9 @@ func runAt(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	name := filepath.Join(point, inside)
-	if *versions {
+	if versions {
 		if _, err := os.Lstat(name); err != nil {
-			return cli.Hintf("cachebro log", "nothing is known of %s", cli.Quote(cli.First(args, ".")))
+			return cli.Hintf("cachebro log", "nothing is known of %s", cli.Quote(where))
 		}
 	}
 	_, err = fmt.Fprintln(e.Stdout, name)
@@ -160,23 +152,14 @@ func or(a, b string) string {
 	return b
 }
 
-// runPast serves the past of a project until nobody looks at it any more.
-func runPast(ctx context.Context, e *cli.Env) error {
-	flags := e.Flags()
-	root := flags.String("root", "", "the project's root")
-	point := flags.String("point", "", "where to mount")
-	if _, err := e.Parse(flags, 0, 0); err != nil {
-		return err
-	}
-	if !filepath.IsAbs(*root) || !filepath.IsAbs(*point) {
-		return e.Usagef("past is started by cachebro at, with absolute --root and --point")
-	}
+// servePast serves the past of a project until nobody looks at it any more.
+func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	failed := func(err error) error {
 		fmt.Fprintln(e.Stdout, cli.OneLine(err.Error()))
 		e.Flush()
 		return err
 	}
-	state, err := e.Paths().State(*root)
+	state, err := e.Paths().State(root)
 	if err != nil {
 		return failed(err)
 	}
@@ -184,14 +167,14 @@ func runPast(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return failed(err)
 	}
-	c, err := e.ConnectAs(ctx, *root, "past", wire.Timeouts{Connect: connects, Answer: answers})
+	c, err := e.ConnectAs(ctx, root, "past", wire.Timeouts{Connect: connects, Answer: answers})
 	if err != nil {
 		return failed(err)
 	}
 	defer c.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s, err := past.Mount(*point, *root, source{c, stop})
+	s, err := past.Mount(point, root, source{c, stop})
 	if err != nil {
 		return failed(err)
 	}
@@ -206,13 +189,13 @@ func runPast(ctx context.Context, e *cli.Env) error {
 	for {
 		select {
 		case <-ctx.Done():
-			_ = fusefs.Detach(*point)
+			_ = fusefs.Detach(point)
 		case <-time.After(lookEvery):
-			if s.Idle() < limits.PastIdle || fusefs.Unmount(*point) != nil {
+			if s.Idle() < limits.PastIdle || fusefs.Unmount(point) != nil {
 				continue // somebody is inside
 			}
 		}
-		_ = os.Remove(*point)
+		_ = os.Remove(point)
 		return nil
 	}
 }

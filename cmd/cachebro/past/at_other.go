@@ -8,8 +8,10 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-func runAt(context.Context, *cli.Env) error {
+func printPast(context.Context, *cli.Env, string, bool) error {
 	return cli.Hintf("cachebro show FILE@10m; cachebro restore --at 10m", "the past cannot be mounted here")
 }
 
-func runPast(ctx context.Context, e *cli.Env) error { return runAt(ctx, e) }
+func servePast(ctx context.Context, e *cli.Env, _, _ string) error {
+	return printPast(ctx, e, "", false)
+}

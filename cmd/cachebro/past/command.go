@@ -1,11 +1,17 @@
 package past
 
-import "cachebro/cmd/cachebro/cli"
+import (
+	"path/filepath"
+
+	"cachebro/cmd/cachebro/cli"
+
+	"github.com/spf13/cobra"
+)
 
 // Command is cachebro at.
-func Command() cli.Command {
-	return cli.Command{
-		Name: "at", Group: cli.GroupEvery, Args: "[MOMENT]", Short: "the project as it was, as read-only files",
+func Command(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "at [MOMENT]", Short: "the project as it was, as read-only files",
 		Long: `Prints a directory that holds the whole project as it was at a moment, for any
 editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
 2026-11-22T12:40), a number of the log (812), a label, prompt/ID or session/ID/start; ID may be
@@ -14,18 +20,30 @@ directory above: at/MOMENT, which is found anew each time, and versions/PATH.
 
 Nothing in it can be changed. It is mounted beside the project, for you alone, and
 goes when nobody has looked at it for ten minutes, or with umount. A file of which
-nothing was kept gives an input/output error; its attribute user.cachebro.why says why.
-
-Examples:
-  cd "$(cachebro at 10m)"
+nothing was kept gives an input/output error; its attribute user.cachebro.why says why.`,
+		Example: `  cd "$(cachebro at 10m)"
   diff -r "$(cachebro at prompt/last)" .
   cp "$(cachebro at 812)"/src/main.go .
   ls -l "$(cachebro at --versions src/main.go)"`,
-		Run: runAt,
+		Args: e.Args(0, 1),
 	}
+	versions := cmd.Flags().Bool("versions", false, "a directory with one file for each version of FILE, given instead of MOMENT")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return printPast(cmd.Context(), e, cli.First(args, ""), *versions)
+	}
+	return cmd
 }
 
 // ServeCommand is cachebro past, which serves what at prints.
-func ServeCommand() cli.Command {
-	return cli.Command{Name: "past", Short: "serves the past of a project (started by cachebro at)", Run: runPast}
+func ServeCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "past", Short: "serves the past of a project (started by cachebro at)", Args: e.Args(0, 0)}
+	root := cmd.Flags().String("root", "", "the project's root")
+	point := cmd.Flags().String("point", "", "where to mount")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !filepath.IsAbs(*root) || !filepath.IsAbs(*point) {
+			return e.Usagef("past is started by cachebro at, with absolute --root and --point")
+		}
+		return servePast(cmd.Context(), e, *root, *point)
+	}
+	return cmd
 }

@@ -1,7 +1,6 @@
 package past
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -9,94 +8,90 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
 // LabelCommand is cachebro label.
-func LabelCommand() cli.Command {
-	return cli.Command{
-		Name: "label", Group: cli.GroupHistory, Args: "[NAME [MOMENT]]", Short: "give a moment a name, to come back to",
+func LabelCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "label [NAME [MOMENT]]", Short: "give a moment a name, to come back to",
 		Long: `Gives the moment now, or another one, a name that log and the pages show, and that
 restore --at, at, fork --at, --since and --until understand. Without a NAME: all of them.
-A name that is there moves to the new moment.
-
-Examples:
-  cachebro label "before the refactoring"
+A name that is there moves to the new moment.`,
+		Example: `  cachebro label "before the refactoring"
   cachebro label good 812
   cachebro label lunch 12:40
   cachebro restore --at "before the refactoring"
   cachebro diff --since good
   cachebro label --remove good`,
-		Run: runLabel,
+		Args: e.Args(0, 2),
 	}
-}
 
-func runLabel(ctx context.Context, e *cli.Env) error {
-	flags := e.Flags()
+	flags := cmd.Flags()
 	remove := flags.Bool("remove", false, "take the name away")
 	asJSON := flags.Bool("json", false, "list: one JSON object per line")
-	dir := flags.String("dir", ".", "the project")
-	args, err := e.Parse(flags, 0, 2)
-	if err != nil {
-		return err
-	}
-	if *remove && len(args) != 1 {
-		return e.Usagef("label: --remove takes one name")
-	}
-	t, c, err := e.Open(ctx, *dir)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	state, err := e.Paths().State(t.Root)
-	if err != nil {
-		return err
-	}
-	// Two at once would lose one of their names.
-	lock, err := os.Open(state)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return err
-	}
-	all, err := cli.Labels(state)
-	if err != nil {
-		return cli.Hintf("rm "+cli.Arg(state)+"/labels.json", "the labels cannot be read: %w", err)
-	}
-	if len(args) == 0 {
-		return listLabels(e, all, *asJSON)
-	}
-	name := args[0]
-	rest := slices.DeleteFunc(slices.Clone(all), func(l cli.Label) bool { return l.Name == name })
-	if *remove {
-		if len(rest) == len(all) {
-			return cli.Hintf("cachebro label lists them", "there is no label %s", cli.Quote(name))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *remove && len(args) != 1 {
+			return e.Usagef("label: --remove takes one name")
 		}
-		return cli.WriteLabels(state, rest)
-	}
-	if err := e.CheckLabel(name); err != nil {
+		t, c, err := e.Open(ctx, ".")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		state, err := e.Paths().State(t.Root)
+		if err != nil {
+			return err
+		}
+		// Two at once would lose one of their names.
+		lock, err := os.Open(state)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+			return err
+		}
+		all, err := cli.Labels(state)
+		if err != nil {
+			return cli.Hintf("rm "+cli.Arg(state)+"/labels.json", "the labels cannot be read: %w", err)
+		}
+		if len(args) == 0 {
+			return listLabels(e, all, *asJSON)
+		}
+		name := args[0]
+		rest := slices.DeleteFunc(slices.Clone(all), func(l cli.Label) bool { return l.Name == name })
+		if *remove {
+			if len(rest) == len(all) {
+				return cli.Hintf("cachebro label lists them", "there is no label %s", cli.Quote(name))
+			}
+			return cli.WriteLabels(state, rest)
+		}
+		if err := e.CheckLabel(name); err != nil {
+			return err
+		}
+		var m wire.Moment
+		if len(args) == 2 {
+			m, err = Moment(ctx, e, c, args[1])
+		} else {
+			m, err = wire.Call[wire.Moment](ctx, c, wire.MMoment, wire.MomentQuery{At: e.Now()})
+		}
+		if err != nil {
+			return err
+		}
+		if m.At.IsZero() {
+			m.At = e.Now()
+		}
+		l := cli.Label{Name: name, Seq: m.Seq, At: m.At, Made: e.Now()}
+		if err := cli.WriteLabels(state, append(rest, l)); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.Stdout, "%s is the moment of %d, %s (cachebro restore --at %s)\n", cli.Quote(name), l.Seq, cli.Stamp(l.At, e.Now()), cli.Arg(name))
 		return err
 	}
-	var m wire.Moment
-	if len(args) == 2 {
-		m, err = Moment(ctx, e, c, args[1])
-	} else {
-		m, err = wire.Call[wire.Moment](ctx, c, wire.MMoment, wire.MomentQuery{At: e.Now()})
-	}
-	if err != nil {
-		return err
-	}
-	if m.At.IsZero() {
-		m.At = e.Now()
-	}
-	l := cli.Label{Name: name, Seq: m.Seq, At: m.At, Made: e.Now()}
-	if err := cli.WriteLabels(state, append(rest, l)); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(e.Stdout, "%s is the moment of %d, %s (cachebro restore --at %s)\n", cli.Quote(name), l.Seq, cli.Stamp(l.At, e.Now()), cli.Arg(name))
-	return err
+	return cmd
 }
 
 func listLabels(e *cli.Env, all []cli.Label, asJSON bool) error {

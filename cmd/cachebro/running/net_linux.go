@@ -24,23 +24,28 @@ import (
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
 // NetCommand is cachebro net.
-func NetCommand() cli.Command {
-	return cli.Command{
-		Name: "net", Short: "keeps what watched commands destroy outside of mounts (started by cachebro run)", OwnSignals: true,
-		Run: func(_ context.Context, e *cli.Env) error {
-			if len(e.Args) > 2 && e.Args[0] == enter {
-				return enterNet(e)
-			}
-			if _, err := e.Parse(e.Flags(), 0, 0); err != nil {
-				return err
-			}
-			return serveNet(e)
-		},
+func NetCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "net", Short: "keeps what watched commands destroy outside of mounts (started by cachebro run)",
+		Annotations:        cli.OwnSignals,
+		Hidden:             true,
+		DisableFlagParsing: true,
 	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 2 && args[0] == enter:
+			return enterNet(e, args[1], args[2:])
+		case cli.AsksForHelp(args):
+			return cmd.Help()
+		}
+		return serveNet(e)
+	}
+	return cmd
 }
 
 // takeOverWithin is how long a recorder waits for the end of the one before it.
@@ -225,10 +230,10 @@ func (s *session) unwatched(err error) {
 const enter = "enter"
 
 // enterNet becomes a command under the filter. Descriptor 3 is the socket of its run.
-func enterNet(e *cli.Env) error {
+func enterNet(e *cli.Env, program string, args []string) error {
 	const given = 3
 	unix.CloseOnExec(given)
-	err := notifier.Enter(given, outside.Filter(), e.Args[1], e.Args[2:], e.Vars)
+	err := notifier.Enter(given, outside.Filter(), program, args, e.Vars)
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0) // unwatched is better than not at all
-	return syscall.Exec(e.Args[1], e.Args[2:], e.Vars)
+	return syscall.Exec(program, args, e.Vars)
 }

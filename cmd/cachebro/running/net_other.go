@@ -3,10 +3,11 @@
 package running
 
 import (
-	"context"
 	"os/exec"
 
 	"cachebro/cmd/cachebro/cli"
+
+	"github.com/spf13/cobra"
 )
 
 // watched needs Linux.
@@ -17,8 +18,8 @@ func (s *session) begun(*watched, *exec.Cmd) {}
 func (s *session) over(*watched)             {}
 
 // NetCommand is cachebro net.
-func NetCommand() cli.Command {
-	return cli.Command{Name: "net", Short: "needs Linux", Run: func(context.Context, *cli.Env) error {
+func NetCommand(*cli.Env) *cobra.Command {
+	return &cobra.Command{Use: "net", Short: "needs Linux", RunE: func(*cobra.Command, []string) error {
 		return cli.Hintf("cachebro run", "the net needs Linux")
 	}}
 }

@@ -17,6 +17,7 @@ import (
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire/visible"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
@@ -74,52 +75,52 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 }
 
 // PrivateCommand is cachebro private.
-func PrivateCommand() cli.Command {
-	return cli.Command{
-		Name: "private", Short: "mounts and runs a command inside a namespace (started by cachebro run --private)", OwnSignals: true,
-		Run: runInNamespace,
+func PrivateCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "private", Short: "mounts and runs a command inside a namespace (started by cachebro run --private)",
+		Annotations: cli.OwnSignals,
+		Hidden:      true,
+		Args:        e.Args(1, -1),
 	}
-}
 
-func runInNamespace(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	c := mounting.ConfigFlags(e, fs)
 	id := fs.String("session", "", "the session's id")
 	client := fs.String("client", "", "the command's name")
 	program := fs.String("program", "", "the command's file")
-	args, err := e.Parse(fs, 1, -1)
-	if err != nil {
-		return err
-	}
-	if err := mounting.CheckConfig(e, c); err != nil {
-		return err
-	}
-	c.Private = true
-	say := os.NewFile(3, "the parent")
-	unix.CloseOnExec(3)
-	mountd, err := mountPrivate(c)
-	if err != nil {
-		_, werr := io.WriteString(say, cli.OneLine(err.Error()))
-		_ = say.Close()
-		if werr != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if err := mounting.CheckConfig(e, c); err != nil {
 			return err
 		}
-		return cli.ExitStatus(1) // the parent tells
+		c.Private = true
+		say := os.NewFile(3, "the parent")
+		unix.CloseOnExec(3)
+		mountd, err := mountPrivate(c)
+		if err != nil {
+			_, werr := io.WriteString(say, cli.OneLine(err.Error()))
+			_ = say.Close()
+			if werr != nil {
+				return err
+			}
+			return cli.ExitStatus(1) // the parent tells
+		}
+		_ = say.Close()
+		s := session{Env: e, plan: mounting.PlannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
+		// The command must not get our capability. It is started from this thread.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+		if err == nil {
+			err = s.run(ctx)
+		}
+		_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
+		// What the command left running in the background is served on.
+		mountd.Await(5 * time.Second)
+		return err
 	}
-	_ = say.Close()
-	s := session{Env: e, plan: mounting.PlannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
-	// The command must not get our capability. It is started from this thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-	if err == nil {
-		err = s.run(ctx)
-	}
-	_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
-	// What the command left running in the background is served on.
-	mountd.Await(5 * time.Second)
-	return err
+	return cmd
 }
 
 // mountPrivate mounts the project in this namespace and serves it.

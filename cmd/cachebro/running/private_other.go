@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"cachebro/cmd/cachebro/cli"
+
+	"github.com/spf13/cobra"
 )
 
 func (s *session) runPrivate(context.Context) (began bool, err error) {
@@ -13,8 +15,8 @@ func (s *session) runPrivate(context.Context) (began bool, err error) {
 }
 
 // PrivateCommand is cachebro private.
-func PrivateCommand() cli.Command {
-	return cli.Command{Name: "private", Short: "needs Linux", Run: func(context.Context, *cli.Env) error {
+func PrivateCommand(*cli.Env) *cobra.Command {
+	return &cobra.Command{Use: "private", Short: "needs Linux", RunE: func(*cobra.Command, []string) error {
 		return cli.Hintf("cachebro run", "namespaces need Linux")
 	}}
 }

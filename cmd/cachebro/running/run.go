@@ -20,12 +20,14 @@ import (
 	"cachebro/fusefs/outside"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
+
+	"github.com/spf13/cobra"
 )
 
 // RunCommand is cachebro run.
-func RunCommand() cli.Command {
-	return cli.Command{
-		Name: "run", Group: cli.GroupEvery, Args: "[--] COMMAND…", Short: "run a command, or an agent, on the watched project",
+func RunCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "run [--] COMMAND…", Short: "run a command, or an agent, on the watched project",
 		Long: `Mounts the project if it is not, enters the mount and runs the command there as a
 session of its own, so that log, working-set and undo --session know what it and
 its children did. The exit status is the command's.
@@ -41,76 +43,72 @@ can be. What the net cannot do:
 With --private only this command sees the overlay, in a mount namespace of its
 own: it needs no fusermount3, and nothing can be left behind. Where the project
 cannot be mounted for all, that is tried, and said; where not even that can be, an
-agent is started with the hooks alone: its reads still save.
-
-Examples:
-  cachebro run -- claude
+agent is started with the hooks alone: its reads still save.`,
+		Example: `  cachebro run -- claude
   cachebro run -- make test
   cachebro run --private -- sh
   cachebro run --allow-sudo -- sh`,
-		OwnSignals: true, Run: runRun,
+		Annotations: cli.OwnSignals,
+		Args:        e.Args(1, -1),
 	}
-}
 
-func runRun(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	private := fs.Bool("private", false, "mount where only this command sees it")
 	exact := fs.Bool("exact", false, "mount this directory itself, not the top level of its git work tree")
-	dir := fs.String("dir", ".", "the project")
 	bare := fs.Bool("bare", false, "add nothing to the command line of a known client")
 	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
 	sudo := fs.Bool("allow-sudo", false, "let set-uid programs have their rights; nothing outside of the mount is kept then")
-	args, err := e.Parse(fs, 1, -1)
-	if err != nil {
-		return err
-	}
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
-	}
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	m, why := mounting.PlanMount(e, *dir, mounting.MountFlags{Exact: *exact, Private: *private, Beside: *beside})
-	if why != nil && (*private || !errors.As(why, new(*mounting.NoFuse))) {
-		return why
-	}
-	for _, note := range m.Notes {
-		fmt.Fprintln(e.Stderr, "note: "+note)
-	}
-	client, words := filepath.Base(args[0]), len(args)
-	if !*bare {
-		project := m.Root
-		if e.Dir != "" && (mounts.Within(e.Dir, m.Root) || mounts.Within(e.Dir, m.Mountpoint)) {
-			project = e.Dir // where the client is started
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		path, err := exec.LookPath(args[0])
+		if err != nil {
+			return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
 		}
-		dressed, err := dress(e, client, project, args)
+		path, err = filepath.Abs(path)
 		if err != nil {
 			return err
 		}
-		if len(dressed) > len(args) { // the plugin, if there is one, steps back
-			e.Vars = append(e.Vars, "CACHEBRO_HOOKS=run")
+		m, why := mounting.PlanMount(e, ".", mounting.MountFlags{Exact: *exact, Private: *private, Beside: *beside})
+		if why != nil && (*private || !errors.As(why, new(*mounting.NoFuse))) {
+			return why
 		}
-		args = dressed
-	}
-	s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession(), noNet: *sudo || !outside.Possible()}
-	if *private && !m.Already {
-		_, err := s.runPrivate(ctx)
-		return err
-	}
-	if why == nil && !m.Already {
-		_, why = mounting.Launch(ctx, e, m)
-		if why == nil {
-			mounting.SayPath(e, e.Stderr)
-			fmt.Fprintf(e.Stderr, "mounted %s (leave with: cd / && cachebro umount %s)\n", cli.Quote(m.Root), cli.Arg(m.Mountpoint))
+		for _, note := range m.Notes {
+			fmt.Fprintln(e.Stderr, "note: "+note)
 		}
+		client, words := filepath.Base(args[0]), len(args)
+		if !*bare {
+			project := m.Root
+			if e.Dir != "" && (mounts.Within(e.Dir, m.Root) || mounts.Within(e.Dir, m.Mountpoint)) {
+				project = e.Dir // where the client is started
+			}
+			dressed, err := dress(e, client, project, args)
+			if err != nil {
+				return err
+			}
+			if len(dressed) > len(args) { // the plugin, if there is one, steps back
+				e.Vars = append(e.Vars, "CACHEBRO_HOOKS=run")
+			}
+			args = dressed
+		}
+		s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession(), noNet: *sudo || !outside.Possible()}
+		if *private && !m.Already {
+			_, err := s.runPrivate(ctx)
+			return err
+		}
+		if why == nil && !m.Already {
+			_, why = mounting.Launch(ctx, e, m)
+			if why == nil {
+				mounting.SayPath(e, e.Stderr)
+				fmt.Fprintf(e.Stderr, "mounted %s (leave with: cd / && cachebro umount %s)\n", cli.Quote(m.Root), cli.Arg(m.Mountpoint))
+			}
+		}
+		if why != nil {
+			return s.stepDown(ctx, why, mounting.MountFlags{Exact: *exact, Private: true, Beside: *beside}, ".", len(args) > words)
+		}
+		return s.run(ctx)
 	}
-	if why != nil {
-		return s.stepDown(ctx, why, mounting.MountFlags{Exact: *exact, Private: true, Beside: *beside}, *dir, len(args) > words)
-	}
-	return s.run(ctx)
+	return cmd
 }
 
 // stepDown goes down the ladder when the project cannot be mounted for all: a

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,13 +15,14 @@ import (
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 // InitCommand is cachebro init.
-func InitCommand() cli.Command {
-	return cli.Command{
-		Name: "init", Group: cli.GroupSetup, Args: "[DIR]", Short: "register cachebro with the agents that are installed",
+func InitCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "init [DIR]", Short: "register cachebro with the agents that are installed",
 		Long: `Adds the MCP server, and where the client has them the hooks, to the clients'
 configuration: Claude Code, Cursor, OpenCode, Gemini CLI, Codex, VS Code, Windsurf
 and Zed. Shows what changes and asks. Comments, order and what others wrote stay;
@@ -34,31 +34,94 @@ a session that begins there mounts it.
 With --git-fsmonitor git asks the mount of DIR what changed instead of looking at
 every file, by an includeIf in your own git configuration. git config
 core.untrackedCache true spares it the search for new files too, but what changes
-underneath in the second of its last look it can then miss, with or without us.
-
-Examples:
-  cachebro init
+underneath in the second of its last look it can then miss, with or without us.`,
+		Example: `  cachebro init
   cachebro init --dry-run
   cachebro init --client claude --stop-line=always
   cachebro init --project --agents-md --yes
   cachebro init --git-fsmonitor ~/src/app`,
-		Run: runInit,
+		Args: e.Args(0, 1),
 	}
+
+	var f InitFlags
+	fs := cmd.Flags()
+	f.add(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(e); err != nil {
+			return err
+		}
+		root, err := initRoot(e, f, args)
+		if err != nil {
+			return err
+		}
+		changes, s, err := planInit(e, f, root)
+		if err != nil {
+			return err
+		}
+		if f.project && s.HasProgram != nil && !s.HasProgram("cachebro") {
+			fmt.Fprintf(e.Stderr, "note: cachebro is not in PATH, where the project's files look for it: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
+		}
+		if err := applyChanges(e, s, changes, f, "write"); err != nil {
+			return err
+		}
+		if f.dryRun {
+			return nil
+		}
+		if f.project {
+			if err := mounting.MarkSetUp(e, root, true); err != nil {
+				return err
+			}
+		}
+		sayNotes(e, changes)
+		fmt.Fprintln(e.Stdout, "on from the client's next start · back: cachebro "+backCommand(f)+" · check: cachebro doctor")
+		return nil
+	}
+	return cmd
 }
 
 // UninitCommand is cachebro uninit.
-func UninitCommand() cli.Command {
-	return cli.Command{
-		Name: "uninit", Group: cli.GroupSetup, Args: "[DIR]", Short: "take back what init wrote",
+func UninitCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "uninit [DIR]", Short: "take back what init wrote",
 		Long: `Removes cachebro from the clients' configuration. A file that nobody edited since
-is what it was before init, to the byte.
-
-Examples:
-  cachebro uninit
+is what it was before init, to the byte.`,
+		Example: `  cachebro uninit
   cachebro uninit --client cursor
   cachebro uninit --project`,
-		Run: runUninit,
+		Args: e.Args(0, 1),
 	}
+
+	var f InitFlags
+	fs := cmd.Flags()
+	f.addCommon(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(e); err != nil {
+			return err
+		}
+		root, err := initRoot(e, f, args)
+		if err != nil {
+			return err
+		}
+		s, err := Setup(e, f, root)
+		if err != nil {
+			return err
+		}
+		if f.clients == nil {
+			s.AgentsMD = agentsMD(e, args)
+			if !f.project {
+				s.Git = gitSetupBack(e, s)
+			}
+		}
+		changes, err := clients.PlanUninit(s, f.clients)
+		if err != nil {
+			return err
+		}
+		if err := applyChanges(e, s, changes, f, "take back"); err != nil || f.dryRun || !f.project {
+			return err
+		}
+		return mounting.MarkSetUp(e, root, false)
+	}
+	return cmd
 }
 
 // InitFlags choose what is registered, and where.
@@ -107,17 +170,17 @@ func (f *InitFlags) check(e *cli.Env) error {
 		{"guard", f.guard, []string{"off", "suggest", "deny"}},
 	} {
 		if c.value != "" && !slices.Contains(c.known, c.value) {
-			return e.Usagef("%s: --%s %s: want %s", e.Cmd.Name, c.name, cli.Quote(c.value), strings.Join(c.known, ", "))
+			return e.Usagef("%s: --%s %s: want %s", e.Cmd.Name(), c.name, cli.Quote(c.value), strings.Join(c.known, ", "))
 		}
 	}
 	for _, r := range f.offRules() {
 		if r != "all" && !slices.Contains(ruleNames(), r) {
-			return e.Usagef("%s: --no-reshape %s: want all, or of %s", e.Cmd.Name, cli.Quote(r), strings.Join(ruleNames(), ", "))
+			return e.Usagef("%s: --no-reshape %s: want all, or of %s", e.Cmd.Name(), cli.Quote(r), strings.Join(ruleNames(), ", "))
 		}
 	}
 	for _, c := range f.clients {
 		if !slices.Contains(clients.Clients(), c) {
-			return e.Usagef("%s: --client %s: known are %s", e.Cmd.Name, cli.Quote(c), strings.Join(clients.Clients(), ", "))
+			return e.Usagef("%s: --client %s: known are %s", e.Cmd.Name(), cli.Quote(c), strings.Join(clients.Clients(), ", "))
 		}
 	}
 	return nil
@@ -201,44 +264,6 @@ func absVar(e *cli.Env, name string) string {
 	return ""
 }
 
-func runInit(_ context.Context, e *cli.Env) error {
-	var f InitFlags
-	fs := e.Flags()
-	f.add(fs)
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if err := f.check(e); err != nil {
-		return err
-	}
-	root, err := initRoot(e, f, args)
-	if err != nil {
-		return err
-	}
-	changes, s, err := planInit(e, f, root)
-	if err != nil {
-		return err
-	}
-	if f.project && s.HasProgram != nil && !s.HasProgram("cachebro") {
-		fmt.Fprintf(e.Stderr, "note: cachebro is not in PATH, where the project's files look for it: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
-	}
-	if err := applyChanges(e, s, changes, f, "write"); err != nil {
-		return err
-	}
-	if f.dryRun {
-		return nil
-	}
-	if f.project {
-		if err := mounting.MarkSetUp(e, root, true); err != nil {
-			return err
-		}
-	}
-	sayNotes(e, changes)
-	fmt.Fprintln(e.Stdout, "on from the client's next start · back: cachebro "+backCommand(f)+" · check: cachebro doctor")
-	return nil
-}
-
 func backCommand(f InitFlags) string {
 	if f.project {
 		return "uninit --project"
@@ -261,7 +286,7 @@ func sayNotes(e *cli.Env, changes []clients.Change) {
 func initRoot(e *cli.Env, f InitFlags, args []string) (string, error) {
 	if !f.project && !f.agentsMD && !f.gitMonitor {
 		if len(args) > 0 {
-			return "", e.Usagef("%s: %s: a directory needs --project, --agents-md or --git-fsmonitor", e.Cmd.Name, cli.Quote(args[0]))
+			return "", e.Usagef("%s: %s: a directory needs --project, --agents-md or --git-fsmonitor", e.Cmd.Name(), cli.Quote(args[0]))
 		}
 		return "", nil
 	}
@@ -298,41 +323,6 @@ func planInit(e *cli.Env, f InitFlags, root string) ([]clients.Change, clients.S
 		err = cli.Hintf("cachebro init --client claude, or one of "+strings.Join(clients.Clients()[1:], ", "), "no agent was found on this machine")
 	}
 	return changes, s, err
-}
-
-func runUninit(_ context.Context, e *cli.Env) error {
-	var f InitFlags
-	fs := e.Flags()
-	f.addCommon(fs)
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if err := f.check(e); err != nil {
-		return err
-	}
-	root, err := initRoot(e, f, args)
-	if err != nil {
-		return err
-	}
-	s, err := Setup(e, f, root)
-	if err != nil {
-		return err
-	}
-	if f.clients == nil {
-		s.AgentsMD = agentsMD(e, args)
-		if !f.project {
-			s.Git = gitSetupBack(e, s)
-		}
-	}
-	changes, err := clients.PlanUninit(s, f.clients)
-	if err != nil {
-		return err
-	}
-	if err := applyChanges(e, s, changes, f, "take back"); err != nil || f.dryRun || !f.project {
-		return err
-	}
-	return mounting.MarkSetUp(e, root, false)
 }
 
 // agentsMD is the file in the project that the command runs in, if any.
@@ -392,7 +382,7 @@ func showChanges(e *cli.Env, changes []clients.Change, brief bool) (n, bad int) 
 			}
 		case brief:
 			if n == 0 {
-				fmt.Fprintf(e.Stdout, "will change (each line of it: cachebro %s --dry-run):\n", e.Name)
+				fmt.Fprintf(e.Stdout, "will change (each line of it: %s --dry-run):\n", e.Cmd.CommandPath())
 			}
 			n++
 			d := diff.Compare(c.Before, c.After)

@@ -14,91 +14,90 @@ import (
 	"cachebro/hooks"
 	"cachebro/hooks/clients"
 	"cachebro/store/leaf/procfs"
+
+	"github.com/spf13/cobra"
 )
 
 // UninstallCommand is cachebro uninstall.
-func UninstallCommand() cli.Command {
-	return cli.Command{
-		Name: "uninstall", Group: cli.GroupSetup, Short: "take back everything; --history deletes the versions too",
+func UninstallCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "uninstall", Short: "take back everything; --history deletes the versions too",
 		Long: `Unmounts all projects of yours, removes cachebro from the agents' configuration,
 yours and the set-up projects', and ends the background processes. The binary
-itself is left, with the command that removes it.
-
-Examples:
-  cachebro uninstall --dry-run
+itself is left, with the command that removes it.`,
+		Example: `  cachebro uninstall --dry-run
   cachebro uninstall
   cachebro uninstall --history --yes`,
-		Run: runUninstall,
+		Args: e.Args(0, 0),
 	}
-}
 
-func runUninstall(ctx context.Context, e *cli.Env) error {
 	var f InitFlags
-	fs := e.Flags()
+	fs := cmd.Flags()
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would be done")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	history := fs.Bool("history", false, "also delete all versions of all projects, for good")
-	if _, err := e.Parse(fs, 0, 0); err != nil {
-		return err
-	}
-	base, err := e.Paths().StateBase()
-	if err != nil {
-		return err
-	}
-	overlays, err := ownMounts(e)
-	if err != nil {
-		return err
-	}
-	plans, err := planUninstall(e)
-	if err != nil {
-		return err
-	}
-	for _, p := range plans {
-		showChanges(e, p.changes, false)
-	}
-	for _, m := range overlays {
-		fmt.Fprintf(e.Stdout, "unmount %s\n", cli.Quote(m.Point))
-	}
-	if *history {
-		fmt.Fprintf(e.Stdout, "delete the whole history in %s\n", cli.Quote(base))
-	}
-	if f.dryRun {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		base, err := e.Paths().StateBase()
+		if err != nil {
+			return err
+		}
+		overlays, err := ownMounts(e)
+		if err != nil {
+			return err
+		}
+		plans, err := planUninstall(e)
+		if err != nil {
+			return err
+		}
+		for _, p := range plans {
+			showChanges(e, p.changes, false)
+		}
+		for _, m := range overlays {
+			fmt.Fprintf(e.Stdout, "unmount %s\n", cli.Quote(m.Point))
+		}
+		if *history {
+			fmt.Fprintf(e.Stdout, "delete the whole history in %s\n", cli.Quote(base))
+		}
+		if f.dryRun {
+			return nil
+		}
+		if !f.yes {
+			if err := e.Confirm("do all of this?"); err != nil {
+				return err
+			}
+		}
+		var errs []error
+		for _, m := range overlays {
+			if err := mounting.Umount(ctx, e, m.Point, false, false); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		for _, p := range plans {
+			errs = append(errs, clients.Apply(p.setup, p.changes))
+		}
+		for _, root := range mounting.SetUpRoots(e) {
+			errs = append(errs, mounting.MarkSetUp(e, root, false))
+		}
+		errs = append(errs, notAtLogin(e))
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("not everything could be taken back: %w", err)
+		}
+		endDaemons(ctx, e)
+		if *history {
+			if err := hooks.ForgetRefusals(e.Paths()); err != nil {
+				return err
+			}
+			if err := removeHistory(base); err != nil {
+				return err
+			}
+		} else {
+			fmt.Fprintf(e.Stdout, "the history stays in %s\n", cli.Quote(base))
+		}
+		fmt.Fprintf(e.Stdout, "last step: rm %s\n", cli.Quote(e.Exe))
 		return nil
 	}
-	if !f.yes {
-		if err := e.Confirm("do all of this?"); err != nil {
-			return err
-		}
-	}
-	var errs []error
-	for _, m := range overlays {
-		if err := umount(ctx, e, m.Point, false); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	for _, p := range plans {
-		errs = append(errs, clients.Apply(p.setup, p.changes))
-	}
-	for _, root := range mounting.SetUpRoots(e) {
-		errs = append(errs, mounting.MarkSetUp(e, root, false))
-	}
-	errs = append(errs, notAtLogin(e))
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("not everything could be taken back: %w", err)
-	}
-	endDaemons(ctx, e)
-	if *history {
-		if err := hooks.ForgetRefusals(e.Paths()); err != nil {
-			return err
-		}
-		if err := removeHistory(base); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(e.Stdout, "the history stays in %s\n", cli.Quote(base))
-	}
-	fmt.Fprintf(e.Stdout, "last step: rm %s\n", cli.Quote(e.Exe))
-	return nil
+	return cmd
 }
 
 type uninstallPlan struct {

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,85 +11,83 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/hooks/clients"
+
+	"github.com/spf13/cobra"
 )
 
 // UpCommand is cachebro up.
-func UpCommand() cli.Command {
-	return cli.Command{
-		Name: "up", Group: cli.GroupEvery, Args: "[DIR]", Short: "mount the project and register with the installed agents",
+func UpCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "up [DIR]", Short: "mount the project and register with the installed agents",
 		Long: `Checks the machine, shows what it would write into the agents' configuration and
 asks, mounts the project, and sees to it that a session that begins in it later
 (after a reboot, say) mounts it again. cachebro down takes all of it back.
 
 Where nothing can be mounted (a container without /dev/fuse) the agents are told
-all the same: reads still save, shell changes cannot be undone.
-
-Examples:
-  cachebro up
+all the same: reads still save, shell changes cannot be undone.`,
+		Example: `  cachebro up
   cachebro up ~/src/app --yes
   cachebro up --at-login
   cachebro up --client claude --dry-run`,
-		Run: runUp,
+		Args: e.Args(0, 1),
 	}
-}
 
-func runUp(ctx context.Context, e *cli.Env) error {
 	var f InitFlags
-	fs := e.Flags()
+	fs := cmd.Flags()
 	f.add(fs)
 	login := fs.Bool("at-login", false, "also after a reboot, without a session: by a unit of systemd's or an agent of launchd's, yours or, for root, the system's")
 	noClients := fs.Bool("no-init", false, "leave the agents' configuration alone")
 	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if err := f.check(e); err != nil {
-		return err
-	}
-	m, why := mounting.PlanMount(e, cli.First(args, "."), mounting.MountFlags{Beside: *beside})
-	if why != nil && m.Root == "" {
-		return why
-	}
-	for _, note := range m.Notes {
-		fmt.Fprintln(e.Stderr, "note: "+note)
-	}
-	sayMachine(e, m, why)
-	var partly error
-	if !*noClients {
-		partly = upClients(e, f, m.Root)
-		if !errors.As(partly, new(cli.ExitStatus)) && partly != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if err := f.check(e); err != nil {
+			return err
+		}
+		m, why := mounting.PlanMount(e, cli.First(args, "."), mounting.MountFlags{Beside: *beside})
+		if why != nil && m.Root == "" {
+			return why
+		}
+		for _, note := range m.Notes {
+			fmt.Fprintln(e.Stderr, "note: "+note)
+		}
+		sayMachine(e, m, why)
+		var partly error
+		if !*noClients {
+			partly = upClients(e, f, m.Root)
+			if !errors.As(partly, new(cli.ExitStatus)) && partly != nil {
+				return partly
+			}
+		}
+		if f.dryRun {
 			return partly
 		}
-	}
-	if f.dryRun {
+		if err := mounting.MarkSetUp(e, m.Root, true); err != nil {
+			return err
+		}
+		if *login {
+			if err := atLogin(e); err != nil {
+				return err
+			}
+		}
+		if why != nil {
+			fmt.Fprintf(e.Stdout, "%s is not mounted: %s; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
+			return why
+		}
+		report := supervisor.Report{OK: true, PID: m.Mountd}
+		if !m.Already {
+			var err error
+			report, err = mounting.Launch(ctx, e, m)
+			if err != nil {
+				return err
+			}
+		}
+		if err := mounting.SayMounted(e, m, report, false); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.Stdout, "a session that begins here mounts it again · all of it back: cachebro down %s · check: cachebro doctor\n", cli.Arg(m.Root))
 		return partly
 	}
-	if err := mounting.MarkSetUp(e, m.Root, true); err != nil {
-		return err
-	}
-	if *login {
-		if err := atLogin(e); err != nil {
-			return err
-		}
-	}
-	if why != nil {
-		fmt.Fprintf(e.Stdout, "%s is not mounted: %s; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
-		return why
-	}
-	var report supervisor.Report
-	report = (supervisor.Report{OK: true, PID: m.Mountd})
-	if !m.Already {
-		report, err = mounting.Launch(ctx, e, m)
-		if err != nil {
-			return err
-		}
-	}
-	if err := mounting.SayMounted(e, m, report, false); err != nil {
-		return err
-	}
-	fmt.Fprintf(e.Stdout, "a session that begins here mounts it again · all of it back: cachebro down %s · check: cachebro doctor\n", cli.Arg(m.Root))
-	return partly
+	return cmd
 }
 
 // sayMachine is the short form of doctor: what was found.
@@ -128,73 +125,59 @@ func upClients(e *cli.Env, f InitFlags, root string) error {
 }
 
 // DownCommand is cachebro down.
-func DownCommand() cli.Command {
-	return cli.Command{
-		Name: "down", Group: cli.GroupEvery, Args: "[DIR]", Short: "take back what up did; the history stays",
+func DownCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "down [DIR]", Short: "take back what up did; the history stays",
 		Long: `Unmounts the project and removes cachebro from the agents' configuration, unless
 another project of yours is still up. The history stays; cachebro up goes on
-with it.
-
-Examples:
-  cachebro down
+with it.`,
+		Example: `  cachebro down
   cachebro down ~/src/app --yes
   cachebro down --lazy      although somebody is still in there`,
-		Run: runDown,
+		Args: e.Args(0, 1),
 	}
-}
 
-func runDown(ctx context.Context, e *cli.Env) error {
 	var f InitFlags
-	fs := e.Flags()
+	fs := cmd.Flags()
 	f.addCommon(fs)
 	lazy := fs.Bool("lazy", false, "detach now; those still inside are served until they leave")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if err := f.check(e); err != nil {
-		return err
-	}
-	t, err := e.Directory(args)
-	if err != nil {
-		return err
-	}
-	partly := downClients(e, t.Root, f)
-	if !errors.As(partly, new(cli.ExitStatus)) && partly != nil || f.dryRun {
-		return partly
-	}
-	if err := mounting.MarkSetUp(e, t.Root, false); err != nil {
-		return err
-	}
-	if len(mounting.SetUpRoots(e)) == 0 {
-		if err := notAtLogin(e); err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if err := f.check(e); err != nil {
 			return err
 		}
-	}
-	overlays, err := mounts.Overlays()
-	if err != nil {
-		return err
-	}
-	for _, m := range overlays {
-		if m.Source == t.Root {
-			if err := umount(ctx, e, m.Point, *lazy); err != nil {
-				return err
-			}
+		t, err := e.Locate(cli.First(args, "."))
+		if err != nil {
+			return err
+		}
+		partly := downClients(e, t.Root, f)
+		if !errors.As(partly, new(cli.ExitStatus)) && partly != nil || f.dryRun {
 			return partly
 		}
+		if err := mounting.MarkSetUp(e, t.Root, false); err != nil {
+			return err
+		}
+		if len(mounting.SetUpRoots(e)) == 0 {
+			if err := notAtLogin(e); err != nil {
+				return err
+			}
+		}
+		overlays, err := mounts.Overlays()
+		if err != nil {
+			return err
+		}
+		for _, m := range overlays {
+			if m.Source == t.Root {
+				if err := mounting.Umount(ctx, e, m.Point, *lazy, false); err != nil {
+					return err
+				}
+				return partly
+			}
+		}
+		fmt.Fprintf(e.Stdout, "%s is not mounted; its history stays (cachebro log)\n", cli.Quote(t.Root))
+		return partly
 	}
-	fmt.Fprintf(e.Stdout, "%s is not mounted; its history stays (cachebro log)\n", cli.Quote(t.Root))
-	return partly
-}
-
-// umount runs the command of that name.
-func umount(ctx context.Context, e *cli.Env, point string, lazy bool) error {
-	sub := *e
-	sub.Cmd, sub.Name, sub.Args = mounting.UmountCommand(), "umount", []string{point}
-	if lazy {
-		sub.Args = append(sub.Args, "--lazy")
-	}
-	return mounting.RunUmount(ctx, &sub)
+	return cmd
 }
 
 // downClients removes the configuration, which belongs to all projects.

@@ -9,64 +9,63 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // UpgradeCommand is cachebro upgrade.
-func UpgradeCommand() cli.Command {
-	return cli.Command{
-		Name: "upgrade", Group: cli.GroupSetup, Short: "let this version take over the mounts that an older one serves",
+func UpgradeCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "upgrade", Short: "let this version take over the mounts that an older one serves",
 		Long: `After another version was installed: takes over all your mounts that an older
 version serves. Who works in them notices nothing; open files go on. The packages
 run it. What a newer version serves is left to it.
 
 With --check nothing is changed, and the exit status is 1 where something older
-runs. Nobody is asked over a network.
-
-Examples:
-  cachebro upgrade --check
+runs. Nobody is asked over a network.`,
+		Example: `  cachebro upgrade --check
   cachebro upgrade`,
-		Run: runUpgrade,
+		Args: e.Args(0, 0),
 	}
-}
 
-func runUpgrade(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	check := fs.Bool("check", false, "only show which version serves what")
-	if _, err := e.Parse(fs, 0, 0); err != nil {
-		return err
-	}
-	overlays, err := ownMounts(e)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(e.Stdout, "this is version %s\n", cli.Version)
-	var status error
-	for _, m := range overlays {
-		state, err := e.Paths().State(m.Source)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		overlays, err := ownMounts(e)
 		if err != nil {
 			return err
 		}
-		record, _ := supervisor.ReadRecord(state)
-		daemon, known := daemonVersion(ctx, e, m.Source)
-		old := wire.Older(record.Version, cli.Version) || known && wire.Older(daemon, cli.Version)
-		switch {
-		case wire.Older(cli.Version, record.Version):
-			fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and goes on\n", cli.Quote(m.Point), record.Version)
-		case !old:
-			fmt.Fprintf(e.Stdout, "%s is served by this version\n", cli.Quote(m.Point))
-		case *check:
-			fmt.Fprintf(e.Stdout, "%s is served by version %s: cachebro upgrade takes it over\n", cli.Quote(m.Point), record.Version)
-			status = cli.ExitStatus(1)
-		default:
-			if err := takeOver(ctx, e, m, wire.Older(record.Version, cli.Version)); err != nil {
-				fmt.Fprintf(e.Stderr, "cachebro: %s goes on with version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
-				status = cli.ExitStatus(1)
-				continue
+		fmt.Fprintf(e.Stdout, "this is version %s\n", cli.Version)
+		var status error
+		for _, m := range overlays {
+			state, err := e.Paths().State(m.Source)
+			if err != nil {
+				return err
 			}
-			fmt.Fprintf(e.Stdout, "%s is served by this version now, instead of %s\n", cli.Quote(m.Point), record.Version)
+			record, _ := supervisor.ReadRecord(state)
+			daemon, known := daemonVersion(ctx, e, m.Source)
+			old := wire.Older(record.Version, cli.Version) || known && wire.Older(daemon, cli.Version)
+			switch {
+			case wire.Older(cli.Version, record.Version):
+				fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and goes on\n", cli.Quote(m.Point), record.Version)
+			case !old:
+				fmt.Fprintf(e.Stdout, "%s is served by this version\n", cli.Quote(m.Point))
+			case *check:
+				fmt.Fprintf(e.Stdout, "%s is served by version %s: cachebro upgrade takes it over\n", cli.Quote(m.Point), record.Version)
+				status = cli.ExitStatus(1)
+			default:
+				if err := takeOver(ctx, e, m, wire.Older(record.Version, cli.Version)); err != nil {
+					fmt.Fprintf(e.Stderr, "cachebro: %s goes on with version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
+					status = cli.ExitStatus(1)
+					continue
+				}
+				fmt.Fprintf(e.Stdout, "%s is served by this version now, instead of %s\n", cli.Quote(m.Point), record.Version)
+			}
 		}
+		return status
 	}
-	return status
+	return cmd
 }
 
 // takeOver renews the processes of a mount, and the daemon.

@@ -3,13 +3,17 @@ package storage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 	"cachebro/store/wire/when"
+
+	"github.com/spf13/cobra"
 )
 
 // looking is how somebody looks after a bucket.
@@ -18,7 +22,68 @@ type looking struct {
 	whole, dry, json bool
 }
 
-// remoteDu is cachebro remote du.
+// bucketCommand completes a command that looks after the bucket of this project, or the
+// one that is named.
+func bucketCommand(e *cli.Env, cmd *cobra.Command, l *looking, look func(context.Context, *cli.Env, *remote.Bucket, looking) error) *cobra.Command {
+	cmd.Use += " [s3://BUCKET/PREFIX]"
+	cmd.Args = e.Args(0, 1)
+	fs := cmd.Flags()
+	fs.BoolVar(&l.json, "json", false, "print JSON")
+	identity := machines.IdentityFlag(e, fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		address, err := addressOf(ctx, e, cli.First(args, ""))
+		if err != nil {
+			return err
+		}
+		b, _, err := dialed(e, address, *identity)
+		if err != nil {
+			return err
+		}
+		err = look(ctx, e, b, *l)
+		if errors.Is(err, remote.ErrLocked) {
+			err = cli.Hintf(machines.IdentityHint, "%w", err)
+		}
+		return err
+	}
+	return cmd
+}
+
+func bucketDuCommand(e *cli.Env) *cobra.Command {
+	return bucketCommand(e, &cobra.Command{
+		Use: "du", Short: "what each machine's history takes in the bucket",
+		Example: "  cachebro remote du s3://backups/app",
+	}, &looking{}, remoteDu)
+}
+
+func bucketFsckCommand(e *cli.Env) *cobra.Command {
+	l := &looking{}
+	cmd := &cobra.Command{
+		Use: "fsck", Short: "compare what lies in the bucket with what was sent",
+		Example: "  cachebro remote fsck --whole",
+	}
+	cmd.Flags().BoolVar(&l.whole, "whole", false, "read all contents")
+	return bucketCommand(e, cmd, l, remoteFsck)
+}
+
+func bucketPruneCommand(e *cli.Env) *cobra.Command {
+	l := &looking{}
+	cmd := &cobra.Command{
+		Use: "prune", Short: "drop old contents from the bucket",
+		Long: `Drops contents that were sent longer ago than --older and have been replaced since:
+the versions stay in the log, the newest of each file keeps its content. It marks
+first; what was marked a day ago or more (--grace) is deleted, so run it daily. Who
+sends or reads meanwhile loses nothing. It needs the rights to list and delete there.`,
+		Example: "  cachebro remote prune --older 30d --dry-run",
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&l.older, "older", "", "drop what was sent longer ago than this `AGE` (30d, 12w) and was replaced since")
+	fs.StringVar(&l.grace, "grace", "", "delete what was marked longer ago than this `AGE` (default 24h)")
+	fs.BoolVar(&l.dry, "dry-run", false, "say what would be done, do nothing")
+	return bucketCommand(e, cmd, l, remotePrune)
+}
+
+// remoteDu prints what lies in a bucket.
 func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) error {
 	u, err := b.Usage(ctx)
 	if err != nil {
@@ -45,7 +110,7 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) erro
 	return nil
 }
 
-// remoteFsck is cachebro remote fsck.
+// remoteFsck checks a bucket; problems are exit status 1.
 func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) error {
 	r, err := b.Fsck(ctx, l.whole)
 	if err != nil {
@@ -75,7 +140,7 @@ func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) er
 	return err
 }
 
-// remotePrune is cachebro remote prune.
+// remotePrune drops old contents.
 func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) error {
 	o := remote.PruneOptions{Dry: l.dry}
 	for _, age := range []struct {

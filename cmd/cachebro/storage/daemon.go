@@ -13,6 +13,8 @@ import (
 	"cachebro/store/content"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // spareProcs is what GOMAXPROCS gets beyond the processors that there are. With all of
@@ -21,51 +23,54 @@ import (
 const spareProcs = 2
 
 // DaemonCommand is cachebro daemon.
-func DaemonCommand() cli.Command {
-	return cli.Command{
-		Name: "daemon", Short: "owns a project's store (started when it is needed)", OwnSignals: true,
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			root := fs.String("root", "", "the project's root")
-			mirror := fs.String("mirror", "", "the directory of a copy of another machine's history")
-			if _, err := e.Parse(fs, 0, 0); err != nil {
-				return err
-			}
-			if !filepath.IsAbs(*root) {
-				return e.Usagef("daemon: --root must be an absolute path")
-			}
-			if *mirror != "" {
-				e = e.WithState(*mirror)
-			}
-			set, err := storeLimits(e)
-			if err != nil {
-				return err
-			}
-			kept, err := resultSettings(e)
-			if err != nil {
-				return err
-			}
-			set.Siblings = func() []content.Sibling { return siblings(e, *root) }
-			workers := runtime.GOMAXPROCS(0)
-			runtime.GOMAXPROCS(workers + spareProcs)
-			o := daemon.Options{
-				Workers: workers,
-				Root:    *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: set, Results: kept, Mirror: *mirror != "",
-				Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
-			}
-			if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {
-				o.IdleExit = d
-			}
-			// A program that turns texts into vectors, for search by meaning.
-			if c := embed.New(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {
-				defer c.Close()
-				o.Embedder = c
-			}
-			err = daemon.Run(ctx, o)
-			if errors.Is(err, wire.ErrLocked) {
-				return cli.Hintf("cachebro status "+cli.Arg(*root), "%w", err)
-			}
-			return err
-		},
+func DaemonCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "daemon", Short: "owns a project's store (started when it is needed)",
+		Annotations: cli.OwnSignals,
+		Hidden:      true,
+		Args:        e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	root := fs.String("root", "", "the project's root")
+	mirror := fs.String("mirror", "", "the directory of a copy of another machine's history")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if !filepath.IsAbs(*root) {
+			return e.Usagef("daemon: --root must be an absolute path")
+		}
+		if *mirror != "" {
+			e = e.WithState(*mirror)
+		}
+		set, err := storeLimits(e)
+		if err != nil {
+			return err
+		}
+		kept, err := resultSettings(e)
+		if err != nil {
+			return err
+		}
+		set.Siblings = func() []content.Sibling { return siblings(e, *root) }
+		workers := runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(workers + spareProcs)
+		o := daemon.Options{
+			Workers: workers,
+			Root:    *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: set, Results: kept, Mirror: *mirror != "",
+			Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
+		}
+		if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {
+			o.IdleExit = d
+		}
+		// A program that turns texts into vectors, for search by meaning.
+		if c := embed.New(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {
+			defer c.Close()
+			o.Embedder = c
+		}
+		err = daemon.Run(ctx, o)
+		if errors.Is(err, wire.ErrLocked) {
+			return cli.Hintf("cachebro status --dir "+cli.Arg(*root), "%w", err)
+		}
+		return err
+	}
+	return cmd
 }

@@ -19,42 +19,42 @@ import (
 	"cachebro/store/leaf/text"
 	"cachebro/store/space"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // DuCommand is cachebro du.
-func DuCommand() cli.Command {
-	return cli.Command{
-		Name: "du", Group: cli.GroupStore, Args: "[PATH]", Short: "how much disk the history takes, and for what",
+func DuCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "du [PATH]", Short: "how much disk the history takes, and for what",
 		Long: `With --all: what the histories of all projects of this user take, and what each
 may take of CACHEBRO_CAP as the others are now. What worktrees of one repository
-share is counted once, in equal parts.
-
-Examples:
-  cachebro du
-  cachebro du src --json
-  cachebro du --all`,
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			all := fs.Bool("all", false, "all projects of this user")
-			asJSON := fs.Bool("json", false, "print JSON")
-			args, err := e.Parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			if *all {
-				if len(args) > 0 {
-					return e.Usagef("du: --all takes no path")
-				}
-				return duAll(e, *asJSON)
-			}
-			where := cli.First(args, ".")
-			t, err := e.Locate(where)
-			if err != nil {
-				return err
-			}
-			return maintain(ctx, e, where, wire.StoreRequest{Do: "du", Path: t.Rel}, *asJSON)
-		},
+share is counted once, in equal parts.`,
+		Example: `  cachebro store du
+  cachebro store du src --json
+  cachebro store du --all`,
+		Args: e.Args(0, 1),
 	}
+
+	fs := cmd.Flags()
+	all := fs.Bool("all", false, "all projects of this user")
+	asJSON := fs.Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *all {
+			if len(args) > 0 {
+				return e.Usagef("du: --all takes no path")
+			}
+			return duAll(e, *asJSON)
+		}
+		where := cli.First(args, ".")
+		t, err := e.Locate(where)
+		if err != nil {
+			return err
+		}
+		return maintain(ctx, e, where, wire.StoreRequest{Do: "du", Path: t.Rel}, *asJSON)
+	}
+	return cmd
 }
 
 // duLine is one project in du --all.
@@ -148,7 +148,7 @@ func tidyOther(ctx context.Context, e *cli.Env, state string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tidyWithin)
 	defer cancel()
-	c := exec.CommandContext(ctx, e.Exe, "prune", "--limits", "--own", "--dir", root)
+	c := exec.CommandContext(ctx, e.Exe, "store", "prune", "--limits", "--own", "--dir", root)
 	c.Env, c.Dir = e.Vars, "/"
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("prune %s: %w: %s", root, err, cli.OneLine(string(out)))

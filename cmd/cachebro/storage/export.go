@@ -13,22 +13,70 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // ExportCommand is cachebro export.
-func ExportCommand() cli.Command {
-	return cli.Command{
-		Name: "export", Group: cli.GroupStore, Args: "FILE", Short: "write the project's whole history into one file",
+func ExportCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "export FILE", Short: "write the project's whole history into one file",
 		Long: `Versions with their contents, sessions, plans and notes, compressed, with a
 checksum over all of it; FILE may be - for standard output. The project may be
 mounted and in use. FILE holds every text that was ever captured, secrets
-included, so only its owner can read it. cachebro import brings it back.
-
-Examples:
-  cachebro export ~/backup/app.history
-  cachebro export - | ssh host 'cd src/app && cachebro import -'`,
-		Run: runExport,
+included, so only its owner can read it. cachebro store import brings it back.`,
+		Example: `  cachebro store export ~/backup/app.history
+  cachebro store export - | ssh host 'cd src/app && cachebro store import -'`,
+		Args: e.Args(1, 1),
 	}
+
+	fs := cmd.Flags()
+	force := fs.BoolP("force", "f", false, "replace FILE if it is there")
+	asJSON := jsonFlag(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if args[0] == "-" {
+			if *asJSON {
+				return e.Usagef("export: --json and - both want standard output")
+			}
+			if ok, _ := e.Terminal(); ok {
+				return e.Usagef("export: a history is not for a terminal: name a file")
+			}
+		}
+		_, c, err := e.Open(ctx, ".")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		x := exported{File: args[0]}
+		sum := sha256.New()
+		count := func(w io.Writer) io.Writer { return io.MultiWriter(w, sum, (*counter)(&x.FileBytes)) }
+		if args[0] == "-" {
+			_, err = receive(ctx, c, count(e.Stdout))
+			return err
+		}
+		path, err := e.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		err = newFile(path, *force, func(f *os.File) error {
+			x.Totals, err = receive(ctx, c, count(f))
+			return err
+		})
+		if errors.Is(err, os.ErrExist) {
+			return cli.Hintf("cachebro store export --force "+cli.Arg(args[0]), "%s is there already", cli.Quote(args[0]))
+		}
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		x.SHA256 = hex.EncodeToString(sum.Sum(nil))
+		if *asJSON {
+			return e.PrintJSON(x)
+		}
+		_, err = fmt.Fprintf(e.Stdout, "%s: %s with %s (%s), %s\n", cli.Quote(args[0]), text.Count(x.Versions, "version"), text.Count(x.Contents, "content"), text.Bytes(x.Bytes), text.Bytes(x.FileBytes))
+		return err
+	}
+	return cmd
 }
 
 // exported is what export prints with --json.
@@ -37,56 +85,6 @@ type exported struct {
 	wire.Totals
 	FileBytes int64  `json:"file_bytes"`
 	SHA256    string `json:"sha256"` // of the file
-}
-
-func runExport(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	force := fs.BoolP("force", "f", false, "replace FILE if it is there")
-	dir, asJSON := storeFlags(fs)
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	if args[0] == "-" {
-		if *asJSON {
-			return e.Usagef("export: --json and - both want standard output")
-		}
-		if ok, _ := e.Terminal(); ok {
-			return e.Usagef("export: a history is not for a terminal: name a file")
-		}
-	}
-	_, c, err := e.Open(ctx, *dir)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	x := exported{File: args[0]}
-	sum := sha256.New()
-	count := func(w io.Writer) io.Writer { return io.MultiWriter(w, sum, (*counter)(&x.FileBytes)) }
-	if args[0] == "-" {
-		_, err = receive(ctx, c, count(e.Stdout))
-		return err
-	}
-	path, err := e.Abs(args[0])
-	if err != nil {
-		return err
-	}
-	err = newFile(path, *force, func(f *os.File) error {
-		x.Totals, err = receive(ctx, c, count(f))
-		return err
-	})
-	if errors.Is(err, os.ErrExist) {
-		return cli.Hintf("cachebro export --force "+cli.Arg(args[0]), "%s is there already", cli.Quote(args[0]))
-	}
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	x.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	if *asJSON {
-		return e.PrintJSON(x)
-	}
-	_, err = fmt.Fprintf(e.Stdout, "%s: %s with %s (%s), %s\n", cli.Quote(args[0]), text.Count(x.Versions, "version"), text.Count(x.Contents, "content"), text.Bytes(x.Bytes), text.Bytes(x.FileBytes))
-	return err
 }
 
 type counter int64

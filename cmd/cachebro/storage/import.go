@@ -17,23 +17,73 @@ import (
 	"cachebro/store"
 	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
+
+	"github.com/spf13/cobra"
 )
 
 // ImportCommand is cachebro import.
-func ImportCommand() cli.Command {
-	return cli.Command{
-		Name: "import", Group: cli.GroupStore, Args: "FILE", Short: "import a history that export wrote, where there is none",
+func ImportCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "import a history that export wrote, where there is none",
 		Long: `The project must not be mounted. Everything in FILE (- for standard input) is
 verified; until that is done, and if it fails, nothing changes. Two histories
 are not merged: where the project has one, --aside puts it out of the way first.
-The next mount goes on from the imported history.
-
-Examples:
-  cachebro import ~/backup/app.history
-  cachebro import --check ~/backup/app.history
-  cachebro import --aside --dir ~/src/app app.history`,
-		Run: runImport,
+The next mount goes on from the imported history.`,
+		Example: `  cachebro store import ~/backup/app.history
+  cachebro store import --check ~/backup/app.history
+  cachebro store import --aside --dir ~/src/app app.history`,
+		Args: e.Args(1, 1),
 	}
+
+	fs := cmd.Flags()
+	check := fs.Bool("check", false, "only read and verify FILE")
+	aside := fs.Bool("aside", false, "set aside the history that the project has")
+	asJSON := jsonFlag(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		from := io.Reader(e.Stdin)
+		if args[0] != "-" {
+			path, err := e.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			from = f
+		}
+		var im imported
+		var c portable.Totals
+		var err error
+		if *check {
+			c, err = portable.Check(ctx, from)
+		} else {
+			c, err = bringBack(ctx, e, from, *aside, &im)
+		}
+		if err != nil {
+			if hint := store.Hint(err); hint != "" {
+				return cli.Hintf(hint, "%s: %v", cli.Quote(args[0]), err)
+			}
+			return fmt.Errorf("%s: %w", cli.Quote(args[0]), err)
+		}
+		im.From, im.Made, im.Program, im.Versions, im.Contents, im.Bytes, im.Records = c.Root, time.Unix(0, c.Made), c.Program, c.Versions, c.Contents, c.Bytes, c.Records
+		im.Files = c.Files
+		switch {
+		case *asJSON:
+			return e.PrintJSON(im)
+		case *check:
+			fmt.Fprintf(e.Stdout, "%s is whole: %s with %s (%s) of %s, written %s\n", cli.Quote(args[0]), text.Count(im.Versions, "version"), text.Count(im.Contents, "content"), text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+			return nil
+		}
+		fmt.Fprintf(e.Stdout, "%s has %s of %s now, from %s, written %s\n", cli.Quote(im.Root), text.Count(im.Versions, "version"), text.Count(im.Files, "file"), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+		if im.Aside != "" {
+			fmt.Fprintf(e.Stdout, "what was recorded before is kept in %s\n", cli.Quote(im.Aside))
+		}
+		return nil
+	}
+	return cmd
 }
 
 // imported is what import prints with --json.
@@ -50,60 +100,9 @@ type imported struct {
 	Records  uint64    `json:"records"`
 }
 
-func runImport(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	check := fs.Bool("check", false, "only read and verify FILE")
-	aside := fs.Bool("aside", false, "set aside the history that the project has")
-	dir, asJSON := storeFlags(fs)
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	from := io.Reader(e.Stdin)
-	if args[0] != "-" {
-		path, err := e.Abs(args[0])
-		if err != nil {
-			return err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		from = f
-	}
-	var im imported
-	var c portable.Totals
-	if *check {
-		c, err = portable.Check(ctx, from)
-	} else {
-		c, err = bringBack(ctx, e, *dir, from, *aside, &im)
-	}
-	if err != nil {
-		if hint := store.Hint(err); hint != "" {
-			return cli.Hintf(hint, "%s: %v", cli.Quote(args[0]), err)
-		}
-		return fmt.Errorf("%s: %w", cli.Quote(args[0]), err)
-	}
-	im.From, im.Made, im.Program, im.Versions, im.Contents, im.Bytes, im.Records = c.Root, time.Unix(0, c.Made), c.Program, c.Versions, c.Contents, c.Bytes, c.Records
-	im.Files = c.Files
-	switch {
-	case *asJSON:
-		return e.PrintJSON(im)
-	case *check:
-		fmt.Fprintf(e.Stdout, "%s is whole: %s with %s (%s) of %s, written %s\n", cli.Quote(args[0]), text.Count(im.Versions, "version"), text.Count(im.Contents, "content"), text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
-		return nil
-	}
-	fmt.Fprintf(e.Stdout, "%s has %s of %s now, from %s, written %s\n", cli.Quote(im.Root), text.Count(im.Versions, "version"), text.Count(im.Files, "file"), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
-	if im.Aside != "" {
-		fmt.Fprintf(e.Stdout, "what was recorded before is kept in %s\n", cli.Quote(im.Aside))
-	}
-	return nil
-}
-
 // bringBack makes the history of the project in dir out of a stream.
-func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, aside bool, im *imported) (c portable.Totals, err error) {
-	root, err := mounting.ExistingDir(e, dir)
+func bringBack(ctx context.Context, e *cli.Env, from io.Reader, aside bool, im *imported) (c portable.Totals, err error) {
+	root, err := mounting.ExistingDir(e, ".")
 	if err != nil {
 		return c, err
 	}
@@ -145,7 +144,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 		return c, err
 	}
 	if !empty && !aside {
-		return c, cli.Hintf("cachebro import --aside … puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
+		return c, cli.Hintf("cachebro store import --aside … puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
 	}
 	if empty {
 		fresh := filepath.Join(state, "import")

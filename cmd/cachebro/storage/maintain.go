@@ -8,6 +8,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -38,103 +39,102 @@ func maintain(ctx context.Context, e *cli.Env, dir string, r wire.StoreRequest, 
 	return err
 }
 
-func storeFlags(fs *pflag.FlagSet) (dir *string, asJSON *bool) {
-	return fs.String("dir", ".", "the project"), fs.Bool("json", false, "print JSON")
+func jsonFlag(fs *pflag.FlagSet) *bool {
+	return fs.Bool("json", false, "print JSON")
 }
 
 // PruneCommand is cachebro prune.
-func PruneCommand() cli.Command {
-	return cli.Command{
-		Name: "prune", Group: cli.GroupStore, Args: "[N]", Short: "drop old versions: keep N per file and all of the last 7 days",
+func PruneCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "prune [N]", Short: "drop old versions: keep N per file and all of the last 7 days",
 		Long: `What a live session or an undo in reach needs stays.
 
 The background keeps the limits that these environment variables name, read when
 the store daemon starts: CACHEBRO_CAP (2GiB, for all projects together; the
 largest give way first, and those not written to for a week), CACHEBRO_KEEP
-(5 versions of each file) and CACHEBRO_KEEP_AGE (7d).
-
-Examples:
-  cachebro prune
-  cachebro prune 2
-  cachebro prune --dry-run 2
-  cachebro prune --limits`,
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
-			own := fs.Bool("own", false, "with --limits: do not look after other projects")
-			_ = fs.MarkHidden("own") // it is defined
-			dry := fs.Bool("dry-run", false, "say what would be dropped, drop nothing")
-			dir, asJSON := storeFlags(fs)
-			args, err := e.Parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			if *limits && (len(args) > 0 || *dry) {
-				return e.Usagef("prune: --limits goes with neither N nor --dry-run")
-			}
-			r := wire.StoreRequest{Do: "prune", DryRun: *dry}
-			if *limits {
-				r.Do = "gc"
-			}
-			if *own {
-				r.Args = []string{"own"}
-			}
-			if len(args) > 0 {
-				if _, err := fmt.Sscanf(args[0], "%d", &r.Keep); err != nil || r.Keep < 1 || fmt.Sprint(r.Keep) != args[0] {
-					return e.Usagef("prune: %s: want how many versions to keep per file, 1 or more", cli.Quote(args[0]))
-				}
-			}
-			return maintain(ctx, e, *dir, r, *asJSON)
-		},
+(5 versions of each file) and CACHEBRO_KEEP_AGE (7d).`,
+		Example: `  cachebro store prune
+  cachebro store prune 2
+  cachebro store prune --dry-run 2
+  cachebro store prune --limits`,
+		Args: e.Args(0, 1),
 	}
+
+	fs := cmd.Flags()
+	limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
+	own := fs.Bool("own", false, "with --limits: do not look after other projects")
+	_ = fs.MarkHidden("own") // it is defined
+	dry := fs.Bool("dry-run", false, "say what would be dropped, drop nothing")
+	asJSON := jsonFlag(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *limits && (len(args) > 0 || *dry) {
+			return e.Usagef("prune: --limits goes with neither N nor --dry-run")
+		}
+		r := wire.StoreRequest{Do: "prune", DryRun: *dry}
+		if *limits {
+			r.Do = "gc"
+		}
+		if *own {
+			r.Args = []string{"own"}
+		}
+		if len(args) > 0 {
+			if _, err := fmt.Sscanf(args[0], "%d", &r.Keep); err != nil || r.Keep < 1 || fmt.Sprint(r.Keep) != args[0] {
+				return e.Usagef("prune: %s: want how many versions to keep per file, 1 or more", cli.Quote(args[0]))
+			}
+		}
+		return maintain(ctx, e, ".", r, *asJSON)
+	}
+	return cmd
 }
 
 // FsckCommand is cachebro fsck.
-func FsckCommand() cli.Command {
-	return cli.Command{
-		Name: "fsck", Group: cli.GroupStore, Args: "[DIR]", Short: "check the store, repair what can be repaired, report the rest",
-		Long: "Examples:\n  cachebro fsck",
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			dir, asJSON := storeFlags(fs)
-			args, err := e.Parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			return maintain(ctx, e, cli.First(args, *dir), wire.StoreRequest{Do: "fsck"}, *asJSON)
-		},
+func FsckCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fsck", Short: "check the store, repair what can be repaired, report the rest",
+		Example: `  cachebro store fsck`,
+		Args:    e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	asJSON := jsonFlag(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		return maintain(ctx, e, ".", wire.StoreRequest{Do: "fsck"}, *asJSON)
+	}
+	return cmd
 }
 
 // PurgeCommand is cachebro purge.
-func PurgeCommand() cli.Command {
-	return cli.Command{
-		Name: "purge", Group: cli.GroupStore, Args: "PATH", Short: "remove a path's contents from the history for good",
-		Long: "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees, a bucket.\n\nExamples:\n  cachebro purge .env.local",
-		Run: func(ctx context.Context, e *cli.Env) error {
-			fs := e.Flags()
-			yes := fs.BoolP("yes", "y", false, "do not ask")
-			asJSON := fs.Bool("json", false, "print JSON")
-			args, err := e.Parse(fs, 1, 1)
-			if err != nil {
-				return err
-			}
-			t, err := e.Locate(args[0])
-			if err != nil {
-				return err
-			}
-			if len(t.Rel) == 0 {
-				return e.Usagef("purge: %s is the whole project; name a path in it", cli.Quote(args[0]))
-			}
-			if !*yes {
-				if err := e.Confirm("remove every kept content of " + cli.Quote(string(t.Rel)) + " for good?"); err != nil {
-					return err
-				}
-			}
-			if err := maintain(ctx, e, args[0], wire.StoreRequest{Do: "purge", Path: t.Rel}, *asJSON); err != nil {
-				return err
-			}
-			return sayInBucket(ctx, e, t.Root)
-		},
+func PurgeCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "purge PATH", Short: "remove a path's contents from the history for good",
+		Long:    "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees, a bucket.",
+		Example: `  cachebro store purge .env.local`,
+		Args:    e.Args(1, 1),
 	}
+
+	fs := cmd.Flags()
+	yes := fs.BoolP("yes", "y", false, "do not ask")
+	asJSON := fs.Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		t, err := e.Locate(args[0])
+		if err != nil {
+			return err
+		}
+		if len(t.Rel) == 0 {
+			return e.Usagef("purge: %s is the whole project; name a path in it", cli.Quote(args[0]))
+		}
+		if !*yes {
+			if err := e.Confirm("remove every kept content of " + cli.Quote(string(t.Rel)) + " for good?"); err != nil {
+				return err
+			}
+		}
+		if err := maintain(ctx, e, args[0], wire.StoreRequest{Do: "purge", Path: t.Rel}, *asJSON); err != nil {
+			return err
+		}
+		return sayInBucket(ctx, e, t.Root)
+	}
+	return cmd
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -13,129 +12,105 @@ import (
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // RemoteCommand is cachebro remote.
-func RemoteCommand() cli.Command {
-	return cli.Command{
-		Name: "remote", Group: cli.GroupStore, Args: "[add BUCKET | rm | send | secrets | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
+func RemoteCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "remote", Short: "keep a copy of the history in a bucket, while you work",
 		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
-and the last ones when a session ends and at umount. Without arguments it says what
-was sent and what was not. cachebro resume brings a history back on another machine.
-Machines that work on one project may share a prefix; each writes its own part.
+and the last ones when a session ends and at umount. Without a command it says what
+was sent and what was not. cachebro remote resume brings a history back on another
+machine. Machines that work on one project may share a prefix; each writes its own part.
 
 Files that git ignores and files that look like secrets (.env, *.pem, id_rsa …) stay
-here; secrets lists them, and the names that count, before anything is sent. All else goes as it is: who may read the bucket may read the project. With
+here; remote secrets lists them, and the names that count, before anything is sent. All
+else goes as it is: who may read the bucket may read the project. With remote add
 --recipient it is encrypted for age keys (age-keygen makes them), and the bucket shows
 sizes, counts and times only. Keep the identity off this machine, or at least out of
-the project: only reading needs it (resume --identity).
+the project: only reading needs it (--identity).
 
 Credentials come from the environment (AWS_ACCESS_KEY_ID …) in which the project was
 mounted, from ~/.aws/credentials, or from the machine's own role, and are kept
-nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=1&ca=FILE
-
-du, fsck and prune look after the bucket of this project, or the one that is named. du
-says what each machine's history takes. fsck compares what lies there with what was
-sent, with --whole all contents too. prune drops contents that were sent longer ago than
---older and have been replaced since: the versions stay in the log, the newest of each
-file keeps its content. It marks first; what was marked a day ago or more (--grace) is
-deleted, so run it daily. Who sends or reads meanwhile loses nothing.
-
-Examples:
+nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=1&ca=FILE`,
+		Example: `  cachebro remote
   cachebro remote secrets
   cachebro remote add s3://backups/app
-  cachebro remote add 's3://app?endpoint=https://minio.example&path-style=1'
-  cachebro remote add --recipient age1… s3://backups/app
-  cachebro remote
-  cachebro remote send
-  cachebro remote du s3://backups/app
-  cachebro remote prune --older 30d --dry-run`,
-		Run: runRemote,
+  cachebro remote send`,
+		Args: e.OnlyBelow(0),
 	}
+	asJSON := jsonFlag(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return askRemote(cmd.Context(), e, wire.RemoteRequest{}, *asJSON)
+	}
+	cmd.AddCommand(
+		addRemoteCommand(e),
+		remoteRequest(e, "rm", "send nothing more; what was sent stays in the bucket", wire.RemoteRequest{Do: "rm"}),
+		remoteRequest(e, "send", "send now what was not sent yet", wire.RemoteRequest{Do: "send", Within: sendWithin}),
+		secretsCommand(e), bucketDuCommand(e), bucketFsckCommand(e), bucketPruneCommand(e), MachinesCommand(e), ResumeCommand(e),
+	)
+	return cmd
 }
 
-// sendWithin is how long remote send waits.
-const sendWithin = 5 * time.Minute
-
-func runRemote(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	dir, asJSON := storeFlags(fs)
-	to := fs.StringArray("recipient", nil, "encrypt for this age recipient (`age1…`), or for several; with add")
-	identity := machines.IdentityFlag(e, fs)
-	var l looking
-	fs.BoolVar(&l.whole, "whole", false, "read all contents; with fsck")
-	fs.StringVar(&l.older, "older", "", "drop what was sent longer ago than this `AGE` (30d, 12w) and was replaced since; with prune")
-	fs.StringVar(&l.grace, "grace", "", "delete what was marked longer ago than this `AGE` (default 24h); with prune")
-	fs.BoolVar(&l.dry, "dry-run", false, "say what would be done, do nothing; with prune")
-	args, err := e.Parse(fs, 0, 2)
-	if err != nil {
-		return err
+func addRemoteCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "add BUCKET", Short: "send the history of this project to a bucket",
+		Example: `  cachebro remote add s3://backups/app
+  cachebro remote add 's3://app?endpoint=https://minio.example&path-style=1'
+  cachebro remote add --recipient age1… s3://backups/app`,
+		Args: e.Args(1, 1),
 	}
-	what := cli.First(args, "")
-	for name, with := range map[string]string{"recipient": "add", "whole": "fsck", "older": "prune", "grace": "prune", "dry-run": "prune"} {
-		if fs.Changed(name) && what != with {
-			return e.Usagef("remote: --%s goes with %s", name, with)
-		}
-	}
-	if look := map[string]func(context.Context, *cli.Env, *remote.Bucket, looking) error{"du": remoteDu, "fsck": remoteFsck, "prune": remotePrune}[what]; look != nil {
-		address, err := addressOf(ctx, e, cli.First(args[1:], ""), *dir)
-		if err != nil {
-			return err
-		}
-		b, _, err := dialed(e, address, *identity)
-		if err != nil {
-			return err
-		}
-		l.json = *asJSON
-		err = look(ctx, e, b, l)
-		if errors.Is(err, remote.ErrLocked) {
-			err = cli.Hintf(machines.IdentityHint, "%w", err)
-		}
-		return err
-	}
-	q := wire.RemoteRequest{}
-	switch {
-	case len(args) == 0:
-	case len(args) == 2 && args[0] == "add":
-		p, err := remote.ParsePlace(args[1], e.Getenv)
+	asJSON := jsonFlag(cmd.Flags())
+	to := cmd.Flags().StringArray("recipient", nil, "encrypt for this age recipient (`age1…`), or for several")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := remote.ParsePlace(args[0], e.Getenv)
 		if err != nil {
 			return e.Usagef("remote add: %v", err)
 		}
 		if err := remote.CheckRecipients(*to); err != nil {
 			return e.Usagef("remote add: %v", err)
 		}
-		q.Do, q.URL, q.Recipients = "add", p.String(), *to
-		q.Name, err = os.Hostname()
+		host, err := os.Hostname()
 		if err != nil {
 			return err
 		}
-	case len(args) == 1 && args[0] == "secrets":
-		return remoteSecrets(ctx, e, *dir, *asJSON)
-	case len(args) == 1 && args[0] == "rm":
-		q.Do = "rm"
-	case len(args) == 1 && args[0] == "send":
-		q.Do, q.Within = "send", sendWithin
-	default:
-		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm, send, secrets, du, fsck or prune")
+		return askRemote(cmd.Context(), e, wire.RemoteRequest{Do: "add", URL: p.String(), Recipients: *to, Name: host}, *asJSON)
 	}
-	t, c, err := e.Open(ctx, *dir)
+	return cmd
+}
+
+// remoteRequest is a command that only passes a request on.
+func remoteRequest(e *cli.Env, name, short string, q wire.RemoteRequest) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Example: "  cachebro remote " + name, Args: e.Args(0, 0)}
+	asJSON := jsonFlag(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return askRemote(cmd.Context(), e, q, *asJSON) }
+	return cmd
+}
+
+// askRemote asks the project's daemon about its bucket and prints the answer.
+func askRemote(ctx context.Context, e *cli.Env, q wire.RemoteRequest, asJSON bool) error {
+	t, err := e.Locate(".")
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	var patience wire.Timeouts
 	if q.Do == "send" || q.Do == "add" {
-		c.Close()
-		c, err = e.ConnectAs(ctx, t.Root, "cli", wire.Timeouts{Answer: sendWithin + time.Minute})
-		if err != nil {
-			return err
-		}
+		patience.Answer = sendWithin + time.Minute
+	}
+	c, err := e.ConnectAs(ctx, t.Root, "cli", patience)
+	if c != nil {
 		defer c.Close()
+	}
+	if err != nil {
+		return err
 	}
 	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, q)
 	if err != nil {
 		return err
 	}
-	if *asJSON {
+	if asJSON {
 		err = e.PrintJSON(st)
 	} else {
 		printRemote(e, st, q.Do)
@@ -145,6 +120,9 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 	}
 	return err
 }
+
+// sendWithin is how long remote send waits.
+const sendWithin = 5 * time.Minute
 
 func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 	w := e.Stdout
@@ -198,57 +176,53 @@ func shortly(url string) string {
 }
 
 // MachinesCommand is cachebro machines.
-func MachinesCommand() cli.Command {
-	return cli.Command{
-		Name: "machines", Group: cli.GroupStore, Args: "[s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",
+func MachinesCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "machines [s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",
 		Long: `One line for each history, the newest last: id, host, directory, versions, and when
 something was sent last. Without an address: in the bucket of this project. The host
-and directory of an encrypted history are shown to who has its key.
-
-Examples:
-  cachebro machines
-  cachebro machines s3://backups/app`,
-		Run: runMachines,
+and directory of an encrypted history are shown to who has its key.`,
+		Example: `  cachebro remote machines
+  cachebro remote machines s3://backups/app`,
+		Args: e.Args(0, 1),
 	}
-}
 
-func runMachines(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	dir, asJSON := storeFlags(fs)
+	fs := cmd.Flags()
+	asJSON := jsonFlag(fs)
 	identity := machines.IdentityFlag(e, fs)
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	place, err := addressOf(ctx, e, cli.First(args, ""), *dir)
-	if err != nil {
-		return err
-	}
-	_, heads, _, err := bucketOf(ctx, e, place, *identity)
-	if err != nil {
-		return err
-	}
-	if *asJSON {
-		for _, h := range heads {
-			h.Segments = nil
-			if err := e.PrintJSON(h); err != nil {
-				return err
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		place, err := addressOf(ctx, e, cli.First(args, ""))
+		if err != nil {
+			return err
+		}
+		_, heads, _, err := bucketOf(ctx, e, place, *identity)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			for _, h := range heads {
+				h.Segments = nil
+				if err := e.PrintJSON(h); err != nil {
+					return err
+				}
 			}
+			return nil
+		}
+		for _, h := range heads {
+			fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), cli.Stamp(h.Time, e.Now()))
 		}
 		return nil
 	}
-	for _, h := range heads {
-		fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), cli.Stamp(h.Time, e.Now()))
-	}
-	return nil
+	return cmd
 }
 
 // addressOf is an address, or where none is given that of the project.
-func addressOf(ctx context.Context, e *cli.Env, address, dir string) (string, error) {
+func addressOf(ctx context.Context, e *cli.Env, address string) (string, error) {
 	if address != "" {
 		return address, nil
 	}
-	_, c, err := e.Open(ctx, dir)
+	_, c, err := e.Open(ctx, ".")
 	if err != nil {
 		return "", err
 	}
@@ -264,7 +238,7 @@ func addressOf(ctx context.Context, e *cli.Env, address, dir string) (string, er
 func dialed(e *cli.Env, address, identity string) (*remote.Bucket, remote.Place, error) {
 	p, err := remote.ParsePlace(address, e.Getenv)
 	if err != nil {
-		return nil, p, e.Usagef("%s: %v", e.Name, err)
+		return nil, p, e.Usagef("%s: %v", e.Cmd.Name(), err)
 	}
 	b, err := remote.Dial(p)
 	if err == nil && identity != "" {

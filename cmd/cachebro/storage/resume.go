@@ -22,12 +22,14 @@ import (
 	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
+
+	"github.com/spf13/cobra"
 )
 
 // ResumeCommand is cachebro resume.
-func ResumeCommand() cli.Command {
-	return cli.Command{
-		Name: "resume", Group: cli.GroupStore, Args: "s3://BUCKET/PREFIX DIR", Short: "bring a project and its history back from a bucket",
+func ResumeCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "resume s3://BUCKET/PREFIX DIR", Short: "bring a project and its history back from a bucket",
 		Long: `Fills DIR with the project's files as they were last, or at a moment, and gives it
 the whole history. DIR must not exist, be empty, or hold nothing but a .git, as git
 clone --no-checkout makes it: what is in .git is never touched. What stayed on the
@@ -36,15 +38,67 @@ other machine (ignored files, secrets, .git) does not come back.
 Of several machines the one that sent last is meant. Everything is verified before
 anything changes. The history is sent on when you say cachebro remote add, or --send:
 under the id that it has if nothing came from there for ten minutes, so that the other
-machine is refused when it comes back and says so; else under an id of its own.
-
-Examples:
-  cachebro resume s3://backups/app ~/src/app
-  cachebro resume --identity ~/key.txt --send s3://backups/app ~/src/app
-  cachebro resume --at 2h s3://backups/app ~/src/app
-  cachebro resume --machine build-7 s3://backups/app ~/src/app`,
-		Run: runResume,
+machine is refused when it comes back and says so; else under an id of its own.`,
+		Example: `  cachebro remote resume s3://backups/app ~/src/app
+  cachebro remote resume --identity ~/key.txt --send s3://backups/app ~/src/app
+  cachebro remote resume --at 2h s3://backups/app ~/src/app
+  cachebro remote resume --machine build-7 s3://backups/app ~/src/app`,
+		Args: e.Args(2, 2),
 	}
+
+	flags := cmd.Flags()
+	at := flags.String("at", "", "the tree of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
+	name := flags.String("machine", "", "id or name of the machine whose history it is")
+	send := flags.Bool("send", false, "send the history on, as remote add does")
+	identity := machines.IdentityFlag(e, flags)
+	asJSON := flags.Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		moment, err := e.TimeFlag("at", *at)
+		if err != nil {
+			return err
+		}
+		b, heads, place, err := bucketOf(ctx, e, args[0], *identity)
+		if err != nil {
+			return err
+		}
+		h, err := chosen(heads, *name)
+		if err != nil {
+			return err
+		}
+		h, err = b.Latest(ctx, h.Machine.ID)
+		if err != nil {
+			return err
+		}
+		root, made, err := emptyDir(e, args[1])
+		if err != nil {
+			return err
+		}
+		r := resumed{Root: root, Machine: h.Machine.ID, Name: h.Machine.Name, From: h.Machine.Root}
+		if err := bringFrom(ctx, e, b, place, h, moment, *send, &r); err != nil {
+			if made {
+				_ = os.Remove(root) // if it is still empty
+			}
+			return err
+		}
+		if *asJSON {
+			err = e.PrintJSON(r)
+		} else {
+			fmt.Fprintf(e.Stdout, "%s has %s and %s of %s on %s\n", cli.Quote(root), text.Count(r.Files, "file"), text.Count(int(r.Versions), "version"), cli.Quote(r.From), cli.Quote(r.Name))
+			for _, l := range r.Lost {
+				fmt.Fprintf(e.Stderr, "not there: %s\n", l)
+			}
+			if r.Note != "" {
+				fmt.Fprintln(e.Stdout, cli.OneLine(r.Note))
+			}
+			fmt.Fprintf(e.Stdout, "cachebro up %s goes on from there\n", cli.Arg(root))
+		}
+		if err == nil && len(r.Lost) > 0 {
+			return cli.ExitStatus(1)
+		}
+		return err
+	}
+	return cmd
 }
 
 // resumed is what resume prints with --json.
@@ -58,62 +112,6 @@ type resumed struct {
 	Files    int      `json:"files"`
 	Lost     []string `json:"lost,omitempty"` // of which nothing is kept
 	Note     string   `json:"note,omitempty"` // on the id under which it is sent on
-}
-
-func runResume(ctx context.Context, e *cli.Env) error {
-	flags := e.Flags()
-	at := flags.String("at", "", "the tree of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
-	name := flags.String("machine", "", "id or name of the machine whose history it is")
-	send := flags.Bool("send", false, "send the history on, as remote add does")
-	identity := machines.IdentityFlag(e, flags)
-	asJSON := flags.Bool("json", false, "print JSON")
-	args, err := e.Parse(flags, 2, 2)
-	if err != nil {
-		return err
-	}
-	moment, err := e.TimeFlag("at", *at)
-	if err != nil {
-		return err
-	}
-	b, heads, place, err := bucketOf(ctx, e, args[0], *identity)
-	if err != nil {
-		return err
-	}
-	h, err := chosen(heads, *name)
-	if err != nil {
-		return err
-	}
-	h, err = b.Latest(ctx, h.Machine.ID)
-	if err != nil {
-		return err
-	}
-	root, made, err := emptyDir(e, args[1])
-	if err != nil {
-		return err
-	}
-	r := resumed{Root: root, Machine: h.Machine.ID, Name: h.Machine.Name, From: h.Machine.Root}
-	if err := bringFrom(ctx, e, b, place, h, moment, *send, &r); err != nil {
-		if made {
-			_ = os.Remove(root) // if it is still empty
-		}
-		return err
-	}
-	if *asJSON {
-		err = e.PrintJSON(r)
-	} else {
-		fmt.Fprintf(e.Stdout, "%s has %s and %s of %s on %s\n", cli.Quote(root), text.Count(r.Files, "file"), text.Count(int(r.Versions), "version"), cli.Quote(r.From), cli.Quote(r.Name))
-		for _, l := range r.Lost {
-			fmt.Fprintf(e.Stderr, "not there: %s\n", l)
-		}
-		if r.Note != "" {
-			fmt.Fprintln(e.Stdout, cli.OneLine(r.Note))
-		}
-		fmt.Fprintf(e.Stdout, "cachebro up %s goes on from there\n", cli.Arg(root))
-	}
-	if err == nil && len(r.Lost) > 0 {
-		return cli.ExitStatus(1)
-	}
-	return err
 }
 
 // chosen is the machine that is meant, "": the one that sent last.

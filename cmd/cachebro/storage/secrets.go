@@ -10,6 +10,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/text"
+
+	"github.com/spf13/cobra"
 )
 
 // secretFiles are what stays on this machine because of its name.
@@ -18,9 +20,19 @@ type secretFiles struct {
 	Patterns []string `json:"patterns"`
 }
 
-// remoteSecrets is cachebro remote secrets.
-func remoteSecrets(ctx context.Context, e *cli.Env, dir string, asJSON bool) error {
-	t, c, err := e.Open(ctx, dir)
+func secretsCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "secrets", Short: "which files stay here because they look like secrets",
+		Example: "  cachebro remote secrets",
+		Args:    e.Args(0, 0),
+	}
+	asJSON := jsonFlag(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return remoteSecrets(cmd.Context(), e, *asJSON) }
+	return cmd
+}
+
+func remoteSecrets(ctx context.Context, e *cli.Env, asJSON bool) error {
+	t, c, err := e.Open(ctx, ".")
 	if err != nil {
 		return err
 	}

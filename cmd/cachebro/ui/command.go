@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+
+	"github.com/spf13/cobra"
 )
 
 // Command is cachebro ui.
-func Command() cli.Command {
-	return cli.Command{
-		Name: "ui", Group: cli.GroupEvery, Args: "[DIR]", Short: "look at the history in a browser, and take things back there",
+func Command(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ui", Short: "look at the history in a browser, and take things back there",
 		Long: `Serves pages on 127.0.0.1 until it is ended with ^C: who changed what for which
 prompt, as it happens, with diffs; each file with all its versions; what can be taken
 back, with what would happen shown first. The browser is opened, or, over SSH and
@@ -27,87 +29,83 @@ without a desktop, the address is printed. It holds a token, so that nobody else
 has an account here can look: pass it on to nobody.
 
 Over SSH:
-  ssh -L 4747:127.0.0.1:4747 HOST, there cachebro ui --port 4747
-
-Examples:
-  cachebro ui
+  ssh -L 4747:127.0.0.1:4747 HOST, there cachebro ui --port 4747`,
+		Example: `  cachebro ui
   cachebro ui --no-open --port 4747`,
-		Run: run,
+		Args: e.Args(0, 0),
 	}
+
+	fs := cmd.Flags()
+	port := fs.Int("port", 0, "where to listen (default: any free port)")
+	noOpen := fs.Bool("no-open", false, "print the address, open no browser")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if *port < 0 || *port > 65535 {
+			return e.Usagef("ui: --port %d: want 1 to 65535", *port)
+		}
+		t, c, err := e.Open(ctx, ".")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		state, err := e.Paths().State(t.Root)
+		if err != nil {
+			return err
+		}
+		l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: *port})
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		defer l.Close()
+		g := newGuard(l.Addr().(*net.TCPAddr))
+		// Who stands in a project keeps it from being unmounted.
+		if err := os.Chdir("/"); err != nil {
+			return fmt.Errorf("leave the project: %w", err)
+		}
+		// Pages are told why before what is streamed ends.
+		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+		defer stop()
+		s, err := newServer(serving, e, t, c, g, state)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(openFile(state, g))
+		srv := &http.Server{Handler: g.wrap(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+			BaseContext: func(net.Listener) context.Context { return serving }}
+		served := make(chan error, 1) // closed by nobody: one value
+		go func() { served <- srv.Serve(l) }()
+		fmt.Fprintf(e.Stdout, "%s\n", g.first())
+		if note := openNote(e, g, state, *noOpen); note != "" {
+			fmt.Fprintln(e.Stderr, note)
+		}
+		for {
+			select {
+			case err := <-served:
+				return fmt.Errorf("serve: %w", err)
+			case <-time.After(goneEvery):
+				err := s.gone()
+				if err == nil {
+					continue
+				}
+				fmt.Fprintln(e.Stderr, cli.OneLine(err.Error()))
+				s.live.end(err.Error() + ": cachebro ui has ended")
+			case <-ctx.Done():
+				s.live.end("cachebro ui was ended; started again it prints a new address")
+			}
+			stop() // what is streamed ends
+			end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			if err := srv.Shutdown(end); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			return nil
+		}
+	}
+	return cmd
 }
 
 // goneEvery is how often the process looks whether its project is still there.
 const goneEvery = 10 * time.Second
-
-func run(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	port := fs.Int("port", 0, "where to listen (default: any free port)")
-	noOpen := fs.Bool("no-open", false, "print the address, open no browser")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	if *port < 0 || *port > 65535 {
-		return e.Usagef("ui: --port %d: want 1 to 65535", *port)
-	}
-	t, c, err := e.Open(ctx, cli.First(args, "."))
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	state, err := e.Paths().State(t.Root)
-	if err != nil {
-		return err
-	}
-	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: *port})
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	defer l.Close()
-	g := newGuard(l.Addr().(*net.TCPAddr))
-	// Who stands in a project keeps it from being unmounted.
-	if err := os.Chdir("/"); err != nil {
-		return fmt.Errorf("leave the project: %w", err)
-	}
-	// Pages are told why before what is streamed ends.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	s, err := newServer(serving, e, t, c, g, state)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(openFile(state, g))
-	srv := &http.Server{Handler: g.wrap(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return serving }}
-	served := make(chan error, 1) // closed by nobody: one value
-	go func() { served <- srv.Serve(l) }()
-	fmt.Fprintf(e.Stdout, "%s\n", g.first())
-	if note := openNote(e, g, state, *noOpen); note != "" {
-		fmt.Fprintln(e.Stderr, note)
-	}
-	for {
-		select {
-		case err := <-served:
-			return fmt.Errorf("serve: %w", err)
-		case <-time.After(goneEvery):
-			err := s.gone()
-			if err == nil {
-				continue
-			}
-			fmt.Fprintln(e.Stderr, cli.OneLine(err.Error()))
-			s.live.end(err.Error() + ": cachebro ui has ended")
-		case <-ctx.Done():
-			s.live.end("cachebro ui was ended; started again it prints a new address")
-		}
-		stop() // what is streamed ends
-		end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(end); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		return nil
-	}
-}
 
 // openNote opens the browser where there is one, and says what a person does next.
 func openNote(e *cli.Env, g *guard, state string, not bool) string {

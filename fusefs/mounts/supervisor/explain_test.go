@@ -14,7 +14,7 @@ import (
 )
 
 func TestExplain(t *testing.T) {
-	raw := wire.Errorf(wire.ErrNoDaemon, "look at /s/daemon.log", "the store daemon could not start: time=x level=ERROR msg=start err=\"…\"\ncachebro: open store /s/store: the store is damaged: manifest has bad magic\nhint: check and repair it: cachebro fsck")
+	raw := wire.Errorf(wire.ErrNoDaemon, "look at /s/daemon.log", "the store daemon could not start: time=x level=ERROR msg=start err=\"…\"\ncachebro: open store /s/store: the store is damaged: manifest has bad magic\nhint: check and repair it: cachebro store fsck")
 	err := Explain(raw, "/s")
 	if !errors.Is(err, wire.ErrDamaged) || err.Error() != "the store daemon could not start: open store /s/store: the store is damaged: manifest has bad magic" {
 		t.Errorf("%v", err)

@@ -151,7 +151,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 func spoolError(c Config, err error) error {
 	if errors.Is(err, spool.ErrLocked) {
 		r, _ := ReadRecord(c.State)
-		return wire.Errorf(wire.ErrLocked, "cachebro status "+c.Root+" tells who; end what still runs in the earlier mount, or: kill "+fmt.Sprint(r.PID),
+		return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root+" tells who; end what still runs in the earlier mount, or: kill "+fmt.Sprint(r.PID),
 			"%s is served by another mount (mountd pid %d)", c.Root, r.PID)
 	}
 	return fmt.Errorf("open the spool: %w", err)

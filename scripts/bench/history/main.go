@@ -191,7 +191,7 @@ func questions(n int) []string {
 		"search --history vanishedNowhere", "search --history edit7", "search --history served app.log",
 		"undo --session edits --dry-run", "undo --session edits --force --dry-run", "undo --session removal --dry-run",
 		"restore src" + midst, "restore" + midst, "restore" + late,
-		"what-changed 900d", "blame app.log", "blame src/d0/f1.go", "diff app.log", "du", "prune", "prune", "fsck",
+		"diff --stat --since 900d", "blame app.log", "blame src/d0/f1.go", "diff app.log", "store du", "store prune", "store prune", "store fsck",
 	}
 }
 
@@ -229,7 +229,7 @@ func ask(binary, work, only string, runs int) error {
 		return fmt.Errorf("search: %w: %s", err, out)
 	}
 	for end := time.Now().Add(20 * time.Minute); ; time.Sleep(time.Second) {
-		out, _, err := run("index", "stats")
+		out, _, err := run("store", "index", "stats")
 		if err != nil || time.Now().After(end) {
 			return fmt.Errorf("index: %w: %s", err, out)
 		}

@@ -1,7 +1,7 @@
 // Package docsync says which documents may be out of date: it pairs documents with the
 // code that they describe, remembers what the code was when they last agreed, and
 // compares. In observe → version → index → serve it follows
-// the version log, like the index, and serves sync-check.
+// the version log, like the index, and serves docs check.
 //
 // A pair comes from cachebro.yml (its section docs), from a comment in the
 // document (<!-- cachebro: documents src/cache.go src/store/ -->), or, where

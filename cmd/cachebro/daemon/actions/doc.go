@@ -1,6 +1,6 @@
 // Package actions tells the log by what somebody did, instead of by version: all that
 // one tool call, one job of a shell or one undo changed is one action, with what became
-// of each file. The log, what-changed and whoever else shows the history to a person
+// of each file. The log, diff --stat and whoever else shows the history to a person
 // get the same words from here.
 //
 // At a terminal an action is a line: what the foreground did between two inputs, the

@@ -12,7 +12,7 @@ import (
 // ctx; the follower does what is left.
 func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
-		return wire.Errorf(wire.ErrBadRequest, "cachebro reindex --full makes the whole index anew", "forget needs a path")
+		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full makes the whole index anew", "forget needs a path")
 	}
 	before := f.index.Stats()
 	// The follower would index what the look finds in small steps, beside it.

@@ -85,9 +85,9 @@ func noteError(err error) error {
 	case errors.Is(err, notes.ErrInvalid):
 		return wire.Errorf(wire.ErrBadRequest, "cachebro help note", "%v", err)
 	case errors.Is(err, notes.ErrFull):
-		return wire.Errorf(wire.ErrTooLarge, "cachebro note remove ID", "%v", err)
+		return wire.Errorf(wire.ErrTooLarge, "cachebro docs note remove ID", "%v", err)
 	case errors.Is(err, notes.ErrNotFound):
-		return wire.Errorf(wire.ErrNotFound, "cachebro note list", "%v", err)
+		return wire.Errorf(wire.ErrNotFound, "cachebro docs note list", "%v", err)
 	}
 	return err
 }

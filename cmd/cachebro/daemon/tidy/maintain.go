@@ -31,7 +31,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	switch q.Do {
 	case "prune":
 		if q.Keep < 0 {
-			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %s", text.Count(q.Keep, "version"))
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro store prune 5", "cannot keep %s", text.Count(q.Keep, "version"))
 		}
 		if q.DryRun {
 			d, err := td.keep.Due(ctx, q.Keep)
@@ -78,7 +78,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost, "back": back}
 	case "purge":
 		if p == "" {
-			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro purge PATH", "name what is to be purged")
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro store purge PATH", "name what is to be purged")
 		}
 		r, err := td.purge(ctx, p)
 		if err != nil {
@@ -239,7 +239,7 @@ func purgeThere(sib content.Sibling, p store.Path) string {
 	if sib.Root == "" {
 		return filepath.Dir(sib.Dir) // of no project any more: the directory may go as a whole
 	}
-	return "cachebro purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
+	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
 // pins tells retention which contents diffs start from: those of live readers, and of

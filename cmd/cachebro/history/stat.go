@@ -9,7 +9,6 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
-	"cachebro/store/wire/when"
 )
 
 // changedFile sums up what happened to one path.
@@ -21,37 +20,11 @@ type changedFile struct {
 	authors []string
 }
 
-func runWhatChanged(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	asJSON := fs.Bool("json", false, "one JSON object per file and line")
-	machine := machines.Flag(fs)
-	args, err := e.Parse(fs, 0, 2)
-	if err != nil {
-		return err
-	}
-	since, ok := when.Time(cli.First(args, "10m"), e.Now())
-	switch {
-	case ok && len(args) > 0:
-		args = args[1:]
-	case !ok && len(args) == 2:
-		return e.Usagef("what-changed: %s is neither an age (10m) nor a time (12:40)", cli.Quote(args[0]))
-	case !ok:
-		since, _ = when.Time("10m", e.Now())
-	}
-	t, c, part, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if !*asJSON && part != nil {
-		return cli.Hintf("cachebro log --machine "+cli.Arg(*machine)+", or what-changed --json", "other machines wrote this history too")
-	}
-	if !*asJSON {
-		return whatChanged(ctx, e, c, t, since)
-	}
+// statJSON prints what became of each file since a time, an object a line.
+func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time, part machines.Part) error {
 	files := map[string]*changedFile{}
 	q := wire.LogQuery{Path: t.Rel, Since: since, Oldest: true}
-	err = eachVersion(ctx, e, c, q, logFlags{oldest: true, part: part}, func(v wire.Version, _ wire.LogAnswer) error {
+	err := eachVersion(ctx, e, c, q, logFlags{oldest: true, part: part}, func(v wire.Version, _ wire.LogAnswer) error {
 		f := files[string(v.Path)]
 		if f == nil {
 			f = &changedFile{path: string(v.Path), ops: map[string]int{}, first: v}
@@ -86,9 +59,9 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 // mostChanged is how many files are listed for people: nobody reads 200,000 lines.
 const mostChanged = 200
 
-// whatChanged tells people what became of each file, and who changed it last, in the
+// printStat tells people what became of each file, and who changed it last, in the
 // words of log.
-func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
+func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
 	looked := e.WatchTree(ctx, c)
 	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: mostChanged + 1})
 	looked()

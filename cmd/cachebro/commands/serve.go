@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -14,80 +14,78 @@ import (
 	"cachebro/store/tokens"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
+
+	"github.com/spf13/cobra"
 )
 
-func serveCommand() cli.Command {
-	return cli.Command{
-		Name: "serve", Group: cli.GroupPlumbing, Args: "[DIR]", Short: "the MCP server for an agent, on standard input and output",
+func serveCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "serve [DIR]", Short: "the MCP server for an agent, on standard input and output",
 		Long: `The project is DIR, that of the working directory, or CLAUDE_PROJECT_DIR. Where the
-client's session moves to another project, its calls are about that one.
-
-Examples:
-  cachebro serve
+client's session moves to another project, its calls are about that one.`,
+		Example: `  cachebro serve
   cachebro serve --tools=safety
   cachebro serve --http 127.0.0.1:7777    needs CACHEBRO_TOKEN`,
-		Run: runServe,
+		Args: e.Args(0, 1),
 	}
-}
 
-func runServe(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
+	fs := cmd.Flags()
 	tools := fs.String("tools", mcp.ProfileDefault, "read (read_file alone), safety, default or all")
 	reader := fs.String("reader", "", "connection: this connection is one context window (texts up to 8 KiB count as shown)")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
 	reindex := fs.Bool("auto-reindex", true, "without a mount: look for changed files before each search, for 2 s at most")
 	plugin := fs.Bool("plugin", false, "started by the plugin: leave it to the server that init or run has registered")
 	addr := fs.String("http", "", "serve HTTP on this loopback address instead")
-	args, err := e.Parse(fs, 0, 1)
-	if err != nil {
-		return err
-	}
-	dir, t, err := served(e, args)
-	if err != nil {
-		return err
-	}
-	if *plugin {
-		where := clients.Places{Home: e.Getenv("HOME"), Config: e.Getenv("CLAUDE_CONFIG_DIR"), Project: t.Root}.ServerRegistered()
-		if e.Getenv("CACHEBRO_HOOKS") == "run" {
-			where = "the command line"
-		}
-		if where != "" {
-			return cli.Hintf("cachebro uninit --client claude leaves it to the plugin", "cachebro is registered in %s as well: that one serves", cli.Quote(where))
-		}
-	}
-	if *session == "" {
-		for _, name := range []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"} {
-			*session = e.Getenv(name)
-			if *session != "" {
-				break
-			}
-		}
-	}
-	common := mcp.Options{
-		In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, NoReindex: !*reindex, Version: cli.Version, Tokens: tokens.Estimate,
-		Logger: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	}
-	common.Open = func(path string) (mcp.Options, bool) {
-		if root, ok := e.Paths().Find(path); ok && root == t.Root {
-			return ofProject(e, common, t), true // without a look at all mounts, 0.2 ms
-		}
-		other, err := e.Locate(path)
-		return ofProject(e, common, other), err == nil && other.Root != wire.OutsideRoot
-	}
-	o := ofProject(e, common, t)
-	if given, err := e.Abs(dir); err == nil && given != t.Root && len(t.Rel) == 0 {
-		o.Aliases = append(o.Aliases, given)
-	}
-	if *addr != "" {
-		l, token, err := listen(e, *addr)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		dir, t, err := served(e, args)
 		if err != nil {
 			return err
 		}
-		defer l.Close()
-		o.Listener, o.Token = l, token
-		fmt.Fprintf(e.Stderr, "serving %s on http://%s\n", cli.Quote(t.Root), l.Addr())
+		if *plugin {
+			where := clients.Places{Home: e.Getenv("HOME"), Config: e.Getenv("CLAUDE_CONFIG_DIR"), Project: t.Root}.ServerRegistered()
+			if e.Getenv("CACHEBRO_HOOKS") == "run" {
+				where = "the command line"
+			}
+			if where != "" {
+				return cli.Hintf("cachebro uninit --client claude leaves it to the plugin", "cachebro is registered in %s as well: that one serves", cli.Quote(where))
+			}
+		}
+		if *session == "" {
+			for _, name := range []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"} {
+				*session = e.Getenv(name)
+				if *session != "" {
+					break
+				}
+			}
+		}
+		common := mcp.Options{
+			In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, NoReindex: !*reindex, Version: cli.Version, Tokens: tokens.Estimate,
+			Logger: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		}
+		common.Open = func(path string) (mcp.Options, bool) {
+			if root, ok := e.Paths().Find(path); ok && root == t.Root {
+				return ofProject(e, common, t), true // without a look at all mounts, 0.2 ms
+			}
+			other, err := e.Locate(path)
+			return ofProject(e, common, other), err == nil && other.Root != wire.OutsideRoot
+		}
+		o := ofProject(e, common, t)
+		if given, err := e.Abs(dir); err == nil && given != t.Root && len(t.Rel) == 0 {
+			o.Aliases = append(o.Aliases, given)
+		}
+		if *addr != "" {
+			l, token, err := listen(e, *addr)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			o.Listener, o.Token = l, token
+			fmt.Fprintf(e.Stderr, "serving %s on http://%s\n", cli.Quote(t.Root), l.Addr())
+		}
+		return mcp.Serve(ctx, o)
 	}
-	return mcp.Serve(ctx, o)
+	return cmd
 }
 
 // ofProject completes the options of a server for one project.

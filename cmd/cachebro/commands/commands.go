@@ -1,0 +1,70 @@
+// Package commands has the tree of everything cachebro can be told to do: where all rooms
+// meet. A command is a *cobra.Command that a function of its room makes. The error that it
+// returns decides the exit status: nil 0, usage 2, a child's own status for run, anything
+// else 1. Errors go to stderr as "cachebro: …" and "hint: …".
+package commands
+
+import (
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/doctor"
+	"cachebro/cmd/cachebro/fork"
+	"cachebro/cmd/cachebro/history"
+	"cachebro/cmd/cachebro/knowledge"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/cmd/cachebro/past"
+	"cachebro/cmd/cachebro/running"
+	"cachebro/cmd/cachebro/setup"
+	"cachebro/cmd/cachebro/storage"
+	"cachebro/cmd/cachebro/ui"
+
+	"github.com/spf13/cobra"
+)
+
+// Root makes the tree. Only what people type
+// every day is in a group: the first page of help shows it with a line each.
+func Root(e *cli.Env) *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := e.Group(&cobra.Command{
+		Use:   "cachebro COMMAND",
+		Short: "keeps every version of every file while you and your agents work",
+		Long: `Shows an agent only what it has not seen yet, and takes back what anybody did.
+
+  cachebro up               watch this project and set up your agents
+  cachebro run -- claude    mount if needed and start an agent in it
+  cachebro down             take it back; the history stays`,
+		Version: cli.Version,
+	})
+	cli.DirFlag(root)
+	root.AddGroup(&cobra.Group{ID: "everyday", Title: "Everyday"}, &cobra.Group{ID: "groups", Title: "Groups of commands"})
+	for _, c := range []*cobra.Command{
+		running.RunCommand(e), setup.UpCommand(e), setup.DownCommand(e), doctor.StatusCommand(e),
+		history.LogCommand(e), history.ShowCommand(e), history.DiffCommand(e), history.BlameCommand(e), knowledge.SearchCommand(e),
+		history.UndoCommand(e), history.RedoCommand(e), history.RestoreCommand(e), past.Command(e), fork.Command(e), ui.Command(e), doctor.DoctorCommand(e),
+	} {
+		c.GroupID = "everyday"
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{
+		e.Group(&cobra.Command{Use: "store", Short: "the history as it lies on the disk"},
+			storage.PruneCommand(e), storage.DuCommand(e), storage.FsckCommand(e), storage.PurgeCommand(e), storage.ExportCommand(e), storage.ImportCommand(e), knowledge.ReindexCommand(e), knowledge.IndexCommand(e)),
+		storage.RemoteCommand(e), history.GitCommand(e),
+		e.Group(&cobra.Command{Use: "docs", Short: "documents that follow code, notes, what belongs together"},
+			knowledge.CheckCommand(e), knowledge.MarkCommand(e), knowledge.ContextCommand(e), knowledge.NoteCommand(e)),
+	} {
+		c.GroupID = "groups"
+		root.AddCommand(c)
+	}
+	root.AddCommand(
+		mounting.MountCommand(e), mounting.UmountCommand(e), mounting.RelocateCommand(e), setup.InitCommand(e), setup.UninitCommand(e), setup.UpgradeCommand(e), setup.UninstallCommand(e),
+		history.RevertCommand(e), past.LabelCommand(e), knowledge.WorkingSetCommand(e), knowledge.MemoCommand(e), knowledge.MetricsCommand(e), versionCommand(e),
+	)
+	for _, c := range []*cobra.Command{
+		serveCommand(e), hookCommand(e), fsmonitorCommand(e), statusLineCommand(e), knowledge.ReadCommand(e), knowledge.OutputCommand(e),
+		mounting.SuperviseCommand(e), mounting.MountdCommand(e), past.ServeCommand(e), storage.DaemonCommand(e), running.PrivateCommand(e), running.NetCommand(e), knowledge.TracedCommand(e),
+	} {
+		c.Hidden = true
+		root.AddCommand(c)
+	}
+	completeValues(e, root)
+	return root
+}

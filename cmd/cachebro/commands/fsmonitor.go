@@ -1,0 +1,31 @@
+package commands
+
+import (
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/fsmonitor"
+
+	"github.com/spf13/cobra"
+)
+
+// fsmonitorCommand is for people; package fastpath answers git itself.
+func fsmonitorCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fsmonitor 2 TOKEN", Short: "tells git which files changed (core.fsmonitor)",
+		Long: `Answers git's question which paths changed since TOKEN, in version 2 of its
+fsmonitor protocol, from what the mount saw: all paths, also ignored ones. In any
+doubt (somebody wrote underneath, the mount's process was replaced, too much
+changed) the answer is that everything may have changed; without a mount it fails,
+and git looks itself. cachebro init --git-fsmonitor sets it up.`,
+		Example: `  cachebro init --git-fsmonitor
+  cachebro fsmonitor 2 "" | tr '\0' '\n'`,
+		Args: e.Args(2, 2),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if args[0] != "2" {
+			return e.Usagef("fsmonitor: only version 2 of the protocol is supported: git config core.fsmonitorHookVersion 2")
+		}
+		return fsmonitor.Answer(ctx, e.Paths(), e.Dir, args[1], e.Stdout)
+	}
+	return cmd
+}
