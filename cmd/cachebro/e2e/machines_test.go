@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -212,8 +213,12 @@ func TestOtherMachines(t *testing.T) {
 // called runs cachebro on a host that is called so.
 func (p *project) called(host string, args ...string) {
 	p.t.Helper()
-	cmd := p.command(append([]string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, host, binary}, args...)...)
-	cmd.Path, cmd.Args[0] = "/usr/bin/unshare", "unshare"
+	apart := []string{"--uts"}
+	if os.Getuid() != 0 {
+		apart = append(apart, "--user", "--map-root-user")
+	}
+	cmd := exec.Command("unshare", slices.Concat(apart, []string{"sh", "-c", `hostname "$0" && exec "$@"`, host, binary}, args)...)
+	cmd.Dir, cmd.Env = p.base, p.env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.t.Fatalf("%s: %v: %s", args, err, out)
 	}
