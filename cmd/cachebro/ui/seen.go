@@ -82,11 +82,8 @@ type sinceRow struct {
 	Mark      string
 }
 
-// sinceActions bounds what is looked through.
-const sinceActions = 200
-
 func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
-	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: sinceActions, Files: history.LaneFiles})
+	a, err := s.recent(ctx)
 	if err != nil {
 		return nil, err
 	}

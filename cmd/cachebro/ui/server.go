@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
 	"cachebro/store/wire"
 )
 
@@ -37,6 +38,30 @@ type server struct {
 	// takes guards the project: one plan is carried out at a time.
 	takes sync.Mutex
 	seen  seenMarks
+	past  recent
+}
+
+// recent are the newest actions with their files, which take a daemon longer than all else
+// that a page asks for: they are asked for once, whoever waits, until something is new.
+type recent struct {
+	mu     sync.Mutex // held while they are asked for
+	newest uint64     // the version up to which they are known
+	known  wire.Actions
+}
+
+func (s *server) recent(ctx context.Context) (wire.Actions, error) {
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	ctx = context.WithoutCancel(ctx) // the daemon goes on anyway when a page is left
+	n, err := s.newest(ctx)
+	if err != nil || n > 0 && n == s.past.newest {
+		return s.past.known, err
+	}
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: recentActions, Files: history.LaneFiles})
+	if err == nil {
+		s.past.newest, s.past.known = n, a
+	}
+	return a, err
 }
 
 func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g *guard, state string) (*server, error) {

@@ -27,7 +27,8 @@ const (
 	laneColumns = 120
 	laneTop     = 20 // height of a bar in the picture
 	maxLanes    = 8
-	laneActions = 400
+	// recentActions are looked at for the picture and for what is new.
+	recentActions = 400
 )
 
 // timelinePage is all that was done, or what was done to one path.
@@ -447,20 +448,21 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 	if here == "" {
 		here = "all"
 	}
-	aq := wire.ActionsQuery{Limit: laneActions, Files: history.LaneFiles}
+	var since time.Time
 	for _, z := range zooms {
 		out.Zooms = append(out.Zooms, zoom{z.name, template.URL("lanes?zoom=" + z.name), z.name == here})
 		if z.name == here && z.span > 0 {
-			aq.Since = s.e.Now().Add(-z.span)
+			since = s.e.Now().Add(-z.span)
 		}
 	}
-	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
+	a, err := s.recent(ctx)
+	a.Actions = slices.DeleteFunc(slices.Clone(a.Actions), func(x wire.Action) bool { return x.End.Before(since) })
 	if err != nil || len(a.Actions) == 0 {
 		return out, err
 	}
 	pic := history.PictureOf(a.Actions, laneColumns, maxLanes)
 	out.From, out.To = s.at(pic.From), s.at(pic.To)
-	if a.More {
+	if a.More && len(a.Actions) == recentActions {
 		out.Note = fmt.Sprintf("the last %d actions", len(a.Actions))
 	}
 	column := max(pic.To.Sub(pic.From), time.Second) / laneColumns
