@@ -77,9 +77,10 @@ dist:
 clients:
 	@scripts/clients/run.sh
 
-# The README's picture, from a real session.
+# The README's pictures, from real sessions.
 picture: build
 	$(GO) run ./scripts/picture $(BIN) doc/session.svg
+	TAGS=uipicture RUN=TestPicture scripts/uitest/run.sh "$(CURDIR)/$(BIN)"
 
 clean:
 	rm -rf bin dist

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Drives the pages of cachebro ui in Debian's Chromium and lets axe-core, from npm, look
-# at them. Usage: scripts/uitest/run.sh CACHEBRO; with SHOTS=DIR it keeps pictures there.
+# at them. Usage: scripts/uitest/run.sh CACHEBRO; with SHOTS=DIR it keeps pictures there,
+# TAGS=uimany RUN=TestManyVersions measures a history of 100,000 versions.
 set -eu
 bin=$1
 cd "$(dirname "$0")"
@@ -17,4 +18,4 @@ trap 'rm -rf "$tmp"' EXIT
 # Apart from other mount namespaces: a copy of our mount in one of them would keep it busy.
 apart=
 [ "$(id -u)" != 0 ] || apart=../namespace.sh
-CACHEBRO_BIN=$bin AXE=$tmp/package/axe.min.js CACHEBRO_NEED_FUSE=1 $apart go test -tags uitest -count=1 -timeout 20m .
+CACHEBRO_BIN=$bin AXE=$tmp/package/axe.min.js CACHEBRO_NEED_FUSE=1 $apart go test -tags "uitest ${TAGS-}" -run "${RUN-TestPages}" -v -count=1 -timeout 20m .

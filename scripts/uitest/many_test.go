@@ -1,0 +1,87 @@
+//go:build uitest && uimany
+
+package uitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// TestManyVersions looks at a history of 100,000 versions: how soon the first view is
+// there, that scrolling leaves nothing out, and what the page takes. The times depend on
+// the machine, and are printed; only what is left out fails.
+func TestManyVersions(t *testing.T) {
+	p := newProject(t)
+	for n := range 500 {
+		p.apart(fmt.Sprintf("mkdir -p many; for i in $(seq 200); do echo 'line %d of '$i >many/f$i; done", n))
+	}
+	var all []uint64
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Second) {
+		all = all[:0]
+		versions := 0
+		for _, line := range strings.Split(strings.TrimSpace(p.cb("", "log", "--actions", "--json")), "\n") {
+			var a struct {
+				Last     uint64
+				Versions int
+			}
+			if err := json.Unmarshal([]byte(line), &a); err != nil {
+				t.Fatalf("%v: %.200s", err, line)
+			}
+			all, versions = append(all, a.Last), versions+a.Versions
+		}
+		if versions >= 100_000 {
+			t.Logf("%d versions in %d actions", versions, len(all))
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("only %d versions", versions)
+		}
+	}
+	first := p.ui()
+	b := newTab(t)
+	const watch = `new MutationObserver((_, o) => { if (document.querySelector(".action")) { window.firstView = performance.now(); o.disconnect() } }).observe(document, {childList: true, subtree: true})`
+	if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(first))
+	b.until("the timeline is there", `document.querySelector(".action")`)
+	for range 5 {
+		b.do(chromedp.Reload())
+		b.until("the timeline is there", `window.firstView > 0`)
+		t.Logf("first view after %.0f ms", eval[float64](b, "window.firstView"))
+	}
+	b.until("it goes on to the oldest while one scrolls", `(() => { scrollTo(0, document.body.scrollHeight); return !document.querySelector(".more") && document.querySelector(".action") })()`)
+	shown := eval[[]uint64](b, `[...document.querySelectorAll(".action")].map((a) => Number(a.dataset.last))`)
+	if fmt.Sprint(shown) != fmt.Sprint(all) {
+		t.Errorf("the page shows %d actions, the log has %d", len(shown), len(all))
+	}
+	t.Logf("%d actions shown, %.1f MB of heap, %s", len(shown), eval[float64](b, "performance.memory.usedJSHeapSize / 1e6"), renderers(t))
+}
+
+// renderers says what the browser's pages take, without what they share with others.
+func renderers(t *testing.T) string {
+	t.Helper()
+	var all []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		args, _ := os.ReadFile(d + "/cmdline")
+		if !strings.Contains(string(args), "--type=renderer") {
+			continue
+		}
+		b, _ := os.ReadFile(d + "/smaps_rollup")
+		for _, line := range strings.Split(string(b), "\n") {
+			if strings.HasPrefix(line, "Pss:") {
+				all = append(all, "a renderer's "+strings.Join(strings.Fields(line), " "))
+			}
+		}
+	}
+	return strings.Join(all, ", ")
+}
