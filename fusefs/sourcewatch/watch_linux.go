@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,9 @@ const (
 	// maxDirs bounds the marks where each directory needs its own. A mark keeps the
 	// directory's inode in memory: about 1 KiB.
 	maxDirs = 50_000
+	// others is how long the watch waits for more after it was woken by what others did
+	// elsewhere on the file system: a wake-up costs more than many events.
+	others = 5 * time.Millisecond
 	// maxKnown bounds the directories of the file system whose paths are remembered.
 	maxKnown = 20_000
 )
@@ -213,7 +217,7 @@ func (w *Watch) WatchMount(point string) error {
 }
 
 // WatchWriting has modifications told that are made through any mount, not only the
-// close that ends them. Each write to the file system costs about a microsecond then.
+// close that ends them. Each write to the file system costs some microseconds then.
 // Where each directory has its mark they are told in any case.
 func (w *Watch) WatchWriting(on bool) error {
 	if !w.whole {
@@ -236,7 +240,14 @@ func (w *Watch) run() {
 	defer close(w.done)
 	raw, err := w.file.SyscallConn()
 	for err == nil {
-		err = raw.Read(func(fd uintptr) bool { return w.take(int(fd)) })
+		ours := false
+		err = raw.Read(func(fd uintptr) (some bool) {
+			some, ours = w.take(int(fd))
+			return some
+		})
+		if err == nil && !ours {
+			time.Sleep(others)
+		}
 	}
 }
 
@@ -248,8 +259,8 @@ func (w *Watch) Drain() {
 	}
 }
 
-// take reads and tells what there is; false: there was nothing.
-func (w *Watch) take(fd int) (some bool) {
+// take reads and tells what there is. some: there was something; ours: in the tree.
+func (w *Watch) take(fd int) (some, ours bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -258,10 +269,11 @@ func (w *Watch) take(fd int) (some bool) {
 			continue
 		}
 		if err != nil || n <= 0 {
-			return some
+			return some, ours
 		}
 		some = true
 		if events := w.parse(w.buf[:n]); len(events) > 0 {
+			ours = true
 			w.tell(events)
 		}
 	}

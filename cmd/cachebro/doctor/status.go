@@ -184,7 +184,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 			fmt.Fprintf(w, "beside:   %s (%s; locks hold on both sides, and what is opened for reading and writing is not cached)\n", cli.OneLine(mounts.Describe(used, 5)), recordedBeside(st))
 		}
 		if len(idle) > 0 {
-			fmt.Fprintf(w, "beside:   %s (nobody has anything of the project open there: it costs nothing; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBeside(st))
+			fmt.Fprintf(w, "beside:   %s (nobody has anything of the project open there, so everything stays cached; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBeside(st))
 		}
 	}
 }

@@ -26,6 +26,9 @@ const (
 	restingEvery   = time.Minute
 	// quietAfter is how long after the last event a way that nobody uses counts as used.
 	quietAfter = 10 * time.Second
+	// missedPause is how long the look at all files waits after something was missed: more
+	// will be, as a rule.
+	missedPause = time.Second
 	// idleAfter is how long a file that is open for writing is left alone until what it
 	// holds becomes a version.
 	idleAfter = time.Second
@@ -54,6 +57,7 @@ type edge struct {
 	// mu guards the rest.
 	mu    sync.Mutex
 	last  time.Time           // of the last event
+	lost  bool                // sayMissed is about to be called
 	open  map[string]openFile // files that are open for writing beside the mount, as far as is known
 	timer *time.Timer         // looks at open; nil: it is empty
 }
@@ -260,6 +264,19 @@ func (e *edge) recently() bool {
 func (e *edge) missed(why error) {
 	e.s.logger.Warn("changes beside the mount were missed: all files are looked at", "why", why)
 	e.s.server.SetOutside(true) // drops what the kernel knows, if it knew for long
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.lost {
+		e.lost = true
+		time.AfterFunc(missedPause, e.sayMissed)
+	}
+}
+
+// sayMissed has the daemon look at all files.
+func (e *edge) sayMissed() {
+	e.mu.Lock()
+	e.lost = false
+	e.mu.Unlock()
 	e.s.link.missed()
 	e.s.link.now()
 }
