@@ -253,8 +253,16 @@ func (r *Recorder) await(e *entry) {
 	r.journal.awaits(e)
 }
 
-// let notes a call on names that is about to go on.
+// let notes a call on names that is about to go on. An older one on the same name that has
+// had its time has failed, although nothing tells so: what happens now is not its doing.
 func (r *Recorder) let(o *op) {
+	r.ops = keep(r.ops, func(old *op) bool {
+		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
+		if failed {
+			r.journal.ended(old)
+		}
+		return !failed
+	})
 	r.ops = append(r.ops, o)
 	r.journal.calls(o)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,7 +80,7 @@ func (p *place) see(nr int, args [6]uint64, names ...string) {
 	p.t.Helper()
 	b := make([]byte, notifier.NoticeSize)
 	e := binary.NativeEndian
-	e.PutUint32(b[8:], uint32(os.Getpid()))
+	e.PutUint32(b[8:], uint32(unix.Gettid()))
 	e.PutUint32(b[16:], uint32(nr))
 	e.PutUint32(b[20:], notifier.AuditArch)
 	c := notifier.Calls[uint32(nr)]
@@ -297,6 +298,26 @@ func TestThroughProc(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpCreate, "made"}, {event.OpLink, "one two"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
+	}
+}
+
+// TestFailedCall: a call that failed is not told of when another thread does the same later.
+// A directory that could not be removed was, when it changed places with a file.
+func TestFailedCall(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	p.unlink("one")
+	p.r.ops[0].tid = math.MaxInt32 // a thread that has ended
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "one", "two")
+	if err := os.Rename(p.path("one"), p.path("two")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpRename, "one two"}}); !slices.Equal(changes, want) {
 		t.Errorf("told of %v, want %v", changes, want)
 	}
 }

@@ -234,13 +234,15 @@ func (r *Recorder) holds(e *entry) bool {
 }
 
 // confirm tells the histories of calls on names whose effect is there. A thread that
-// makes another call has ended its last one: if nothing is to be seen of it, it failed.
+// makes another call, or has gone, has ended its last one: if nothing is to be seen of it,
+// it failed.
 func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
 	}
 	r.ops = keep(r.ops, func(o *op) bool {
-		waits := !r.happened(o) && o.tid != tid
+		under := o.tid != tid && alive(o.tid) // before the look: it may end now
+		waits := !r.happened(o) && under
 		if !waits {
 			r.journal.ended(o)
 		}
@@ -322,15 +324,21 @@ func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *e
 	return e
 }
 
+// stillHeld has a file that got another name looked at as long as it is written to.
+func (r *Recorder) stillHeld(e *entry, opened bool) {
+	e.opened = opened
+	if opened && isRegular(e.known) && r.holds(e) {
+		r.await(e)
+	}
+}
+
 // moved: a name has become another, or two have changed places.
 func (r *Recorder) moved(o *op, from, to event.Stat) {
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: to, Time: o.when,
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
-	var opened bool
-	if e := r.entries[o.from.path]; e != nil {
-		opened = e.opened
-	}
+	opened := func(path string) bool { e := r.entries[path]; return e != nil && e.opened }
+	fromOpened, toOpened := opened(o.from.path), opened(o.to.path)
 	if o.replaced != nil {
 		ev.Replaced = o.replaced
 		o.replaced.unnamed(b)
@@ -353,14 +361,13 @@ func (r *Recorder) moved(o *op, from, to event.Stat) {
 	}
 	o.file.named(b)
 	r.absent(o.from.path)
-	e := r.told(o.to.path, o.b, to, o.file, o)
-	e.opened = opened
+	r.stillHeld(r.told(o.to.path, o.b, to, o.file, o), fromOpened)
 	if isDir(to) || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
 	}
 	if o.op == event.OpExchange {
 		o.replaced.named(a)
-		r.told(o.from.path, o.a, from, o.replaced, o)
+		r.stillHeld(r.told(o.from.path, o.a, from, o.replaced, o), toOpened)
 	} else if o.replaced != nil {
 		o.a.forget(o.replaced)
 	}
