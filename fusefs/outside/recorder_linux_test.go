@@ -321,3 +321,27 @@ func TestFailedCall(t *testing.T) {
 		t.Errorf("told of %v, want %v", changes, want)
 	}
 }
+
+// TestAlteredByAnotherName: a file that was written by one name and whose mode was changed
+// by another has both told.
+func TestAlteredByAnotherName(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	if err := os.Link(p.path("one"), p.path("two")); err != nil {
+		t.Fatal(err)
+	}
+	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "two")
+	p.open("one", unix.O_WRONLY)
+	if err := os.Chmod(p.path("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.write("one", "second")
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if !slices.ContainsFunc(changes, func(c change) bool { return c.op == event.OpChmod }) {
+		t.Errorf("the mode is missing: %v", changes)
+	}
+}

@@ -104,7 +104,7 @@ func (r *Recorder) settle(e *entry) {
 	e.known = st
 	if st.Nlink > 1 {
 		for _, other := range r.byOtherNames(e.file, e.path) {
-			if same(other.known, st) {
+			if same(other.known, st) && !other.waits {
 				other.known = st
 			}
 		}
