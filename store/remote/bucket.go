@@ -3,10 +3,8 @@ package remote
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,8 @@ import (
 	"os"
 	"path"
 	"time"
+
+	"cachebro/store/leaf/text"
 
 	"filippo.io/age"
 	"github.com/minio/minio-go/v7"
@@ -144,7 +144,7 @@ func (b *Bucket) getHashed(ctx context.Context, key, hash string, size int64) ([
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(body)) != size || hashOf(body) != hash {
+	if int64(len(body)) != size || text.Hash(body) != hash {
 		return nil, fmt.Errorf("%w: %s has another hash", ErrForged, key)
 	}
 	return body, nil
@@ -182,7 +182,7 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 	default:
 		o.SetMatchETag(when)
 	}
-	info, err := b.core.PutObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), bytes.NewReader(body), int64(len(body)), "", hashOf(body), o)
+	info, err := b.core.PutObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), bytes.NewReader(body), int64(len(body)), "", text.Hash(body), o)
 	if err != nil {
 		return "", b.failed("write", key, err)
 	}
@@ -235,9 +235,4 @@ func Hint(err error) string {
 		return "cachebro remote add sends all of it again"
 	}
 	return ""
-}
-
-func hashOf(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }

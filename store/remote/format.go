@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 )
 
 const (
@@ -229,7 +230,7 @@ func seal(kind string, hidden bool, v any) []byte {
 	if hidden {
 		f = formatHidden
 	}
-	return append(fmt.Appendf(nil, line, f, kind, hashOf(b)), b...)
+	return append(fmt.Appendf(nil, line, f, kind, text.Hash(b)), b...)
 }
 
 func unseal(kind string, b []byte, v any) error {
@@ -239,7 +240,7 @@ func unseal(kind string, b []byte, v any) error {
 		return fmt.Errorf("%w: no %s of cachebro", ErrForged, kind)
 	case !strings.HasPrefix(string(first), magic+"1 ") && !strings.HasPrefix(string(first), magic+"2 "):
 		return fmt.Errorf("%w: the format of the bucket's %s is %.60q", store.ErrNewer, kind, first)
-	case string(first[len(magic)+2:]) != kind+" "+hashOf(rest):
+	case string(first[len(magic)+2:]) != kind+" "+text.Hash(rest):
 		return fmt.Errorf("%w: the checksum of the %s does not match", ErrForged, kind)
 	}
 	if err := json.Unmarshal(rest, v); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
 )
 
@@ -293,7 +294,7 @@ func (b *Bucket) mark(ctx context.Context, h Head, etag string, now time.Time, d
 		if len(body) > maxHead {
 			return fmt.Errorf("%s has too many segments to prune", h.Machine.Called())
 		}
-		h.Dropped = hashOf(body)
+		h.Dropped = text.Hash(body)
 		if _, err := b.put(ctx, listKey(d.Machine, h.Dropped), body, always); err != nil {
 			return err
 		}

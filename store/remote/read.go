@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
 )
 
@@ -64,7 +65,7 @@ func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 		return d, nil
 	}
 	body, _, err := b.get(ctx, listKey(h.Machine.ID, h.Dropped), maxHead)
-	if err == nil && hashOf(body) != h.Dropped {
+	if err == nil && text.Hash(body) != h.Dropped {
 		err = fmt.Errorf("%w: the list of what was dropped of %s has another hash", ErrForged, h.Machine.ID)
 	}
 	if err == nil {
@@ -103,7 +104,7 @@ func joinDrops(dropped, base string) string {
 	if dropped == "" && base == "" {
 		return ""
 	}
-	return hashOf([]byte(dropped + "\n" + base))
+	return text.Hash([]byte(dropped + "\n" + base))
 }
 
 // Latest is a machine's head for who goes on with its history: SetOrigin takes no other.
@@ -193,7 +194,7 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 			return nil, nil, err
 		}
 		var l list
-		if hashOf(body) != next {
+		if text.Hash(body) != next {
 			return nil, nil, fmt.Errorf("%w: a list of %s has another hash", ErrForged, h.Machine.ID)
 		}
 		if err := unseal("list", body, &l); err != nil {

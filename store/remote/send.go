@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
 )
 
@@ -475,14 +476,14 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	was := r.st.Head
 	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions, Gen: was.Gen}
 	if part.Contents != nil {
-		if clear := hashOf(part.Contents); r.packed.of != clear {
+		if clear := text.Hash(part.Contents); r.packed.of != clear {
 			body, err := encrypted(part.Contents, r.st.Recipients)
 			if err != nil {
 				return err
 			}
 			r.packed = packed{clear, body}
 		}
-		seg.Contents, seg.ContentsSize = hashOf(r.packed.body), int64(len(r.packed.body))
+		seg.Contents, seg.ContentsSize = text.Hash(r.packed.body), int64(len(r.packed.body))
 		if err := r.put(ctx, contentsKey(was.Machine.ID, seg), r.packed.body); err != nil {
 			return err
 		}
@@ -503,7 +504,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if err != nil {
 		return err
 	}
-	seg.Log, seg.LogSize = hashOf(log), int64(len(log))
+	seg.Log, seg.LogSize = text.Hash(log), int64(len(log))
 	if err := r.put(ctx, logKey(was.Machine.ID, seg.Log), log); err != nil {
 		return err
 	}
@@ -513,7 +514,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	h.Bytes += seg.LogSize + seg.ContentsSize
 	if len(h.Segments) >= listAfter {
 		older := seal("list", h.Machine.Sealed != "", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments, Gen: h.Gen})
-		h.List, h.Segments = hashOf(older), nil
+		h.List, h.Segments = text.Hash(older), nil
 		if err := r.put(ctx, listKey(h.Machine.ID, h.List), older); err != nil {
 			return err
 		}

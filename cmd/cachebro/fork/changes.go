@@ -16,6 +16,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -180,7 +181,7 @@ func (t *trees) was(p string) *file {
 	}
 	f := &file{mode: e.Mode & (unix.S_IFMT | 0o777), target: string(e.Target), hash: e.Hash, why: e.Why}
 	if e.Hash == "" && e.Why == "" && !f.link() && !f.dir() {
-		f.hash = hashOf(nil)
+		f.hash = text.Hash(nil)
 	}
 	f.read = func() ([]byte, error) {
 		if e.Why != "" {
@@ -192,11 +193,6 @@ func (t *trees) was(p string) *file {
 		return t.c.Call(context.Background(), wire.MPastRead, wire.PastRead{Hash: e.Hash}, nil, nil)
 	}
 	return f
-}
-
-func hashOf(content []byte) string {
-	h := sha256.Sum256(content)
-	return hex.EncodeToString(h[:])
 }
 
 // compare looks at one file of the fork.

@@ -77,7 +77,7 @@ func keepFull(steps []step, project *os.Root) {
 func movedFrom(all []change) map[string]string {
 	gone, moved := map[string]string{}, map[string]string{}
 	for _, ch := range all {
-		if ch.is == nil && !ch.was.dir() && !ch.was.link() && ch.was.hash != hashOf(nil) {
+		if ch.is == nil && !ch.was.dir() && !ch.was.link() && ch.was.hash != text.Hash(nil) {
 			gone[ch.was.hash] = ch.path
 		}
 	}
@@ -195,7 +195,7 @@ func (s step) carry(project *os.Root) error {
 		if err != nil {
 			return err
 		}
-		if !same(&file{mode: modeOf(f.Info), hash: hashOf(f.Content)}, s.now) {
+		if !same(&file{mode: modeOf(f.Info), hash: text.Hash(f.Content)}, s.now) {
 			return errMoved
 		}
 		held, err := hold(project, s.Path)
@@ -204,7 +204,7 @@ func (s step) carry(project *os.Root) error {
 		}
 		held.Release() // replace.File holds it itself
 	}
-	if !f.Exists || hashOf(s.content) != s.now.hash {
+	if !f.Exists || text.Hash(s.content) != s.now.hash {
 		if err := f.Put(s.content); err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ package text
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 )
@@ -79,4 +81,10 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(to)]
+}
+
+// Hash is the SHA-256 of a content in hex, as plans and buckets name it.
+func Hash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -66,7 +67,7 @@ func TestWriteReplacesAtomicallyWithExactMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: 0o100751, Mtime: 1_000_000_000_123, Hash: hashOf([]byte("old")), Expect: hashOf([]byte("new"))})
+	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: 0o100751, Mtime: 1_000_000_000_123, Hash: text.Hash([]byte("old")), Expect: text.Hash([]byte("new"))})
 	if len(res.Failed) > 0 || read(t, dir, "a") != "old" {
 		t.Fatalf("%+v, %q", res, read(t, dir, "a"))
 	}
@@ -108,7 +109,7 @@ func TestLeavesAloneWhatChanged(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "c"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	expect := hashOf([]byte("by the agent"))
+	expect := text.Hash([]byte("by the agent"))
 	res := out(t, dir, map[int]string{1: "old", 2: "old", 3: "old"},
 		wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Expect: expect},
 		wire.PlanStep{N: 2, Do: "write", Path: []byte("b"), Expect: "absent"},
@@ -188,9 +189,9 @@ func TestLinkMakesAName(t *testing.T) {
 	write(t, "own", dir, "d", "own")
 	link := func(n int, path, to, expect string) wire.PlanStep {
 		if expect != "absent" {
-			expect = hashOf([]byte(expect))
+			expect = text.Hash([]byte(expect))
 		}
-		return wire.PlanStep{N: n, Do: "link", Path: []byte(path), To: []byte(to), Hash: hashOf([]byte("kept")), Expect: expect}
+		return wire.PlanStep{N: n, Do: "link", Path: []byte(path), To: []byte(to), Hash: text.Hash([]byte("kept")), Expect: expect}
 	}
 	res := out(t, dir, nil, link(1, "d/new", "a", "absent"), link(2, "d/own", "d/new", "own"), link(3, "b", "changed", "absent"), link(4, "c", "a", "mine"))
 	if !slices.Equal(res.Done, []int{1, 2}) || len(res.Failed) != 2 {
@@ -262,7 +263,7 @@ func TestSetIDComesWithItsOwner(t *testing.T) {
 				dir := t.TempDir()
 				content := strings.Repeat("x", large)
 				res := out(t, dir, map[int]string{1: content}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Expect: "absent", Mode: 0o106755,
-					Size: int64(large), Hash: hashOf([]byte(content)), Owned: c.owned, UID: c.uid, GID: c.gid})
+					Size: int64(large), Hash: text.Hash([]byte(content)), Owned: c.owned, UID: c.uid, GID: c.gid})
 				fi, err := os.Lstat(filepath.Join(dir, "a"))
 				if err != nil || fi.Mode() != c.want|0o755 || len(res.Left) != c.left || len(res.Done) != 1 {
 					t.Errorf("%v, want %v (%v); left %+v", fi.Mode(), c.want|0o755, err, res.Left)
@@ -275,7 +276,7 @@ func TestSetIDComesWithItsOwner(t *testing.T) {
 func TestWrongStoredContentIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "now", dir, "a")
-	res := out(t, dir, map[int]string{1: "rotten"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Hash: hashOf([]byte("good"))})
+	res := out(t, dir, map[int]string{1: "rotten"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Hash: text.Hash([]byte("good"))})
 	if len(res.Failed) != 1 || !strings.Contains(res.Failed[0].Why, "hash") || read(t, dir, "a") != "now" {
 		t.Fatalf("%+v", res)
 	}
@@ -295,7 +296,7 @@ func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 		steps = append(steps, s)
 		return &steps[n-1]
 	}
-	add(wire.PlanStep{Do: "delete", Path: []byte("d"), Expect: hashOf([]byte("in the way"))})
+	add(wire.PlanStep{Do: "delete", Path: []byte("d"), Expect: text.Hash([]byte("in the way"))})
 	add(wire.PlanStep{Do: "mkdir", Path: []byte("d"), Mode: 0o40755, Expect: "absent"})
 	var files []string
 	for i := range maxOpen + 50 {
@@ -344,7 +345,7 @@ func TestResumeOfABegunFile(t *testing.T) {
 		dir := t.TempDir()
 		write(t, c.there, dir, "f")
 		at := time.Unix(1600000000, 5000)
-		step := wire.PlanStep{N: 1, Do: "write", Path: []byte("f"), Mode: 0o644, Expect: "absent", Hash: hashOf([]byte("content")), Size: 7, Mtime: at.UnixNano()}
+		step := wire.PlanStep{N: 1, Do: "write", Path: []byte("f"), Mode: 0o644, Expect: "absent", Hash: text.Hash([]byte("content")), Size: 7, Mtime: at.UnixNano()}
 		p := wire.Plan{ID: "p1", Begun: time.Now(), Resume: c.resume, Steps: []wire.PlanStep{step}}
 		res, err := Plan(t.Context(), dir, p, Work{
 			Fetch: func(context.Context, []int) ([][]byte, error) { return [][]byte{[]byte("content")}, nil },
@@ -373,7 +374,7 @@ func TestOtherKindIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, is := hashOf([]byte("x")), uint32(syscall.S_IFLNK|0o777)
+	link, is := text.Hash([]byte("x")), uint32(syscall.S_IFLNK|0o777)
 	res := out(t, dir, nil,
 		wire.PlanStep{N: 1, Do: "delete", Path: []byte("link"), Expect: link, ExpMode: is},
 		wire.PlanStep{N: 2, Do: "symlink", Path: []byte("relinked"), Target: []byte("y"), Expect: link, ExpMode: is},
@@ -400,7 +401,7 @@ func TestWriteKeepsAttributes(t *testing.T) {
 	if err := unix.Setxattr(filepath.Join(dir, "a"), "user.label", []byte("mine"), 0); err != nil {
 		t.Skip(err)
 	}
-	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: syscall.S_IFREG | 0o600, Expect: hashOf([]byte("new"))})
+	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: syscall.S_IFREG | 0o600, Expect: text.Hash([]byte("new"))})
 	if len(res.Done) != 1 || read(t, dir, "a") != "old" {
 		t.Fatalf("%+v, %q", res, read(t, dir, "a"))
 	}

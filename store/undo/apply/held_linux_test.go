@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/displace"
 	"cachebro/store/wire"
 )
@@ -29,7 +30,7 @@ func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer held.Close()
-		step := wire.PlanStep{N: 1, Do: c.do, Path: []byte("a"), Target: []byte("x"), Mode: 0o100644, Expect: hashOf([]byte("now\n"))}
+		step := wire.PlanStep{N: 1, Do: c.do, Path: []byte("a"), Target: []byte("x"), Mode: 0o100644, Expect: text.Hash([]byte("now\n"))}
 		res := out(t, dir, map[int]string{1: "old"}, step)
 		if _, err := held.WriteString("later\n"); err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer reader.Close()
-		step.Expect = hashOf([]byte("now\nlater\n"))
+		step.Expect = text.Hash([]byte("now\nlater\n"))
 		if res = out(t, dir, map[int]string{1: "old"}, step); len(res.Failed) > 0 {
 			t.Errorf("%s: after it was closed: %+v", c.do, res)
 		}
@@ -104,7 +105,7 @@ func TestAppendersLoseNothing(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			res := out(t, dir, map[int]string{1: ""}, wire.PlanStep{N: 1, Do: do, Path: []byte("log"), Mode: 0o100644, Expect: hashOf(have)})
+			res := out(t, dir, map[int]string{1: ""}, wire.PlanStep{N: 1, Do: do, Path: []byte("log"), Mode: 0o100644, Expect: text.Hash(have)})
 			if len(res.Done) > 0 || strings.Contains(res.Failed[0].Why, displace.ErrAppended.Error()) {
 				done++
 				kept.Write(have)
@@ -156,23 +157,23 @@ func TestDatabaseNeedsItsLog(t *testing.T) {
 		why   string
 	}{
 		{"the log stays", map[string]string{"d": db("new"), "d-wal": "frames"},
-			[]wire.PlanStep{{N: 1, Do: "write", Path: []byte("d"), Expect: hashOf([]byte(db("new")))}}, "", 0, "its log"},
+			[]wire.PlanStep{{N: 1, Do: "write", Path: []byte("d"), Expect: text.Hash([]byte(db("new")))}}, "", 0, "its log"},
 		{"the journal stays", map[string]string{"d": db("new"), "d-journal": "pages"},
-			[]wire.PlanStep{{N: 1, Do: "delete", Path: []byte("d"), Expect: hashOf([]byte(db("new")))}}, "", 0, "its log"},
+			[]wire.PlanStep{{N: 1, Do: "delete", Path: []byte("d"), Expect: text.Hash([]byte(db("new")))}}, "", 0, "its log"},
 		{"it comes back beside a log", map[string]string{"d-wal": "frames"},
 			[]wire.PlanStep{{N: 1, Do: "write", Path: []byte("d"), Expect: "absent"}}, "", 0, "its log"},
 		{"the log is empty", map[string]string{"d": db("new"), "d-wal": ""},
-			[]wire.PlanStep{{N: 1, Do: "write", Path: []byte("d"), Expect: hashOf([]byte(db("new")))}}, "", 1, ""},
+			[]wire.PlanStep{{N: 1, Do: "write", Path: []byte("d"), Expect: text.Hash([]byte(db("new")))}}, "", 1, ""},
 		{"both go back", map[string]string{"d": db("new"), "d-wal": "frames", "d-shm": "index"},
-			[]wire.PlanStep{{N: 1, Do: "delete", Path: []byte("d-wal"), Expect: hashOf([]byte("frames"))},
-				{N: 2, Do: "write", Path: []byte("d"), Expect: hashOf([]byte(db("new")))},
-				{N: 3, Do: "delete", Path: []byte("d-shm"), Expect: hashOf([]byte("index"))}}, "", 3, ""},
+			[]wire.PlanStep{{N: 1, Do: "delete", Path: []byte("d-wal"), Expect: text.Hash([]byte("frames"))},
+				{N: 2, Do: "write", Path: []byte("d"), Expect: text.Hash([]byte(db("new")))},
+				{N: 3, Do: "delete", Path: []byte("d-shm"), Expect: text.Hash([]byte("index"))}}, "", 3, ""},
 		{"it is open", map[string]string{"d": db("new"), "d-wal": "frames", "d-shm": "index"},
-			[]wire.PlanStep{{N: 1, Do: "delete", Path: []byte("d-wal"), Expect: hashOf([]byte("frames"))},
-				{N: 2, Do: "write", Path: []byte("d"), Expect: hashOf([]byte(db("new")))},
-				{N: 3, Do: "delete", Path: []byte("d-shm"), Expect: hashOf([]byte("index"))}}, "d", 0, "open for writing"},
+			[]wire.PlanStep{{N: 1, Do: "delete", Path: []byte("d-wal"), Expect: text.Hash([]byte("frames"))},
+				{N: 2, Do: "write", Path: []byte("d"), Expect: text.Hash([]byte(db("new")))},
+				{N: 3, Do: "delete", Path: []byte("d-shm"), Expect: text.Hash([]byte("index"))}}, "d", 0, "open for writing"},
 		{"no database", map[string]string{"d": "new", "d-wal": "frames"},
-			[]wire.PlanStep{{N: 3, Do: "write", Path: []byte("d"), Expect: hashOf([]byte("new"))}}, "", 1, ""},
+			[]wire.PlanStep{{N: 3, Do: "write", Path: []byte("d"), Expect: text.Hash([]byte("new"))}}, "", 1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/displace"
 	"cachebro/store/wire"
 
@@ -101,7 +102,7 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 		if err != nil {
 			return err
 		}
-		if w.step.Hash != "" && hashOf(b) != w.step.Hash {
+		if w.step.Hash != "" && text.Hash(b) != w.step.Hash {
 			return errors.New("the stored content does not have the hash that the plan names")
 		}
 		if err := w.withLog(b); err != nil {
@@ -189,7 +190,7 @@ func (w *worker) hash(fi fs.FileInfo) (string, error) {
 	switch {
 	case fi.Mode()&fs.ModeSymlink != 0:
 		target, err := w.root.Readlink(w.name)
-		return hashOf([]byte(target)), err
+		return text.Hash([]byte(target)), err
 	case !fi.Mode().IsRegular():
 		return "", fmt.Errorf("is not a file any more: %w", errChanged)
 	}
@@ -210,11 +211,6 @@ func hashFile(r io.Reader) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func hashOf(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }
 
 // there: the step's result is what is there, or that of a later step of the

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -19,7 +20,7 @@ func TestResumeRemovesWhatWasBegun(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := func(n int, path, do string) wire.PlanStep {
-			return wire.PlanStep{N: n, Do: do, Path: []byte(path), Hash: hashOf([]byte("old")), Target: []byte("x"), Mode: 0o644, Expect: hashOf([]byte("new"))}
+			return wire.PlanStep{N: n, Do: do, Path: []byte(path), Hash: text.Hash([]byte("old")), Target: []byte("x"), Mode: 0o644, Expect: text.Hash([]byte("new"))}
 		}
 		p := wire.Plan{ID: "undo-1", Steps: []wire.PlanStep{step(1, "there already", "write"), step(2, "failed", "write"), step(3, "d/link", "symlink")}}
 		for _, name := range []string{".cachebro-undo-1-1~", ".cachebro-undo-1-2~", "d/.cachebro-undo-1-3~"} {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"cachebro/store/leaf/text"
 )
 
 // create writes a file that is not there.
@@ -34,7 +36,7 @@ func (w *worker) begun(content []byte) bool {
 		return false
 	}
 	have, err := w.hash(fi)
-	return err == nil && have == hashOf(content[:fi.Size()])
+	return err == nil && have == text.Hash(content[:fi.Size()])
 }
 
 // stamp gives a file its time that a killed process had written completely.
