@@ -255,7 +255,7 @@ func TestHandedOverTwice(t *testing.T) {
 		srv.Pass(remote.Lease)
 		next := newProject(t, nil)
 		next.let(srv)
-		next.called(host, "resume", "--send", address, next.dir, "--machine", first.machine())
+		next.called(host, "remote", "resume", "--send", address, next.dir, "--machine", first.machine())
 		next.mount()
 		if next.machine() != from.machine() {
 			t.Fatalf("%s goes on under another id", host)
