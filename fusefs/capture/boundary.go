@@ -14,8 +14,8 @@ import (
 
 // boundary holds the names in and of excluded directories that the history knows all
 // the same, because something came from there or went there. They count as ignored, so
-// that a move can be taken back. What is below them counts as ignored too, unless the
-// name is that of an excluded directory itself: what such a one holds is nobody's.
+// that a move can be taken back. What is below them counts as ignored too, but for what
+// an excluded directory held: that is nobody's, wherever it goes.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf
@@ -84,6 +84,9 @@ func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	if *from == ignore.Excluded && *to == ignore.Excluded && !(isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))) {
 		return false
 	}
+	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
+		return false // a save, say, of what the history knows there
+	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
 		return false
 	}
@@ -100,9 +103,9 @@ func inGit(p string) bool {
 func (c *Capture) opaque(p string) bool { return c.classOf(parent(p), true) != ignore.Excluded }
 
 // came notes that the history knows what is at a name, if it is excluded.
-func (c *Capture) came(p string, dir bool) {
+func (c *Capture) came(p string, f fusefs.File, dir bool) {
 	if c.classOf(p, dir) == ignore.Excluded {
-		c.boundary.add(p, !c.opaque(p))
+		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
 	}
 }
 
@@ -111,6 +114,7 @@ func (c *Capture) wasAt(f fusefs.File, p, target string, st event.Stat, class ig
 	if class != ignore.Excluded || f == nil {
 		return
 	}
+	f.Mark().Or(markExcluded)
 	r := c.asFound(f, p, st, ignore.Ignored)
 	r.Target = target
 	if isRegular(st) && st.Size > 0 {

@@ -48,4 +48,5 @@ const (
 	markTaken                     // a plan of ours took its last name
 	markFound                     // how it was found, or that it was made, has been told
 	markTold                      // and that it is written to since has been said
+	markExcluded                  // it comes from where nothing is kept
 )

@@ -20,7 +20,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.gitDone(e)
 	}
 	if e.Class == ignore.Excluded && e.Path2 == "" && c.ours(e.Caller) && !inGit(e.Path) { // a redo has to find it
-		c.came(e.Path, isDir(e.Stat))
+		c.came(e.Path, nil, isDir(e.Stat))
 	}
 	e.Class, e.Class2 = c.known(e.Class, e.Path), c.known(e.Class2, e.Path2)
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
@@ -102,8 +102,8 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	if was := from; was <= ignore.Excluded {
 		e.Path = r.Path // the best name
 		if c.crosses(e, &from, &to) {
-			c.came(e.Path, false)
-			c.came(e.Path2, false)
+			c.came(e.Path, e.File, false)
+			c.came(e.Path2, e.File, false)
 			c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
 		}
 	}
@@ -144,14 +144,14 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	wasFrom, wasTo := from, to
 	if c.crosses(e, &from, &to) {
 		c.wasAt(e.File, e.Path, e.Target, e.Stat, wasFrom)
-		c.came(e.Path2, dir)
+		c.came(e.Path2, e.File, dir)
 	}
 	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps nobody sees it again
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
-	case from == ignore.Excluded: // comes from git's own files: a new file, or new content
+	case from == ignore.Excluded: // comes from where nothing is kept: a new file, or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
 		switch {
 		case dir:
@@ -215,10 +215,10 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	if was, is := from, to; e.Replaced != nil && c.crosses(e, &from, &to) {
 		if st, err := e.Replaced.Stat(); err == nil {
 			c.wasAt(e.Replaced, e.Path2, "", st, is)
-			c.came(e.Path, isDir(st))
+			c.came(e.Path, e.Replaced, isDir(st))
 		}
 		c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
-		c.came(e.Path2, isDir(e.Stat))
+		c.came(e.Path2, e.File, isDir(e.Stat))
 	}
 	if from == ignore.Excluded && to == ignore.Excluded {
 		return

@@ -44,13 +44,15 @@ type settings struct {
 	first   int64
 	side    int
 	live    bool
-	net     bool
-	shrink  time.Duration
-	closes  int
-	blind   string
-	only    string
-	lines   int
-	shell   string
+	// excluded: twin: with directories of which nothing is kept.
+	excluded bool
+	net      bool
+	shrink   time.Duration
+	closes   int
+	blind    string
+	only     string
+	lines    int
+	shell    string
 }
 
 func main() {
@@ -85,6 +87,7 @@ func run(args []string) error {
 	fs.IntVar(&s.side, "side", 1, "twin: how many mounts side by side")
 	fs.BoolVar(&s.live, "live", false, "twin: with writers that go on meanwhile")
 	fs.BoolVar(&s.net, "net", false, "twin: without a mount, in the net of cachebro run")
+	fs.BoolVar(&s.excluded, "excluded", false, "twin: with directories of which nothing is kept")
 	fs.StringVar(&s.blind, "blind", "", "twin: which differences do not count, with commas: absence, content, mode, owner, xattr, acl, links …")
 	fs.DurationVar(&s.shrink, "shrink", 0, "twin: look so long for a shorter script of each failure")
 	if err := fs.Parse(args[1:]); err != nil {

@@ -37,7 +37,25 @@ func (s script) String() string {
 // dice picks operations at random; the same seed and tree give the same ones.
 type dice struct {
 	*rand.Rand
-	number int // of the last content
+	number   int  // of the last content
+	excluded bool // there are directories of which nothing is kept
+}
+
+// excludedName is that of a directory of which nothing is kept where git ignores it.
+const excludedName = "__pycache__"
+
+func (d *dice) dirName() string {
+	if d.excluded && d.chance(30) {
+		return excludedName
+	}
+	return oneOf(d, dirNames)
+}
+
+func (d *dice) ignores() string {
+	if d.excluded {
+		return excludedName + "\n" + oneOf(d, ignores)
+	}
+	return oneOf(d, ignores)
 }
 
 var (
@@ -75,11 +93,11 @@ func (d *dice) text() (size, number string) {
 func (d *dice) start() (ops []op) {
 	add := func(verb string, args ...string) { ops = append(ops, op{0, verb, args}) }
 	if d.chance(85) {
-		add("text", ".gitignore", oneOf(d, ignores))
+		add("text", ".gitignore", d.ignores())
 	}
 	dirs, files := []string{""}, []string{}
 	for range 2 + d.Intn(4) {
-		p := path.Join(oneOf(d, dirs), oneOf(d, dirNames))
+		p := path.Join(oneOf(d, dirs), d.dirName())
 		if strings.Count(p, "/") > 2 || slices.Contains(dirs, p) {
 			continue
 		}
@@ -182,7 +200,7 @@ func (d *dice) file(t tree) string {
 
 func (d *dice) dir(t tree) string {
 	if len(t.dirs) == 1 || d.chance(4) {
-		return path.Join(oneOf(d, t.dirs), oneOf(d, dirNames))
+		return path.Join(oneOf(d, t.dirs), d.dirName())
 	}
 	return t.dirs[1+d.Intn(len(t.dirs)-1)]
 }
@@ -195,7 +213,7 @@ func (d *dice) any(t tree) string {
 }
 
 func (d *dice) newFile(t tree) string { return path.Join(oneOf(d, t.dirs), oneOf(d, fileNames)) }
-func (d *dice) newDir(t tree) string  { return path.Join(oneOf(d, t.dirs), oneOf(d, dirNames)) }
+func (d *dice) newDir(t tree) string  { return path.Join(oneOf(d, t.dirs), d.dirName()) }
 
 // next is one operation on the tree as it is.
 func (d *dice) next(t tree) op {
@@ -272,7 +290,7 @@ func (d *dice) next(t tree) op {
 		if d.chance(25) {
 			dir = d.dir(t)
 		}
-		return make("text", path.Join(dir, ".gitignore"), oneOf(d, ignores))
+		return make("text", path.Join(dir, ".gitignore"), d.ignores())
 	case n < 142:
 		how := oneOf(d, []string{"rw", "rw", "create", "append", "trunc"})
 		if d.chance(10) {

@@ -30,10 +30,14 @@ type trial struct {
 	live   bool
 	net    bool   // the tree is not mounted, and the agent works in the net
 	blind  string // differences that do not count
+	// excluded: there are directories of which nothing is kept.
+	excluded bool
 
 	dir, source, git string
 	opened           map[string]os.FileInfo // by handle, unless it only appends
 	had              map[uint64][]string    // the names that each inode had after some operation
+	freed            map[uint64]bool        // inodes that had no name after some operation
+	stood            map[string]bool        // every path at which something was, and whether it was gone once since
 	wrong            []string               // what no output names, as a person reads it
 	kind             string                 // of the first of them
 	named            int                    // differences that were named
@@ -82,7 +86,7 @@ func twins(s settings) error {
 	for i := 0; i < s.seeds; i += batchSize {
 		var ts []*trial
 		for j := i; j < min(s.seeds, i+batchSize); j++ {
-			ts = append(ts, &trial{seed: s.first + int64(j), live: s.live, net: s.net, blind: s.blind})
+			ts = append(ts, &trial{seed: s.first + int64(j), live: s.live, net: s.net, blind: s.blind, excluded: s.excluded})
 		}
 		batches <- ts
 	}
@@ -196,7 +200,7 @@ func (t *trial) make(git string) error {
 		return err
 	}
 	if !t.given {
-		d := &dice{Rand: rand.New(rand.NewSource(t.seed))}
+		d := &dice{Rand: rand.New(rand.NewSource(t.seed)), excluded: t.excluded}
 		t.script.start = d.start()
 	}
 	return inThread(func() error {
@@ -260,7 +264,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &dice{Rand: rand.New(rand.NewSource(t.seed + 1<<40)), number: 1000}
+	d := &dice{Rand: rand.New(rand.NewSource(t.seed + 1<<40)), number: 1000, excluded: t.excluded}
 	begun := time.Now()
 	err = t.half(r, d, &t.script.first)
 	middle, merr := take(t.source, t.git)
@@ -357,8 +361,38 @@ func (t *trial) differences(want, now *snapshot) []difference {
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(d difference) bool { return strings.Contains(","+t.blind+",", ","+d.what+",") })
+	return slices.DeleteFunc(all, func(d difference) bool {
+		return strings.Contains(","+t.blind+",", ","+d.what+",") || t.inExcluded(want, now, d)
+	})
 }
+
+// inExcluded: a difference is in a directory of which nothing is kept, or of such a
+// directory itself. What has been elsewhere since the start has to be back all the same.
+func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
+	if !t.excluded {
+		return false
+	}
+	if d.what == "links" {
+		kept := func(names []string) []string { return slices.DeleteFunc(slices.Clone(names), excluded) }
+		return excluded(d.path) || slices.Equal(kept(d.was), kept(d.is))
+	}
+	if !excluded(d.path) {
+		return false
+	}
+	switch d.what {
+	case "absence":
+		ino := want.names[d.path].ino
+		return t.freed[ino] || !slices.ContainsFunc(t.had[ino], func(p string) bool {
+			return !excluded(p) && !(t.start != nil && slices.Contains(t.start.files[ino], p))
+		})
+	case "presence": // it was made there
+		_, stood := t.stood[d.path]
+		return stood
+	}
+	return true
+}
+
+func excluded(p string) bool { return strings.Contains("/"+p+"/", "/"+excludedName+"/") }
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
@@ -426,15 +460,30 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 // note remembers which inode has which names.
 func (t *trial) note() {
 	if t.had == nil {
-		t.had = map[uint64][]string{}
+		t.had, t.freed, t.stood = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}
 	}
+	here, named := map[string]bool{}, map[uint64]bool{}
 	_ = filepath.WalkDir(t.source, func(p string, _ os.DirEntry, err error) error {
 		var st unix.Stat_t
-		if rel, rerr := filepath.Rel(t.source, p); errors.Join(err, rerr, unix.Lstat(p, &st)) == nil && !slices.Contains(t.had[st.Ino], rel) {
-			t.had[st.Ino] = append(t.had[st.Ino], rel)
+		if rel, rerr := filepath.Rel(t.source, p); errors.Join(err, rerr, unix.Lstat(p, &st)) == nil {
+			here[rel], named[st.Ino] = true, true
+			if !slices.Contains(t.had[st.Ino], rel) {
+				t.had[st.Ino] = append(t.had[st.Ino], rel)
+			}
 		}
 		return nil
 	})
+	for ino := range t.had {
+		t.freed[ino] = t.freed[ino] || !named[ino]
+	}
+	for p := range here {
+		if _, known := t.stood[p]; !known {
+			t.stood[p] = false
+		}
+	}
+	for p, gone := range t.stood {
+		t.stood[p] = gone || !here[p]
+	}
 }
 
 // somePaths are up to three of the names that something happened to, or none.
@@ -495,7 +544,7 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 		}
 	}
 	// Nothing is known of any of them, or of what that process did, and nothing was done.
-	if status == 2 && (phase == "paths" || phase == "half" && t.live) {
+	if status == 2 && (phase == "paths" || phase == "half" && t.live || t.excluded) {
 		problems, status = strings.Split(said, "\n"), 1
 	}
 	if status > 1 || status < 0 || status == 1 && len(problems) == 0 {
@@ -575,7 +624,8 @@ func problemLines(said string) (list []string) {
 // movedAway: what was asked for, by any name that it has had, had this name, which was
 // not, and the plan says that it goes back to its own: by a rename, its own or that of a
 // directory above it, or, if it was changed since, removed here and written there. Or it
-// is one file with what was asked for, and goes with it.
+// is one file with what was asked for, and goes with it. Or it goes because it came with
+// what was asked for to where nothing was by then.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -584,7 +634,7 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if strings.Contains(said, "\n  R "+name+" -> ") {
 		return true
 	}
-	if !slices.ContainsFunc(t.had[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
+	if !t.stood[d.path] && !slices.ContainsFunc(t.had[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
 		return false
 	}
 	for dir := filepath.Dir(name); dir != t.name; dir = filepath.Dir(dir) {
@@ -715,7 +765,7 @@ func (s settings) shorten(t *trial) (*trial, error) {
 	best := t
 	fails := func(scripts []script) (at []int, tries []*trial, err error) {
 		for _, sc := range scripts {
-			tries = append(tries, &trial{seed: t.seed, given: true, script: sc, net: s.net, blind: s.blind})
+			tries = append(tries, &trial{seed: t.seed, given: true, script: sc, net: s.net, blind: s.blind, excluded: s.excluded})
 		}
 		err = s.batch(tries)
 		for i, c := range tries {
