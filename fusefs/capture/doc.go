@@ -41,12 +41,12 @@ package capture
 
 // The mark bits of an inode.
 const (
-	markSafe   uint32 = 1 << iota // its present content is in the spool or queued
-	markKnown                     // the spool has a content version of this node, so that tails may follow
-	markSynced                    // fsync was called since the last close
-	markBare                      // it has no extended attributes that a history keeps
-	markTaken                     // a plan of ours took its last name
-	markFound                     // how it was found, or that it was made, has been told
-	markTold                      // and that it is written to since has been said
-	markExcluded                  // it comes from where nothing is kept
+	markSafe     uint32 = 1 << iota // its present content is in the spool or queued
+	markKnown                       // the spool has a content version of this node, so that tails may follow
+	markSynced                      // fsync was called since the last close
+	markBare                        // it has no extended attributes that a history keeps
+	markTaken                       // a plan of ours took its last name
+	markFound                       // how it was found, or that it was made, has been told
+	markTold                        // and that it is written to since has been said
+	markExcluded                    // it comes from where nothing is kept
 )
