@@ -46,7 +46,11 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	outside := []mounts.Proc(nil)
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.TellsOutside {
-		outside = s.edge.look()
+		if s.edge.always {
+			nudge(s.link.woke) // nobody waits for the marks on a large tree
+		} else {
+			outside = s.edge.look()
+		}
 		go s.edge.run(ctx, s.link.resting, s.link.woke, s.mounted)
 	}
 	s.record(supervisor)
