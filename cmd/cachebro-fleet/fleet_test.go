@@ -164,7 +164,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%q: %s", args, said)
 		}
 	}
-	if out, _ := told(t, 0, "help", "log"); !strings.Contains(out, "cachebro-fleet log [flags] postgres://") {
+	if out, _ := told(t, 0, "help", "log"); !strings.Contains(out, "cachebro-fleet log postgres://") {
 		t.Errorf("help: %s", out)
 	}
 }
