@@ -109,7 +109,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			s.abandon()
 		}
 	}()
-	s.writer, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
+	s.writer, err = openSpool(c)
 	if err != nil {
 		return s, spoolError(c, err)
 	}
@@ -152,9 +152,30 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	return s, nil
 }
 
+// recorderWithin is how long the net may take to let go of the spool: after what it watched
+// where nothing was mounted, an undo say, it stays for a second.
+const recorderWithin = 5 * time.Second
+
+// openSpool opens the spool for writing. Of another mount, which says who it is, it does not
+// wait for the end.
+func openSpool(c Config) (w *spool.Writer, err error) {
+	for deadline := time.Now().Add(recorderWithin); ; time.Sleep(20 * time.Millisecond) {
+		w, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
+		if !errors.Is(err, spool.ErrLocked) || time.Now().After(deadline) {
+			return w, err
+		}
+		if _, mounted := ReadRecord(c.State); mounted {
+			return w, err
+		}
+	}
+}
+
 func spoolError(c Config, err error) error {
 	if errors.Is(err, spool.ErrLocked) {
-		r, _ := ReadRecord(c.State)
+		r, known := ReadRecord(c.State)
+		if !known {
+			return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root, "something else records what happens in %s", c.Root)
+		}
 		return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root+" tells who; end what still runs in the earlier mount, or: kill "+fmt.Sprint(r.PID),
 			"%s is served by another mount (mountd pid %d)", c.Root, r.PID)
 	}
