@@ -256,15 +256,24 @@ func (m *maker) nameUnknown(sel selection, globs []string) error {
 // Redo plans to bring back what a finished plan took back; "" is the last one that
 // was not brought back whole yet. ErrNotFound: there is none.
 func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
-	var merged map[store.Path]bool
-	if id == "" {
-		var err error
-		id, merged, err = p.lastUndone()
+	if id != "" {
+		return p.backOut("redo of: ", id, nil, merge, force)
+	}
+	for passed := map[string]bool{}; ; {
+		id, merged, err := p.lastUndone(passed)
 		if err != nil {
 			return nil, err
 		}
+		d, err := p.backOut("redo of: ", id, merged, merge, force)
+		if err != nil || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
+			return d, err
+		}
+		whole, err := p.Store.Journal.Plan(id)
+		if err != nil || !ofTimes(&whole) {
+			return d, err
+		}
+		passed[id] = true // it gave back times of which there is no version
 	}
-	return p.backOut("redo of: ", id, merged, merge, force)
 }
 
 // Rollback plans to take back what an unfinished plan has done so far. To redo and
@@ -296,9 +305,9 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 	})
 }
 
-// lastUndone is the newest plan that a redo can bring back. merged are the paths that an
+// lastUndone is the newest plan that a redo can bring back, but for those passed. merged are the paths that an
 // earlier redo of it has brought back already, in a merge.
-func (p Planner) lastUndone() (id string, merged map[store.Path]bool, err error) {
+func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store.Path]bool, err error) {
 	plans, err := p.Store.Journal.Plans()
 	if err != nil {
 		return "", nil, err
@@ -319,10 +328,10 @@ func (p Planner) lastUndone() (id string, merged map[store.Path]bool, err error)
 			continue
 		}
 		newest = false
-		if redone[of.ID] {
+		if redone[of.ID] || passed[of.ID] {
 			continue
 		}
-		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !changesNothing(&whole) {
+		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !ofOwnFiles(&whole) {
 			return of.ID, nil, err
 		}
 	}
@@ -356,15 +365,14 @@ func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, e
 	return merged, nil
 }
 
-// changesNothing: the plan was about files of our own, and about times, alone.
-func changesNothing(p *store.Plan) bool {
-	for _, s := range p.Steps {
-		onlyTime := s.Do == store.DoChmod && s.Mtime != 0 && s.Mode == s.ExpMode
-		if !onlyTime && !store.OwnFile(s.Path) {
-			return false
-		}
-	}
-	return len(p.Steps) > 0
+// ofOwnFiles: the plan was about nothing else.
+func ofOwnFiles(p *store.Plan) bool {
+	return len(p.Steps) > 0 && !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return !store.OwnFile(s.Path) })
+}
+
+// ofTimes: the plan gave back nothing but times.
+func ofTimes(p *store.Plan) bool {
+	return !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return s.Do != store.DoChmod || s.Mtime == 0 || s.Mode != s.ExpMode })
 }
 
 // selection is the versions to be taken out, by path and sequence number.
