@@ -44,14 +44,13 @@ type Recorder struct {
 	journal *journal
 
 	// mu guards what follows.
-	mu         sync.Mutex
-	tracks     map[string]*track // by root
-	roots      map[string]rooted // by directory
-	entries    map[string]*entry // by path
-	pending    []*entry          // in the order in which they were touched
-	ops        []*op             // whose effect has not been seen yet
-	overlays   []mounts.Mount
-	overlaysAt time.Time
+	mu       sync.Mutex
+	tracks   map[string]*track // by root
+	roots    map[string]rooted // by directory
+	entries  map[string]*entry // by path
+	pending  []*entry          // in the order in which they were touched
+	ops      []*op             // whose effect has not been seen yet
+	overlays []mounts.Mount
 }
 
 // rooted is the project that a directory belongs to.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/sys"
@@ -173,16 +172,13 @@ func (r *Recorder) beyond(fd int, path string) bool {
 	if int64(fs.Type) != fuseMagic {
 		return false
 	}
-	if time.Since(r.overlaysAt) > overlaysFor {
-		r.overlays, _ = mounts.Overlays()
-		r.overlaysAt = time.Now()
-	}
 	_, ours := mounts.Above(r.overlays, path)
+	if !ours { // it may be new
+		r.overlays, _ = mounts.Overlays()
+		_, ours = mounts.Above(r.overlays, path)
+	}
 	return ours
 }
-
-// overlaysFor is how long the list of mounts is believed.
-const overlaysFor = time.Second
 
 // allowed: the caller may change names in the directory of a path, or write the file.
 func allowed(path string) bool {
