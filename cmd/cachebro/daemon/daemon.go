@@ -299,9 +299,9 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
 	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
-	reader := reads.New(reads.Options{
+	reader := &reads.Reads{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths, Lost: d.losses,
-	})
+	}
 	d.knowledge, err = knowledge.Open(knowledge.Options{
 		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,
 		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Suspended, Log: d.log,

@@ -36,8 +36,8 @@ func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 // Run keeps the index after the version log. The first index waits for
 // the baseline: before, there is little to index and the disk is busy.
 func (f *Finder) Run(ctx context.Context) {
-	if !f.index.Stats().Ready {
-		for f.store.Seq() == 0 || f.survey.Scanning() {
+	if !f.Index.Stats().Ready {
+		for f.Store.Seq() == 0 || f.Survey.Scanning() {
 			select {
 			case <-ctx.Done():
 				return
@@ -45,7 +45,7 @@ func (f *Finder) Run(ctx context.Context) {
 			}
 		}
 	}
-	f.index.Start(ctx)
+	f.Index.Start(ctx)
 	<-ctx.Done()
 }
 
@@ -56,7 +56,7 @@ func (f *Finder) Poke() {
 	case f.news <- struct{}{}:
 	default:
 	}
-	f.index.Poke()
+	f.Index.Poke()
 }
 
 // NewCorpus is what an index of the project reads from until life ends.

@@ -38,28 +38,28 @@ type grepLine struct {
 // state that comes back finds its answers, on other machines too.
 func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
-	token, seq, ok := f.answers.Token(ctx, scope)
+	token, seq, ok := f.Answers.Token(ctx, scope)
 	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON would make one of several
-		return f.index.Grep(ctx, q)
+		return f.Index.Grep(ctx, q)
 	}
 	var fresh *search.Result
-	raw, _, err := f.answers.Shared(ctx, results.Call{
+	raw, _, err := f.Answers.Shared(ctx, results.Call{
 		Tool: "search", Args: []any{"grep/3", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {
 				return false
 			}
-			now, _, ok := f.answers.Token(ctx, scope)
+			now, _, ok := f.Answers.Token(ctx, scope)
 			return ok && now == token
 		},
 		Compute: func(ctx context.Context) (results.Answer, error) {
-			r, err := f.index.Grep(ctx, q)
+			r, err := f.Index.Grep(ctx, q)
 			if err != nil {
 				return results.Answer{}, err
 			}
 			fresh = &r
 			// Nothing may have happened meanwhile, not even there and back.
-			_, after, still := f.answers.Token(ctx, scope)
+			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil
 			}
@@ -75,8 +75,8 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 	}
 	r, err := decodeGrep(raw)
 	if err != nil { // what another machine stored is not ours to trust
-		f.log.Warn("results: an answer cannot be read", "err", err)
-		return f.index.Grep(ctx, q)
+		f.Log.Warn("results: an answer cannot be read", "err", err)
+		return f.Index.Grep(ctx, q)
 	}
 	return r, nil
 }

@@ -66,13 +66,13 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 	hit := wire.SearchHit{ID: id}
 	switch m[1] {
 	case "fil":
-		p, found := f.index.FileOf(id)
+		p, found := f.Index.FileOf(id)
 		if !found {
 			return a, false
 		}
 		hit = fileHit(p, 1)
 		hit.Title, hit.Line, hit.Last = string(p), 1, maxBody
-		hit.Body = f.index.Lines(p, 1, maxBody)
+		hit.Body = f.Index.Lines(p, 1, maxBody)
 	case "sym":
 		f.hitIDs.mu.Lock()
 		known, found := f.hitIDs.known[id]
@@ -80,14 +80,14 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		if !found {
 			return a, false
 		}
-		all, _, err := f.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
+		all, _, err := f.Index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
 		if err != nil || len(all) == 0 {
 			return a, false
 		}
 		s := all[0]
 		hit = known
 		hit.Line, hit.Last = s.Line, s.Last
-		hit.Body = f.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
+		hit.Body = f.Index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
 	case "ses":
 		var found bool
 		hit, found = f.sessionText(id)
@@ -104,14 +104,14 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Lines: 1, Looked: 1}, true
 	case "ver":
 		n, _ := strconv.ParseUint(m[2], 16, 32)
-		v, err := f.store.Version(n)
+		v, err := f.Store.Version(n)
 		if err != nil {
 			return a, false
 		}
 		if ignore.Secret(string(v.Path)) {
 			return a, false
 		}
-		content, err := f.store.Content(v.Blob)
+		content, err := f.Store.Content(v.Blob)
 		if err != nil {
 			return a, false
 		}

@@ -17,11 +17,11 @@ import (
 
 // outline lists what a file defines.
 func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.OutlineAnswer, []byte, error) {
-	p, err := f.paths.Clean(q.Path)
+	p, err := f.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
-	l, err := f.survey.Look(ctx, p)
+	l, err := f.Survey.Look(ctx, p)
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
@@ -48,7 +48,7 @@ func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 
 // indexRequest looks after the index.
 func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
-	p, err := f.paths.Clean(q.Path)
+	p, err := f.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.StoreAnswer{}, nil, err
 	}
@@ -56,13 +56,13 @@ func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 	began := time.Now()
 	switch q.Do {
 	case "stats":
-		st := f.index.Stats()
+		st := f.Index.Stats()
 		facts.Stats, _ = json.Marshal(st)
 		return storeAnswer(indexText(st), facts)
 	case "list":
 		var b strings.Builder
 		n := 0
-		f.index.List(p, func(p store.Path, indexed bool, chunks int, seq uint64) {
+		f.Index.List(p, func(p store.Path, indexed bool, chunks int, seq uint64) {
 			if n++; q.Limit <= 0 || n <= q.Limit {
 				state := text.Count(chunks, "chunk")
 				if !indexed {
@@ -109,7 +109,7 @@ func indexText(st search.Stats) string {
 
 // Status is the index's part of status.
 func (f *Finder) Status() map[string]any {
-	st := f.index.Stats()
+	st := f.Index.Stats()
 	var m map[string]any
 	raw, _ := json.Marshal(st)
 	_ = json.Unmarshal(raw, &m)

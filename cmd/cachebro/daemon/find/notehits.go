@@ -31,7 +31,7 @@ func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *
 	default:
 		return wire.Errorf(wire.ErrBadRequest, "search notes by text, exactly or ranked", "notes have no %s", q.Mode)
 	}
-	about := f.knowledge.NotesAbout("", store.Path(sq.Path))
+	about := f.Knowledge.NotesAbout("", store.Path(sq.Path))
 	var hits []wire.SearchHit
 	if q.Mode != wire.SearchRanked {
 		lines, err := search.MatchTexts(sq, noteTexts(about))
@@ -58,7 +58,7 @@ func (f *Finder) addNotes(q wire.SearchQuery, sq search.Query, limit int, a *wir
 	if q.Kind != "" || len(sq.Include) > 0 {
 		return // files of one sort were asked for
 	}
-	hits := rankNotes(f.knowledge.NotesAbout("", store.Path(sq.Path)), q.Pattern, noteFit)
+	hits := rankNotes(f.Knowledge.NotesAbout("", store.Path(sq.Path)), q.Pattern, noteFit)
 	hits = hits[:min(len(hits), notesTold)]
 	a.Hits = slices.Insert(a.Hits, min(len(a.Hits), notesAfter), hits...)
 	a.Hits = a.Hits[:min(len(a.Hits), limit)]
@@ -93,7 +93,7 @@ func noteHit(n wire.Note, score float64, line string) wire.SearchHit {
 
 // noteText is what the id of a note stands for.
 func (f *Finder) noteText(id string) (hit wire.SearchHit, ok bool) {
-	n, ok := f.knowledge.Note(id)
+	n, ok := f.Knowledge.Note(id)
 	if !ok {
 		return hit, false
 	}

@@ -14,35 +14,35 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 	if do == "forget" && p == "" {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full makes the whole index anew", "forget needs a path")
 	}
-	before := f.index.Stats()
+	before := f.Index.Stats()
 	// The follower would index what the look finds in small steps, beside it.
-	defer f.index.Suspend()()
-	missing, err := f.survey.LookAtAll(ctx)
+	defer f.Index.Suspend()()
+	missing, err := f.Survey.LookAtAll(ctx)
 	if err != nil {
 		return err
 	}
 	if do == "full" {
-		if err := f.index.Reset(); err != nil {
+		if err := f.Index.Reset(); err != nil {
 			return err
 		}
 		// Again for what came while the first pass ran.
 		for range 2 {
-			if err := f.index.CatchUp(ctx); err != nil {
+			if err := f.Index.CatchUp(ctx); err != nil {
 				return err
 			}
 		}
-		live := f.index.Stats().Files
+		live := f.Index.Stats().Files
 		facts.New, facts.Live = live, live
 	} else {
 		forget := store.Path("")
 		if do == "forget" {
 			forget = p
 		}
-		r, err := f.index.Reconcile(ctx, forget)
+		r, err := f.Index.Reconcile(ctx, forget)
 		if err != nil {
 			return err
 		}
-		changes := f.index.ChangesSince(before.Seq)
+		changes := f.Index.ChangesSince(before.Seq)
 		facts.Changed, facts.New, facts.Deleted, facts.Live = r.Changed+changes.Changed, r.New+changes.New, r.Deleted+changes.Deleted, r.Live
 	}
 	facts.Missing = missing
@@ -51,8 +51,8 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 
 // indexProgress is for somebody who watches a reindex.
 func (f *Finder) indexProgress() *wire.IndexProgress {
-	b := f.survey.Progress()
+	b := f.Survey.Progress()
 	p := &wire.IndexProgress{Looking: b.Running, Looked: b.Files}
-	p.Indexed, p.Of = f.index.Progress()
+	p.Indexed, p.Of = f.Index.Progress()
 	return p
 }

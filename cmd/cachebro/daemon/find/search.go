@@ -43,13 +43,13 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	if q.Kind == kindNote {
 		return a, nil, f.searchNotes(q, sq, limit, &a)
 	}
-	a.Warning = f.survey.Refresh(ctx, q.NoRefresh)
+	a.Warning = f.Survey.Refresh(ctx, q.NoRefresh)
 	h := f.hints(q.Session)
 	switch q.Mode {
 	case wire.SearchExact, wire.SearchText:
 		err = f.searchExact(ctx, q, sq, h, limit, &a)
 		if err == nil && len(a.Hits) == 0 {
-			a.Suggest = f.index.Suggest(q.Pattern, 3)
+			a.Suggest = f.Index.Suggest(q.Pattern, 3)
 		}
 		if err == nil && len(a.Hits) == 0 && q.Mode == wire.SearchText && !q.Regex {
 			err = f.searchRanked(ctx, q, sq, h, limit, &a)
@@ -90,7 +90,7 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other, kindNote}, sq.Kind) {
 		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other, note", "unknown kind %q", q.Kind)
 	}
-	p, err := f.paths.Clean(q.Path)
+	p, err := f.Paths.Clean(q.Path)
 	if err != nil {
 		return sq, err
 	}
@@ -108,7 +108,7 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 // worktrees are the linked worktrees inside the root, as globs to leave out
 // unless the query is about one of them.
 func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
-	for _, at := range f.source.Worktrees(ctx) {
+	for _, at := range f.Source.Worktrees(ctx) {
 		if asked != at && !strings.HasPrefix(asked, at+"/") {
 			globs = append(globs, "/"+at)
 		}
@@ -122,7 +122,7 @@ func (f *Finder) hints(session string) search.Hints {
 	if session == "" {
 		return h
 	}
-	touches, err := f.sets.Of(store.SessionID(session))
+	touches, err := f.Sets.Of(store.SessionID(session))
 	if err != nil {
 		return h
 	}
@@ -145,14 +145,14 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
 	}
 	if q.Mode == wire.SearchText {
-		f.index.Best(&r, sq, h)
+		f.Index.Best(&r, sq, h)
 	}
 	a.Truncated = r.Total > min(limit, len(r.Lines))
 	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
 		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
 		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
-		if first, last, at, total, ok := f.index.Chunk(l.Path, l.No); ok {
+		if first, last, at, total, ok := f.Index.Chunk(l.Path, l.No); ok {
 			hit.Source = sourceOf(l.Path, first, last, at, total)
 		}
 		a.Hits = append(a.Hits, f.dated(hit))
@@ -161,15 +161,15 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 }
 
 func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	all, err := f.index.Rank(ctx, q.Pattern, sq, h, 0)
+	all, err := f.Index.Rank(ctx, q.Pattern, sq, h, 0)
 	if err != nil {
 		return err
 	}
 	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
-	a.NotSearched = f.index.NotIndexed(sq) // more than the lines of were left out, if those were searched before
+	a.NotSearched = f.Index.NotIndexed(sq) // more than the lines of were left out, if those were searched before
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
-		hit.Line, hit.Text = f.index.BestLine(r, q.Pattern)
+		hit.Line, hit.Text = f.Index.BestLine(r, q.Pattern)
 		hit.Last = r.Last
 		hit.Title = fmt.Sprintf("%s:%d: %s", r.Path, hit.Line, strings.TrimSpace(hit.Text))
 		hit.Source = sourceOf(r.Path, r.First, r.Last, r.Index, r.Total)
@@ -179,7 +179,7 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 }
 
 func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	all, left, err := f.index.Symbols(ctx, q.Pattern, sq, h, 0)
+	all, left, err := f.Index.Symbols(ctx, q.Pattern, sq, h, 0)
 	if err != nil {
 		return err
 	}
@@ -192,13 +192,13 @@ func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq searc
 		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	if len(a.Hits) == 0 {
-		a.Suggest = f.index.Suggest(q.Pattern, 3)
+		a.Suggest = f.Index.Suggest(q.Pattern, 3)
 	}
 	return nil
 }
 
 func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
-	hits := f.index.Names(q.Pattern, sq, limit+1)
+	hits := f.Index.Names(q.Pattern, sq, limit+1)
 	a.How, a.Truncated = wire.SearchFiles, len(hits) > limit
 	for _, n := range hits[:min(limit, len(hits))] {
 		hit := fileHit(n.Path, n.Score)
@@ -212,7 +212,7 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 // first.
 func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
 	var gone []store.Version
-	err := f.store.Gone(store.Path(sq.Path), func(v store.Version) bool {
+	err := f.Store.Gone(store.Path(sq.Path), func(v store.Version) bool {
 		if v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path) && sq.IsPartOf(v.Path) && !f.passing(v) {
 			gone = append(gone, v)
 		}
@@ -226,7 +226,7 @@ func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error
 			break
 		}
 		hit := wire.SearchHit{ID: search.VersionID(v.Seq), Type: "version", Path: []byte(v.Path), Title: string(v.Path), Time: onwire.Time(v.Time), Past: &wire.Past{Gone: onwire.Version(v)}}
-		if last, err := f.store.Version(v.Prev); err == nil {
+		if last, err := f.Store.Version(v.Prev); err == nil {
 			hit.Past.Last = onwire.Version(last)
 		}
 		a.Hits = append(a.Hits, hit)
@@ -240,12 +240,12 @@ func (f *Finder) passing(v store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false
 	}
-	last, err := f.store.Version(v.Prev)
+	last, err := f.Store.Version(v.Prev)
 	return err != nil || last.Actor.PID == v.Actor.PID && last.Actor.Start == v.Actor.Start && last.Op != store.OpBaseline
 }
 
 func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *wire.SearchAnswer) error {
-	r, err := f.index.History(ctx, sq, limit+1)
+	r, err := f.Index.History(ctx, sq, limit+1)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 			seq  uint64
 			into *wire.Version
 		}{{p.First, &hit.Past.First}, {p.Last, &hit.Past.Last}, {p.Gone, &hit.Past.Gone}} {
-			if v, err := f.store.Version(part.seq); err == nil {
+			if v, err := f.Store.Version(part.seq); err == nil {
 				*part.into = onwire.Version(v)
 			}
 		}
@@ -285,7 +285,7 @@ func sourceOf(p store.Path, first, last, at, total int) *wire.Source {
 
 // dated adds the time of the file's newest version.
 func (f *Finder) dated(hit wire.SearchHit) wire.SearchHit {
-	if v, ok, err := f.store.Current(store.Path(hit.Path)); err == nil && ok {
+	if v, ok, err := f.Store.Current(store.Path(hit.Path)); err == nil && ok {
 		hit.Time = onwire.Time(v.Time)
 		if v.Stat.Mtime != 0 {
 			hit.Time = onwire.Time(v.Stat.Mtime)
@@ -305,7 +305,7 @@ func (f *Finder) bodies(a *wire.SearchAnswer) {
 		if hit.Line == 0 || hit.Type == "version" || hit.Type == "note" {
 			continue
 		}
-		content, err := f.files.Read(store.Path(hit.Path), nil)
+		content, err := f.Files.Read(store.Path(hit.Path), nil)
 		if err != nil {
 			continue
 		}
@@ -316,7 +316,7 @@ func (f *Finder) bodies(a *wire.SearchAnswer) {
 		hit.Symbol = s.Name
 		if key := fmt.Sprintf("%s:%d", hit.Path, s.First); !told[key] {
 			told[key] = true
-			hit.Body = f.index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
+			hit.Body = f.Index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
 			hit.Last = s.Last
 		}
 	}

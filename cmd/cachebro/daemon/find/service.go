@@ -34,17 +34,7 @@ type Options struct {
 
 // Finder answers searches.
 type Finder struct {
-	store     *store.Store
-	source    *source.Source
-	ingest    *ingest.Ingester
-	survey    *survey.Survey
-	answers   *answers.Answers
-	sets      *workingset.Sets
-	knowledge *knowledge.Knowledge
-	index     *search.Index
-	files     search.Corpus
-	paths     onwire.Paths
-	log       *slog.Logger
+	Options
 
 	hitIDs hitIDs
 	news   chan struct{} // capacity 1, never closed: the first index may begin
@@ -52,8 +42,7 @@ type Finder struct {
 
 // New makes the service. Run must be called.
 func New(o Options) *Finder {
-	return &Finder{store: o.Store, source: o.Source, ingest: o.Ingest, survey: o.Survey, answers: o.Answers, sets: o.Sets, knowledge: o.Knowledge,
-		index: o.Index, files: o.Files, paths: o.Paths, log: o.Log, news: make(chan struct{}, 1)}
+	return &Finder{Options: o, news: make(chan struct{}, 1)}
 }
 
 // Handlers are those of the requests about searches and the index.

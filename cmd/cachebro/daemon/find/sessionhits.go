@@ -24,7 +24,7 @@ const (
 // addSessions puts earlier sessions that edited the best files behind these files: perhaps
 // somebody worked before on what the prompt is about.
 func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
-	sessions, err := f.store.Sessions.List(sessionsAsked)
+	sessions, err := f.Store.Sessions.List(sessionsAsked)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 		if string(s.ID) == asking {
 			continue
 		}
-		touched, err := f.sets.Of(s.ID)
+		touched, err := f.Sets.Of(s.ID)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 // sessionText is what the id of a session stands for: who it was, its prompts'
 // times and ids, what it wrote.
 func (f *Finder) sessionText(id string) (hit wire.SearchHit, ok bool) {
-	sessions, err := f.store.Sessions.List(0)
+	sessions, err := f.Store.Sessions.List(0)
 	if err != nil {
 		return hit, false
 	}
@@ -75,14 +75,14 @@ func (f *Finder) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	var b strings.Builder
 	const clock = "2006-01-02 15:04"
 	fmt.Fprintf(&b, "session %s %s, %s to %s\n", s.Client, s.ID, onwire.Time(s.Started).Local().Format(clock), onwire.Time(s.Last).Local().Format(clock))
-	prompts, err := f.store.Sessions.Prompts(s.ID)
+	prompts, err := f.Store.Sessions.Prompts(s.ID)
 	if err != nil {
 		return hit, false
 	}
 	for _, p := range prompts {
 		fmt.Fprintf(&b, "%s  prompt %s\n", onwire.Time(p.Time).Local().Format(clock), p.ID)
 	}
-	touched, err := f.sets.Of(s.ID)
+	touched, err := f.Sets.Of(s.ID)
 	if err != nil {
 		return hit, false
 	}

@@ -106,7 +106,7 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 
 // present is a path as it is now.
 func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
-	if h.survey.Absent() {
+	if h.survey.Absent {
 		v, ok, err := h.store.Current(p)
 		if err != nil || !ok || v.Deleted() {
 			return versions.Side{Path: p}, err

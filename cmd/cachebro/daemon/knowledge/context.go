@@ -33,7 +33,7 @@ const newNodeWait = time.Second
 // openBundles makes the graph, which reads the log when it is asked.
 func (kn *Knowledge) openBundles() {
 	kn.bundles.looks, kn.bundles.build = make(chan struct{}, 1), kn.buildStamp()
-	kn.bundles.graph = kn.newGraph(kn.store.KV("graph"))
+	kn.bundles.graph = kn.newGraph(kn.Store.KV("graph"))
 }
 
 // buildStamp tells this program from others of the same version: each build may make a
@@ -44,19 +44,19 @@ func (kn *Knowledge) buildStamp() string {
 		var st os.FileInfo
 		st, err = os.Stat(name)
 		if err == nil {
-			return fmt.Sprintf("%s %d %d", kn.version, st.Size(), st.ModTime().UnixNano())
+			return fmt.Sprintf("%s %d %d", kn.Version, st.Size(), st.ModTime().UnixNano())
 		}
 	}
-	return fmt.Sprintf("%s %d", kn.version, time.Now().UnixNano()) // replaced under us: nothing outlives this process
+	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // replaced under us: nothing outlives this process
 }
 
 // newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was
 // kept.
 func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
-		Source: kn.store, Rows: rows, Build: kn.bundles.build, Pairs: kn.sets.Pairs(), By: attribution.ByWhom,
+		Source: kn.Store, Rows: rows, Build: kn.bundles.build, Pairs: kn.Sets.Pairs(), By: attribution.ByWhom,
 		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
-		Warn:   func(msg string, err error) { kn.log.Warn(msg, "err", err) },
+		Warn:   func(msg string, err error) { kn.Log.Warn(msg, "err", err) },
 	})
 }
 
@@ -76,7 +76,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	text, hit, err := kn.bundle(ctx, q)
 	var none *bundle.ErrNoNode
 	if errors.As(err, &none) && !sure { // it may be new
-		kn.ingest.WaitHead(ctx, newNodeWait)
+		kn.Ingest.WaitHead(ctx, newNodeWait)
 		text, hit, err = kn.bundle(ctx, q)
 	}
 	if errors.As(err, &none) {
@@ -89,14 +89,14 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, known := kn.reads.ReaderOf(q.Reader, r.Hello.Client)
+	reader, known := kn.Reads.ReaderOf(q.Reader, r.Hello.Client)
 	etag := bundle.Etag(text)
 	tool := q.Tool
 	if tool == "" {
 		tool = "get_context"
 	}
-	a, err := kn.shown.Decide(ctx, readers.Request{
-		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.texts.Add(text), Content: func() ([]byte, error) { return text, nil },
+	a, err := kn.Shown.Decide(ctx, readers.Request{
+		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.Texts.Add(text), Content: func() ([]byte, error) { return text, nil },
 		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
 		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
 	})
@@ -106,13 +106,13 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
-				kn.shown.Event(readers.Event{Reader: reader, Name: "lost"})
+				kn.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
 	}
 	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: kn.survey.Mounted(),
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: kn.Survey.Mounted(),
 	}}, []byte(a.Text), nil
 }
 
@@ -139,9 +139,9 @@ func unchangedBundle(etag string, since time.Time) string {
 // filesKnown brings the log up to date with the files. sure means that nothing can have
 // been missed, so an earlier bundle may be called unchanged.
 func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
-	mounted, attach, _ := kn.survey.MountState()
-	if mounted && !attach.Outside && !kn.survey.Scanning() {
-		return kn.ingest.WaitHead(ctx, waits.Fresh) && !kn.ingest.WritingBelow(""), nil
+	mounted, attach, _ := kn.Survey.MountState()
+	if mounted && !attach.Outside && !kn.Survey.Scanning() {
+		return kn.Ingest.WaitHead(ctx, waits.Fresh) && !kn.Ingest.WritingBelow(""), nil
 	}
 	select {
 	case kn.bundles.looks <- struct{}{}:
@@ -149,7 +149,7 @@ func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	missing, err := kn.survey.LookAtAll(ctx)
+	missing, err := kn.Survey.LookAtAll(ctx)
 	return missing == "" && !(mounted && attach.Outside), err
 }
 
@@ -182,7 +182,7 @@ func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []
 		return text, false, err
 	}
 	now := plan.Hash()
-	return kn.answers.Own(ctx, results.Call{
+	return kn.Answers.Own(ctx, results.Call{
 		Tool: "context", Args: []any{tool, bq, kn.bundles.build},
 		Holds: func(_ context.Context, uses []results.Used) bool {
 			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now

@@ -25,14 +25,14 @@ const docsPause = 500 * time.Millisecond
 // openDocs never fails for a record that cannot be read, or that there is no room for.
 func (kn *Knowledge) openDocs() (err error) {
 	kn.news = make(chan struct{}, 1)
-	kn.docs, err = docsync.Open(kn.store, docsync.Options{
+	kn.docs, err = docsync.Open(kn.Store, docsync.Options{
 		IsDoc: func(p string) bool { return search.KindOf(p) == search.Doc },
 		IsCode: func(p string) bool {
 			k := search.KindOf(p)
 			return k == search.Code || k == search.Test || k == search.Config
 		},
 		Busy: func() bool {
-			held := kn.indexHeld()
+			held := kn.IndexHeld()
 			if held {
 				kn.Poke() // to look again after the pause
 			}
@@ -40,7 +40,7 @@ func (kn *Knowledge) openDocs() (err error) {
 		},
 	})
 	if errors.Is(err, docsync.ErrUnreadable) || errors.Is(err, store.ErrNoSpace) {
-		kn.log.Warn("documents", "err", err)
+		kn.Log.Warn("documents", "err", err)
 		return nil
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (kn *Knowledge) openDocs() (err error) {
 func (kn *Knowledge) Run(ctx context.Context) {
 	for {
 		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
-			kn.log.Warn("documents", "err", err)
+			kn.Log.Warn("documents", "err", err)
 		}
 		if !waits.Sleep(ctx, docsPause) {
 			return
@@ -79,13 +79,13 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []b
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := kn.paths.Clean(q.Path)
+	p, err := kn.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	kn.ingest.WaitHead(ctx, waits.Query)
+	kn.Ingest.WaitHead(ctx, waits.Query)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
-	if warning := kn.survey.RefreshWhole(ctx); warning != "" {
+	if warning := kn.Survey.RefreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)
 	}
 	f := docsync.Filter{Ref: string(p), Name: q.Name, Explicit: q.Explicit}
@@ -97,7 +97,7 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []b
 		pairs, a.Seq, a.Problems = rep.Pairs, rep.Seq, append(a.Problems, rep.Problems...)
 	case "mark":
 		by := r.Hello.Client
-		if reader, ok := kn.attribution.ReaderOf(q.Reader.ToolUse); ok {
+		if reader, ok := kn.Attribution.ReaderOf(q.Reader.ToolUse); ok {
 			q.Reader.Session = string(reader.Session)
 		}
 		if q.Reader.Session != "" {
@@ -105,7 +105,7 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []b
 		}
 		pairs, a.Seq, err = kn.docs.Mark(ctx, f, q.AsOf, q.Edited, by, time.Now().UnixNano())
 		if err == nil && len(pairs) > 0 {
-			err = kn.store.Sync() // nobody will say it again
+			err = kn.Store.Sync() // nobody will say it again
 		}
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "check or mark", "there is no %q for documents", q.Do)
@@ -162,10 +162,10 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange,
 	from, to := versions.Side{Path: c.Path, Exists: c.Was != (store.Hash{}), Mode: file}, versions.Side{Path: c.Path}
 	var err error
 	if from.Exists {
-		from.Data, err = kn.store.Content(c.Was)
+		from.Data, err = kn.Store.Content(c.Was)
 	}
 	if err == nil && c.Last.Seq != 0 {
-		to, err = versions.SideOf(kn.store, c.Last)
+		to, err = versions.SideOf(kn.Store, c.Last)
 		to.Mode = file
 	}
 	if err != nil {

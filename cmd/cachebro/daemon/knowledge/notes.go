@@ -18,12 +18,12 @@ import (
 
 // openNotes never fails for a note that cannot be read: the log says so.
 func (kn *Knowledge) openNotes() error {
-	book, err := notes.Open(kn.store.KV("notes"))
+	book, err := notes.Open(kn.Store.KV("notes"))
 	if book == nil {
 		return fmt.Errorf("open the notes: %w", err)
 	}
 	if err != nil {
-		kn.log.Warn("notes", "err", err)
+		kn.Log.Warn("notes", "err", err)
 	}
 	kn.notes = book
 	return nil
@@ -34,7 +34,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := kn.paths.Clean(q.Path)
+	p, err := kn.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,7 +42,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 	switch q.Do {
 	case "add":
 		n := notes.Note{Text: q.Text, Kind: q.Kind, Path: p, Time: time.Now().UnixNano(), Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent, By: r.Hello.Client}
-		if reader, ok := kn.attribution.ReaderOf(q.Reader.ToolUse); ok {
+		if reader, ok := kn.Attribution.ReaderOf(q.Reader.ToolUse); ok {
 			n.Session, n.Agent = reader.Session, reader.Agent
 		}
 		n, a.Added, err = kn.notes.Add(n)
@@ -50,12 +50,12 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 			return nil, nil, noteError(err)
 		}
 		// Nobody will say it again: it must not wait for the next sync.
-		if err := kn.store.Sync(); err != nil {
+		if err := kn.Store.Sync(); err != nil {
 			return nil, nil, err
 		}
 		a.Notes, a.Total = []wire.Note{kn.noteOut(n)}, 1
 	case "list":
-		kn.ingest.WaitHead(ctx, waits.Query) // where their files are now
+		kn.Ingest.WaitHead(ctx, waits.Query) // where their files are now
 		list := kn.NotesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {
@@ -67,7 +67,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 		if err != nil {
 			return nil, nil, noteError(err)
 		}
-		if err := kn.store.Sync(); err != nil {
+		if err := kn.Store.Sync(); err != nil {
 			return nil, nil, err
 		}
 		a.Total = len(gone)
@@ -125,7 +125,7 @@ const maxMoves = 64
 func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 	at := p
 	for range maxMoves {
-		v, ok, err := kn.store.Current(at)
+		v, ok, err := kn.Store.Current(at)
 		switch {
 		case err != nil || !ok:
 			return at, false

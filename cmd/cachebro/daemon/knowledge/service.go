@@ -39,19 +39,7 @@ type Options struct {
 
 // Knowledge answers about notes, documents and the graph.
 type Knowledge struct {
-	store       *store.Store
-	ingest      *ingest.Ingester
-	attribution *attribution.Attribution
-	survey      *survey.Survey
-	answers     *answers.Answers
-	sets        *workingset.Sets
-	reads       *reads.Reads
-	shown       *readers.Tracker
-	texts       *reads.Texts
-	paths       onwire.Paths
-	version     string
-	indexHeld   func() bool
-	log         *slog.Logger
+	Options
 
 	notes   *notes.Book
 	docs    *docsync.Sync
@@ -61,8 +49,7 @@ type Knowledge struct {
 
 // Open reads what was kept. Run must be called.
 func Open(o Options) (*Knowledge, error) {
-	kn := &Knowledge{store: o.Store, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, answers: o.Answers, sets: o.Sets, reads: o.Reads,
-		shown: o.Shown, texts: o.Texts, paths: o.Paths, version: o.Version, indexHeld: o.IndexHeld, log: o.Log, news: make(chan struct{}, 1)}
+	kn := &Knowledge{Options: o, news: make(chan struct{}, 1)}
 	kn.openBundles()
 	return kn, errors.Join(kn.openNotes(), kn.openDocs())
 }

@@ -20,14 +20,14 @@ func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 	if q.Beside == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
 		return nil
 	}
-	return pl.store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
+	return pl.Store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
 }
 
 // besidePlan is the plan that went with one of a project, "" if none did.
 func (pl *Plans) besidePlan(of string) string {
-	b, _, err := pl.store.KV(besideBucket).Get(of)
+	b, _, err := pl.Store.KV(besideBucket).Get(of)
 	if err != nil {
-		pl.log.Warn("what went with a plan", "plan", of, "err", err)
+		pl.Log.Warn("what went with a plan", "plan", of, "err", err)
 	}
 	return string(b)
 }
@@ -38,7 +38,7 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 		return
 	}
 	if q.Action != 0 {
-		v, err := pl.store.Version(q.Action)
+		v, err := pl.Store.Version(q.Action)
 		if err != nil {
 			return
 		}
@@ -46,7 +46,7 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 	}
 	if newest.Seq != 0 {
 		out.Action = uint64(newest.Seq)
-		out.ActionKey, out.ActionEnd = pl.actions.Speaker().Key(newest), onwire.Time(newest.Time)
+		out.ActionKey, out.ActionEnd = pl.Actions.Speaker().Key(newest), onwire.Time(newest.Time)
 		out.ActionSession, out.ActionPrompt = string(newest.Actor.Session), newest.Actor.Prompt
 	}
 }
@@ -56,8 +56,8 @@ const mostSought = 200_000
 
 // withKey finds the newest version of the action that has a key.
 func (pl *Plans) withKey(key string) (seq uint64, err error) {
-	speaker, looked := pl.actions.Speaker(), 0
-	err = pl.store.View(func(v *store.View) error {
+	speaker, looked := pl.Actions.Speaker(), 0
+	err = pl.Store.View(func(v *store.View) error {
 		return v.Each(store.Filter{}, func(o store.Version) bool {
 			looked++
 			if !o.Excluded() && speaker.Key(o) == key {
@@ -78,7 +78,7 @@ func (pl *Plans) ofProject(root string) func(store.Version) bool {
 	return func(v store.Version) bool {
 		works, ok := known[v.Actor.Session]
 		if !ok {
-			works = v.Actor.Session != "" && slices.Contains(pl.places.SessionProjects(string(v.Actor.Session)), root)
+			works = v.Actor.Session != "" && slices.Contains(pl.Places.SessionProjects(string(v.Actor.Session)), root)
 			known[v.Actor.Session] = works
 		}
 		return works

@@ -77,7 +77,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 	var out wire.PlanContents
 	blobs, ok := pl.recent.get(q.ID)
 	if !ok {
-		p, err := pl.store.Journal.Plan(q.ID)
+		p, err := pl.Store.Journal.Plan(q.ID)
 		if err != nil {
 			return out, nil, err
 		}
@@ -93,7 +93,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 		b, ok := pl.recent.taken(h)
 		var err error
 		if !ok {
-			b, err = pl.store.Content(h)
+			b, err = pl.Store.Content(h)
 		}
 		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
 			break // it is asked for again, by itself
@@ -131,7 +131,7 @@ func (pl *Plans) pauseIndex(steps int) {
 	case r.release != nil:
 		r.timer.Reset(pauseFor)
 	case steps >= manySteps:
-		r.release = pl.hold()
+		r.release = pl.Hold()
 		r.timer = time.AfterFunc(pauseFor, func() {
 			pl.recent.forget()
 			r.mu.Lock()

@@ -24,33 +24,33 @@ func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, err
 	out, err := pl.gitPlan(ctx, q)
 	if err == nil && !q.DryRun && len(out.Steps) > 0 {
 		now := time.Now().UnixNano()
-		pl.attribution.BeginPlan(fmt.Sprintf("git undo-%x", now), attribution.OwnerOf(r.Peer.PID), now)
+		pl.Attribution.BeginPlan(fmt.Sprintf("git undo-%x", now), attribution.OwnerOf(r.Peer.PID), now)
 	}
 	return out, nil, err
 }
 
 // gitLost waits for what has just been done.
 func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
-	_, err = pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	_, err = pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err == nil {
-		out, err = pl.git.Lost(ctx)
+		out, err = pl.Git.Lost(ctx)
 	}
 	return out, nil, err
 }
 
 func (pl *Plans) gitPlan(ctx context.Context, q wire.PlanRequest) (out wire.GitPlan, err error) {
-	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
 		return out, err
 	}
 	if !whole {
-		return out, wire.Errorf(wire.ErrConflict, "cachebro status", "%s", pl.ingest.Behind())
+		return out, wire.Errorf(wire.ErrConflict, "cachebro status", "%s", pl.Ingest.Behind())
 	}
 	sel, err := pl.gitSelection(ctx, q)
 	if err != nil {
 		return out, err
 	}
-	out, err = pl.git.Plan(ctx, sel)
+	out, err = pl.Git.Plan(ctx, sel)
 	out.Prompt = sel.Filter.Prompt
 	return out, err
 }
@@ -62,15 +62,15 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 	case q.Last:
 		return gitstate.Selection{Last: true, Before: q.GitBefore}, nil
 	case q.Prompt == "last":
-		session, err := last.Session(pl.store, q.Session)
+		session, err := last.Session(pl.Store, q.Session)
 		if err != nil {
 			return sel, err
 		}
-		id, at, err := pl.git.LastPrompt(ctx, session)
+		id, at, err := pl.Git.LastPrompt(ctx, session)
 		if err != nil {
 			return sel, err
 		}
-		files, ferr := last.Prompt(pl.store, "undo", store.SessionID(q.Asker), session, q.Prompt)
+		files, ferr := last.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
 		if id != "" && (ferr != nil || pl.promptEnded(files).Before(at)) {
 			q.Prompt = id
 		} else if ferr != nil {
@@ -78,11 +78,11 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 		}
 	}
 	if q.Action != 0 {
-		v, err := pl.store.Version(q.Action)
+		v, err := pl.Store.Version(q.Action)
 		if err != nil {
 			return sel, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "%d is not a change", q.Action)
 		}
-		sel.Key = pl.actions.Speaker().Key(v)
+		sel.Key = pl.Actions.Speaker().Key(v)
 		return sel, nil
 	}
 	uq, err := pl.undoQuery(q)
@@ -92,7 +92,7 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 
 // promptEnded is when a prompt changed a file last.
 func (pl *Plans) promptEnded(id string) (at time.Time) {
-	all, _, err := pl.store.Log(store.Filter{Prompt: id, Limit: 1})
+	all, _, err := pl.Store.Log(store.Filter{Prompt: id, Limit: 1})
 	if err == nil && len(all) > 0 {
 		at = all[0].When()
 	}
@@ -106,13 +106,13 @@ func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest
 	case q.Kind != store.PlanUndo || len(q.Paths) > 0 || len(q.Edits) > 0:
 		return
 	case newest.Seq != 0:
-		sel.Key = pl.actions.Speaker().Key(newest)
+		sel.Key = pl.Actions.Speaker().Key(newest)
 	case q.Action != 0:
-		v, err := pl.store.Version(q.Action)
+		v, err := pl.Store.Version(q.Action)
 		if err != nil {
 			return
 		}
-		sel.Key = pl.actions.Speaker().Key(v)
+		sel.Key = pl.Actions.Speaker().Key(v)
 	default:
 		uq, err := pl.undoQuery(q)
 		if err != nil {
@@ -120,9 +120,9 @@ func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest
 		}
 		sel.Filter = uq.Select
 	}
-	text, id, err := pl.git.Text(ctx, sel)
+	text, id, err := pl.Git.Text(ctx, sel)
 	if err != nil {
-		pl.log.Warn("what was done to git's own files", "err", err)
+		pl.Log.Warn("what was done to git's own files", "err", err)
 		return
 	}
 	out.Git, out.GitOp = text, id

@@ -21,11 +21,11 @@ const (
 // openPlans lists the plans whose process is gone. The daemon writes nothing into the
 // project, so a client has to end them.
 func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
-	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
 	}
-	heads, err := pl.store.Journal.Plans()
+	heads, err := pl.Store.Journal.Plans()
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
 	}
@@ -41,8 +41,8 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		}
 		begun, err := pl.hasBegun(id)
 		if err == nil && heads[i].Tree != here {
-			pl.log.Warn("a plan that was begun for another directory is not gone on with", "plan", id)
-			if err := pl.store.Journal.Finish(id, []store.Conflict{{Why: elsewhere}}); err != nil {
+			pl.Log.Warn("a plan that was begun for another directory is not gone on with", "plan", id)
+			if err := pl.Store.Journal.Finish(id, []store.Conflict{{Why: elsewhere}}); err != nil {
 				return out, nil, err
 			}
 			continue
@@ -54,7 +54,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
 			// Its client went away while it asked: nobody has agreed to it.
-			if err := pl.store.Journal.Finish(id, nil); err != nil {
+			if err := pl.Store.Journal.Finish(id, nil); err != nil {
 				return out, nil, err
 			}
 		}
@@ -68,29 +68,29 @@ const elsewhere = "it was begun for another directory than this"
 // treeHere identifies the directory that plans are for. Whoever makes up a state directory
 // elsewhere cannot know its time of birth in nanoseconds.
 func (pl *Plans) treeHere(ctx context.Context) (store.Tree, error) {
-	st, err := pl.source.Lstat(ctx, "")
+	st, err := pl.Source.Lstat(ctx, "")
 	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
 }
 
 // hasBegun reports whether a step of a plan was carried out.
 func (pl *Plans) hasBegun(id string) (bool, error) {
-	vs, _, err := pl.store.Log(store.Filter{Plan: id, Baselines: true, Limit: 1})
+	vs, _, err := pl.Store.Log(store.Filter{Plan: id, Baselines: true, Limit: 1})
 	if err != nil || len(vs) > 0 {
 		return true, err
 	}
-	p, err := pl.store.Journal.Plan(id)
+	p, err := pl.Store.Journal.Plan(id)
 	return len(p.Done) > 0, err
 }
 
 // underWay reports whether the process that carries a plan out is alive.
 func (pl *Plans) underWay(id string) bool {
-	owner, ok := pl.attribution.CarrierOf(id)
+	owner, ok := pl.Attribution.CarrierOf(id)
 	return ok && attribution.Alive(int(owner.PID), owner.Start)
 }
 
 // leftOpen finds a plan that may be resumed or rolled back.
 func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
-	p, err := pl.store.Journal.Plan(id)
+	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
 		return p, err
 	}
@@ -103,7 +103,7 @@ func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 	case p.Finished != 0:
 		return p, wire.Errorf(wire.ErrConflict, "cachebro log", "plan %s has ended", id)
 	case pl.underWay(id):
-		owner, _ := pl.attribution.CarrierOf(id)
+		owner, _ := pl.Attribution.CarrierOf(id)
 		return p, wire.Errorf(wire.ErrConflict, "wait for it, or end it", "process %d is still carrying out plan %s", owner.PID, id)
 	}
 	return p, nil
@@ -123,14 +123,14 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 
 // rolledBack ends the half-done plan that a rollback has taken back.
 func (pl *Plans) rolledBack(id string) error {
-	p, err := pl.store.Journal.Head(id)
+	p, err := pl.Store.Journal.Head(id)
 	if err != nil || p.Of == "" {
 		return err
 	}
-	of, err := pl.store.Journal.Head(p.Of)
+	of, err := pl.Store.Journal.Head(p.Of)
 	if err != nil || of.Finished != 0 {
 		return err
 	}
-	pl.attribution.EndPlan(of.ID, time.Now().UnixNano())
-	return pl.store.Journal.Finish(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
+	pl.Attribution.EndPlan(of.ID, time.Now().UnixNano())
+	return pl.Store.Journal.Finish(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
 }

@@ -34,25 +34,25 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	release := pl.hold()
+	release := pl.Hold()
 	defer release()
-	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.Kind == resumeKind {
 		return pl.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
-	planner := undo.Planner{Store: pl.store}
+	planner := undo.Planner{Store: pl.Store}
 	if !q.DryRun {
-		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.ingest.Secure(ctx, vs, maxSecured) }
+		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.Ingest.Secure(ctx, vs, maxSecured) }
 	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
 		err = pl.nothing(q, err)
 	}
 	if !whole {
-		behind := pl.ingest.Behind()
+		behind := pl.Ingest.Behind()
 		if err != nil {
 			return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro status", "%v, but %s", err, behind)
 		}
@@ -70,7 +70,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := pl.store.Journal.Begin(ctx, &p.Plan, p.Made); err != nil {
+		if err := pl.Store.Journal.Begin(ctx, &p.Plan, p.Made); err != nil {
 			return nil, nil, err
 		}
 		pl.carriedBy(p, r.Peer.PID)
@@ -98,7 +98,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		}
 	}
 	if q.Kind == rollbackKind {
-		of, err := pl.store.Journal.Plan(q.Plan)
+		of, err := pl.Store.Journal.Plan(q.Plan)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -117,7 +117,7 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 		if b, ok := p.Made[h]; ok {
 			return b
 		}
-		b, err := pl.store.Content(h)
+		b, err := pl.Store.Content(h)
 		if err != nil {
 			out.Why = err.Error()
 		}
@@ -132,7 +132,7 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 	step := p.Steps[i]
 	out.Was = step.Expect != store.ExpectAbsent
 	if out.Was {
-		now, _, err := pl.store.Current(path)
+		now, _, err := pl.Store.Current(path)
 		if err != nil {
 			return out, nil, err
 		}
@@ -162,11 +162,11 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	if q.Kind != store.PlanUndo {
 		return &out
 	}
-	session, serr := last.Session(pl.store, q.Session)
+	session, serr := last.Session(pl.Store, q.Session)
 	if serr == nil && q.Prompt == "" {
 		out.Session = string(session)
 	}
-	all, perr := pl.store.Sessions.LastPrompts(session, 0)
+	all, perr := pl.Store.Sessions.LastPrompts(session, 0)
 	for _, p := range all {
 		if serr == nil && perr == nil && q.Prompt != "" && (q.Prompt == "last" || strings.HasPrefix(p.ID, q.Prompt)) {
 			out.Session, out.Prompt = string(p.Session), p.ID
@@ -186,7 +186,7 @@ func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	if out.Session != "" {
 		return nil
 	}
-	prompts, err := pl.store.Sessions.LastPrompts("", 0)
+	prompts, err := pl.Store.Sessions.LastPrompts("", 0)
 	for _, p := range prompts {
 		if p.ID == out.Prompt {
 			out.Session = string(p.Session)
@@ -198,7 +198,7 @@ func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 // carriedBy notes that what a process writes until the plan ends is the plan's doing.
 func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
 	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
-	pl.attribution.BeginPlan(p.ID, owner, began)
+	pl.Attribution.BeginPlan(p.ID, owner, began)
 	pl.recent.put(&p.Plan, p.Read)
 }
 
@@ -248,7 +248,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		if _, err := pl.leftOpen(ctx, q.Plan); err != nil {
 			return nil, err
 		}
-		if err := pl.survey.UpdateAll(ctx); err != nil {
+		if err := pl.Survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
 		return planner.Rollback(q.Plan)
@@ -260,7 +260,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	var of []undo.Elsewhere
 	for _, f := range q.Elsewhere.Files {
-		p, err := pl.paths.Clean(f.Path)
+		p, err := pl.Paths.Clean(f.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -298,7 +298,7 @@ func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewher
 	if err != nil {
 		return out, nil, err
 	}
-	title, of, err := undo.Planner{Store: pl.store}.Taken(uq)
+	title, of, err := undo.Planner{Store: pl.Store}.Taken(uq)
 	if err != nil {
 		return out, nil, err
 	}
@@ -334,7 +334,7 @@ func (pl *Plans) planEdits(q wire.PlanRequest, planner undo.Planner) (*undo.Draf
 }
 
 func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
-	p, err := pl.paths.Clean(q.Path)
+	p, err := pl.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -344,12 +344,12 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 	if q.Steps < 0 {
 		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
 	}
-	pl.survey.Update(ctx, p)
-	if err := pl.survey.UpdateBeside(ctx); err != nil {
+	pl.Survey.Update(ctx, p)
+	if err := pl.Survey.UpdateBeside(ctx); err != nil {
 		return nil, err
 	}
 	if versions.Given(q.Version) {
-		v, _, err := versions.Find(pl.store, p, q.Version)
+		v, _, err := versions.Find(pl.Store, p, q.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -359,18 +359,18 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 }
 
 func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
-	session, err := last.Session(pl.store, q.Session)
+	session, err := last.Session(pl.Store, q.Session)
 	if err != nil {
 		return undo.Query{}, err
 	}
 	if q.Session == "last" {
-		if ok, err := last.Changed(pl.store, store.Filter{Session: session}); err != nil {
+		if ok, err := last.Changed(pl.Store, store.Filter{Session: session}); err != nil {
 			return undo.Query{}, err
 		} else if !ok {
 			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
 		}
 	}
-	prompt, err := last.Prompt(pl.store, "undo", store.SessionID(q.Asker), session, q.Prompt)
+	prompt, err := last.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
 	if err != nil {
 		return undo.Query{}, err
 	}
@@ -380,7 +380,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		Action: pl.actionOf,
 	}
 	if q.PID != 0 {
-		family, known := pl.attribution.Family(q.PID)
+		family, known := pl.Attribution.Family(q.PID)
 		uq.What = fmt.Sprintf("pid %d and its descendants", q.PID)
 		uq.Select.Match = func(v store.Version) bool {
 			return v.Actor.PID != 0 && (family[attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}] || !known && v.Actor.PID == q.PID)
@@ -422,17 +422,17 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
 		return nil, nil
 	}
-	losses := pl.lost.All(ctx, true)
+	losses := pl.Lost.All(ctx, true)
 	if len(losses) == 0 {
 		return nil, nil
 	}
 	var of []undo.Parted
-	err := pl.store.View(func(v *store.View) error {
+	err := pl.Store.View(func(v *store.View) error {
 		x, err := v.Version(q.Action)
 		if err != nil {
 			return nil // undoQuery says so
 		}
-		has, _, _, err := pl.actions.Of(v, x)
+		has, _, _, err := pl.Actions.Of(v, x)
 		if err != nil {
 			return err
 		}
@@ -451,7 +451,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 
 // ofAction narrows a query to the action of the log that a version belongs to.
 func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
-	return pl.store.View(func(v *store.View) error {
+	return pl.Store.View(func(v *store.View) error {
 		of, err := v.Version(seq)
 		if err != nil || of.Excluded() || of.Op == store.OpBaseline {
 			return wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "%d is not a change", seq)
@@ -472,7 +472,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 
 // actionOf is the line of the log that a version belongs to.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
-	has, span, command, err := pl.actions.Of(v, of)
+	has, span, command, err := pl.Actions.Of(v, of)
 	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
 }
 
@@ -489,16 +489,16 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 
 // update takes into the log what has changed without a mount.
 func (pl *Plans) update(ctx context.Context) error {
-	if err := pl.survey.UpdateAll(ctx); err != nil {
+	if err := pl.Survey.UpdateAll(ctx); err != nil {
 		return err
 	}
-	return pl.survey.UpdateKnown(ctx)
+	return pl.Survey.UpdateKnown(ctx)
 }
 
 // look brings the log up to date. What is already as it was needs no step: that must be
 // true of the files, not only of the log.
 func (pl *Plans) look(ctx context.Context) error {
-	for _, update := range []func(context.Context) error{pl.survey.UpdateAll, pl.survey.UpdateBeside, pl.survey.UpdateKnown} {
+	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBeside, pl.Survey.UpdateKnown} {
 		if err := update(ctx); err != nil {
 			return err
 		}
@@ -510,7 +510,7 @@ func (pl *Plans) look(ctx context.Context) error {
 // version then.
 func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
 	for _, raw := range q.Paths {
-		p, err := pl.paths.Clean(raw)
+		p, err := pl.Paths.Clean(raw)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -523,17 +523,17 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 	switch {
 	case q.Session != "":
 		var id store.SessionID
-		id, err = last.Session(pl.store, q.Session)
+		id, err = last.Session(pl.Store, q.Session)
 		if err == nil {
-			seq, err = pl.store.SessionStart(id)
+			seq, err = pl.Store.SessionStart(id)
 		}
 	case q.At.Seq > 0:
-		seq, err = versions.Moment(pl.store, q.At.Seq)
+		seq, err = versions.Moment(pl.Store, q.At.Seq)
 	case !q.At.At.IsZero():
-		seq, err = pl.store.SeqAt(q.At.At)
+		seq, err = pl.Store.SeqAt(q.At.At)
 	case q.At.Number != 0 && len(paths) == 1:
 		var v store.Version
-		v, _, err = versions.Find(pl.store, paths[0], q.At)
+		v, _, err = versions.Find(pl.Store, paths[0], q.At)
 		if err == nil {
 			seq = v.Seq
 		}
@@ -570,7 +570,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 		return nil, nil, err
 	}
 	if len(q.Done) > 0 {
-		if err := pl.store.Journal.Done(q.ID, q.Done...); err != nil {
+		if err := pl.Store.Journal.Done(q.ID, q.Done...); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -580,16 +580,16 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	}
 	switch {
 	case q.Watched:
-		pl.ingest.WaitHead(ctx, waits.Query)
-	case !pl.survey.Mounted():
+		pl.Ingest.WaitHead(ctx, waits.Query)
+	case !pl.Survey.Mounted():
 		pl.lookAtPlan(ctx, q.ID)
 	}
-	pl.attribution.EndPlan(q.ID, time.Now().UnixNano())
+	pl.Attribution.EndPlan(q.ID, time.Now().UnixNano())
 	var failed []store.Conflict
 	for _, f := range q.Failed {
 		failed = append(failed, store.Conflict{Path: store.Path(f.Path), Why: f.Why})
 	}
-	if err := pl.store.Journal.Finish(q.ID, failed); err != nil {
+	if err := pl.Store.Journal.Finish(q.ID, failed); err != nil {
 		return nil, nil, err
 	}
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
@@ -599,7 +599,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 // removed or renamed something are stored in order, because a renamed directory takes
 // along what is in it; the other paths are looked at.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
-	p, err := pl.store.Journal.Plan(id)
+	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
 		return
 	}
@@ -612,7 +612,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
 			if s.Do == store.DoWrite {
-				_, _ = pl.survey.Look(survey.WithPlan(ctx, id), s.Path)
+				_, _ = pl.Survey.Look(survey.WithPlan(ctx, id), s.Path)
 			} else {
 				pl.stepDone(ctx, id, s)
 			}
@@ -623,9 +623,9 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 			return
 		}
 		if own[path] {
-			_, _ = pl.survey.Look(survey.WithPlan(ctx, id), path)
+			_, _ = pl.Survey.Look(survey.WithPlan(ctx, id), path)
 		} else {
-			_, _ = pl.survey.Look(ctx, path)
+			_, _ = pl.Survey.Look(ctx, path)
 		}
 	}
 	for _, s := range p.Steps {
@@ -638,7 +638,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 // have moved what it made.
 func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
-	v, found, err := pl.store.Current(s.Path)
+	v, found, err := pl.Store.Current(s.Path)
 	live := err == nil && found && !v.Deleted()
 	switch s.Do {
 	case store.DoRename:
@@ -657,9 +657,9 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 		c.Op, live, v, c.Target = store.OpSymlink, true, pl.made(ctx, s, syscall.S_IFLNK), string(s.Target)
 	case store.DoLink: // the plan's path is the new name
 		c.Op, c.Path, c.Path2 = store.OpLink, s.To, s.Path
-		v, found, err = pl.store.Current(s.To)
+		v, found, err = pl.Store.Current(s.To)
 		live = err == nil && found && !v.Deleted()
-		if st, err := pl.source.Lstat(ctx, s.To); err == nil {
+		if st, err := pl.Source.Lstat(ctx, s.To); err == nil {
 			v.Stat = st
 		}
 	}
@@ -669,22 +669,22 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	c.Stat, c.Class = v.Stat, v.Class
 	if s.Do == store.DoChmod {
 		c.Stat.Mode = v.Stat.Mode&syscall.S_IFMT | s.Mode&^syscall.S_IFMT
-		if st, err := pl.source.Lstat(ctx, s.Path); err == nil && st.Ino == v.Stat.Ino && st.Dev == v.Stat.Dev {
+		if st, err := pl.Source.Lstat(ctx, s.Path); err == nil && st.Ino == v.Stat.Ino && st.Dev == v.Stat.Dev {
 			c.Stat = st
 		}
 	}
 	if c.Path2 != "" {
-		c.Class = pl.source.Class(ctx, c.Path2)
+		c.Class = pl.Source.Class(ctx, c.Path2)
 	}
-	if _, err := pl.ingest.Append(ctx, []store.Change{c}, nil); err != nil {
-		pl.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
+	if _, err := pl.Ingest.Append(ctx, []store.Change{c}, nil); err != nil {
+		pl.Log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
 	}
 }
 
 // made is what a step made that is no regular file.
 func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Version {
-	v := store.Version{Class: pl.source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
-	if st, err := pl.source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
+	v := store.Version{Class: pl.Source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
+	if st, err := pl.Source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
 		v.Stat = st
 	}
 	return v
@@ -698,7 +698,7 @@ const maxAsked = 60
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt != "":
-		all, _ := pl.store.Sessions.LastPrompts(uq.Select.Session, 0) // the title does without
+		all, _ := pl.Store.Sessions.LastPrompts(uq.Select.Session, 0) // the title does without
 		for _, p := range all {
 			if p.ID != uq.Select.Prompt {
 				continue
@@ -713,7 +713,7 @@ func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 			return " of " + onwire.Clock(p.Time)
 		}
 	case q.Session == "last":
-		if s, ok, err := pl.store.Sessions.Get(uq.Select.Session); err == nil && ok {
+		if s, ok, err := pl.Store.Sessions.Get(uq.Select.Session); err == nil && ok {
 			if s.Client != "" {
 				return fmt.Sprintf(" (%s, from %s)", s.Client, onwire.Clock(s.Started))
 			}

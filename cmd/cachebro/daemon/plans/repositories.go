@@ -18,7 +18,7 @@ func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
 		if s.Do != "rmdir" {
 			continue
 		}
-		st, err := pl.source.Lstat(ctx, s.Path+"/.git")
+		st, err := pl.Source.Lstat(ctx, s.Path+"/.git")
 		if err != nil {
 			continue
 		}

@@ -36,18 +36,7 @@ type Options struct {
 
 // Plans answers the clients that take changes back.
 type Plans struct {
-	store       *store.Store
-	source      *source.Source
-	ingest      *ingest.Ingester
-	attribution *attribution.Attribution
-	survey      *survey.Survey
-	actions     *actions.Service
-	lost        *lost.Service
-	git         *gitstate.Service
-	paths       onwire.Paths
-	places      wire.Paths
-	hold        func() (release func())
-	log         *slog.Logger
+	Options
 
 	recent contents
 	pause  indexPause
@@ -55,7 +44,7 @@ type Plans struct {
 
 // New makes the service.
 func New(o Options) *Plans {
-	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, git: o.Git, paths: o.Paths, places: o.Places, hold: o.Hold, log: o.Log}
+	return &Plans{Options: o}
 }
 
 // Handlers are those of the requests about plans.

@@ -23,24 +23,24 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	if err != nil {
 		return out, nil, err
 	}
-	if q.At.Seq > pl.store.Seq() || q.Before > 0 && q.At.Seq >= q.Before {
+	if q.At.Seq > pl.Store.Seq() || q.Before > 0 && q.At.Seq >= q.Before {
 		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the numbers", "there is no version %d", q.At.Seq)
 	}
 	if q.Before > 0 { // another machine went on
 		seq = min(seq, q.Before-1)
 	}
-	v, err := pl.store.Version(seq)
+	v, err := pl.Store.Version(seq)
 	if err != nil {
 		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows what there is", "that machine's history begins later")
 	}
 	out.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
-	all, err := undo.Planner{Store: pl.store}.Then(paths, seq)
+	all, err := undo.Planner{Store: pl.Store}.Then(paths, seq)
 	if err != nil {
 		return out, nil, err
 	}
 	tree := all
 	if len(paths) > 0 { // rules may lie above them
-		tree, err = (undo.Planner{Store: pl.store}).Then(nil, seq)
+		tree, err = (undo.Planner{Store: pl.Store}).Then(nil, seq)
 		if err != nil {
 			return out, nil, err
 		}
@@ -94,7 +94,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 		if git || e.Mode&unix.S_IFMT != unix.S_IFREG || e.Why != "" || !ignore.IsRuleFile(string(e.Path)) {
 			continue
 		}
-		text, err := pl.store.Content(e.Blob)
+		text, err := pl.Store.Content(e.Blob)
 		if err == nil {
 			err = write(string(e.Path), text)
 		}
@@ -125,7 +125,7 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 	if err := pl.look(ctx); err != nil {
 		return out, nil, err
 	}
-	all, err := undo.Planner{Store: pl.store}.Wanted(of)
+	all, err := undo.Planner{Store: pl.Store}.Wanted(of)
 	for _, e := range all {
 		out.Hashes, out.Size = append(out.Hashes, onwire.Hash(e.Blob)), out.Size+e.Size
 	}
@@ -157,7 +157,7 @@ func (pl *Plans) planThen(ctx context.Context, q wire.PlanRequest, body []byte, 
 func (pl *Plans) entries(t *wire.Then) (of []undo.Entry, err error) {
 	for _, f := range t.Files {
 		e := undo.Entry{Mode: f.Mode, Size: f.Size, Target: string(f.Target), Why: f.Lost}
-		e.Path, err = pl.paths.Clean(f.Path)
+		e.Path, err = pl.Paths.Clean(f.Path)
 		if err != nil {
 			return nil, err
 		}

@@ -30,11 +30,11 @@ const (
 // session began come before them.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
 	out, told := rd.lostUpdates(r, began)
-	held := rd.shown.Held(r)
+	held := rd.Shown.Held(r)
 	if len(held) == 0 {
 		return out
 	}
-	vs, _, err := rd.store.Log(store.Filter{After: after, Limit: maxNewsVersions}) // newest first
+	vs, _, err := rd.Store.Log(store.Filter{After: after, Limit: maxNewsVersions}) // newest first
 	if err != nil {
 		return out
 	}
@@ -54,7 +54,7 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
 			size += len(n.Text) + len(n.Diff)
 			if !since[v.Path] {
-				rd.shown.Told(r, v.Path, is, n.Diff != "" && size < sureNews)
+				rd.Shown.Told(r, v.Path, is, n.Diff != "" && size < sureNews)
 			}
 			out = append(out, n)
 			if len(out) == maxNews {
@@ -75,7 +75,7 @@ func ownOf(r store.Reader, v store.Version) bool {
 // text, as a command does.
 func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	for range maxSteps {
-		o, found, err := rd.store.AtSeq(v.Path, v.Seq-1)
+		o, found, err := rd.Store.AtSeq(v.Path, v.Seq-1)
 		if err != nil || !found || o.Time <= at {
 			return false
 		}
@@ -90,20 +90,20 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 // newsOf is what v made of what the reader holds of its file, and what that is now. Where
 // the reader has changed the file since, it is what v did.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
-	h, at, _, held := rd.shown.ShownSince(r, v.Path)
-	told, way, when, again := rd.shown.ToldSince(r, v.Path)
+	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
+	told, way, when, again := rd.Shown.ToldSince(r, v.Path)
 	if !held || v.Time <= max(at, when) {
 		return n, is, false
 	}
 	who := fmt.Sprintf("at %s by %s", onwire.Clock(v.Time), rd.doer(r, v))
-	cur, present, err := rd.store.Current(v.Path)
+	cur, present, err := rd.Store.Current(v.Path)
 	if err != nil {
 		return n, is, false
 	}
 	if !present || cur.Deleted() {
 		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, is, true
 	}
-	l, err := rd.survey.Look(ctx, v.Path)
+	l, err := rd.Survey.Look(ctx, v.Path)
 	if err != nil || !l.Known {
 		return n, is, false
 	}
@@ -120,10 +120,10 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 	}
 	n = wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
 	content := l.Content
-	if before, found, err := rd.store.AtSeq(v.Path, v.Seq-1); since && found && err == nil {
-		h, content = before.Blob, func() ([]byte, error) { return rd.store.Content(v.Blob) }
+	if before, found, err := rd.Store.AtSeq(v.Path, v.Seq-1); since && found && err == nil {
+		h, content = before.Blob, func() ([]byte, error) { return rd.Store.Content(v.Blob) }
 	}
-	was, err := rd.store.Content(h)
+	was, err := rd.Store.Content(h)
 	if err != nil {
 		return n, l.Hash, true
 	}
@@ -146,12 +146,12 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 // with the version up to which all is told.
 func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
 	of = map[store.Path]uint64{}
-	for _, l := range rd.lost.Untold(r.Session, since) {
-		v, err := rd.store.Version(l.Seq)
+	for _, l := range rd.Lost.Untold(r.Session, since) {
+		v, err := rd.Store.Version(l.Seq)
 		if err != nil {
 			continue
 		}
-		other, found := rd.lost.Other(l)
+		other, found := rd.Lost.Other(l)
 		theirs := "others"
 		if found {
 			theirs = rd.doer(r, other) + " at " + onwire.Clock(other.Time)
@@ -180,27 +180,27 @@ const maxHeld = 4000
 // Hold is why a reader's edit of a file is to wait: others changed it since the reader was
 // shown or told of it, and how. It is said once of each content; "": nothing holds it.
 func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
-	h, _, how, ok := rd.shown.ShownSince(r, p)
+	h, _, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
 		return ""
 	}
-	told, way, _, again := rd.shown.ToldSince(r, p)
+	told, way, _, again := rd.Shown.ToldSince(r, p)
 	if way {
 		h = told
 	}
-	l, err := rd.survey.Look(ctx, p)
+	l, err := rd.Survey.Look(ctx, p)
 	if err != nil || !l.Known || l.Hash == h || again && l.Hash == told || l.Version.Actor.Session == r.Session && (l.Version.Actor.Agent == r.Agent || l.Version.Actor.ToolCall == "") {
 		return ""
 	}
 	said := fmt.Sprintf("cachebro: held, because %s was changed at %s by %s after %s. ", readers.Printable(p), onwire.Clock(l.Version.Time), rd.doer(r, l.Version), how)
-	was, err := rd.store.Content(h)
+	was, err := rd.Store.Content(h)
 	now, err2 := l.Content()
 	if err != nil || err2 != nil || text.Binary(was) || text.Binary(now) {
-		rd.shown.Told(r, p, l.Hash, false)
+		rd.Shown.Told(r, p, l.Hash, false)
 		return said + "Read it again, then edit it."
 	}
 	body := diff.Compare(was, now).Body(diff.Context)
-	rd.shown.Told(r, p, l.Hash, len(body) <= maxHeld)
+	rd.Shown.Told(r, p, l.Hash, len(body) <= maxHeld)
 	if len(body) > maxHeld {
 		return said + "Read it again, then edit it."
 	}
@@ -232,7 +232,7 @@ func toolOf(v store.Version) string {
 // it was asked.
 func (rd *Reads) doer(r store.Reader, v store.Version) string {
 	if v.Plan != "" {
-		if p, err := rd.store.Journal.Plan(v.Plan); err == nil {
+		if p, err := rd.Store.Journal.Plan(v.Plan); err == nil {
 			return cmp.Or(p.Kind, "undo") + " of " + cmp.Or(onwire.Display(store.Path(p.Title)), "earlier changes")
 		}
 		return "an undo"
@@ -244,7 +244,7 @@ func (rd *Reads) doer(r store.Reader, v store.Version) string {
 	case v.Actor.Session == r.Session:
 		return by + " of a sub-agent"
 	}
-	if ps, err := rd.store.Sessions.LastPrompts(v.Actor.Session, 1); err == nil && len(ps) > 0 && ps[0].Text != "" {
+	if ps, err := rd.Store.Sessions.LastPrompts(v.Actor.Session, 1); err == nil && len(ps) > 0 && ps[0].Text != "" {
 		return fmt.Sprintf("%s of another session (%q)", by, ps[0].Text)
 	}
 	return by + " of another session"

@@ -25,7 +25,7 @@ import (
 // client's hook announced joins an MCP call to its reader; the session that a server knows
 // from its environment proves nothing.
 func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known bool) {
-	if r, ok := rd.attribution.ReaderOf(q.ToolUse); ok {
+	if r, ok := rd.Attribution.ReaderOf(q.ToolUse); ok {
 		return r, true
 	}
 	if q.Connection != "" {
@@ -42,9 +42,9 @@ func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needC
 	if e.Event == "connect" && e.Client == "mcp" {
 		return 0, false // a server that starts says nothing about the context
 	}
-	s := rd.shown.Event(readers.Event{Reader: r, Name: e.Event})
+	s := rd.Shown.Event(readers.Event{Reader: r, Name: e.Event})
 	if e.Checked && r.Agent == "" {
-		rd.shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
+		rd.Shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
 	}
 	return s.Epoch, s.NeedCheck
 }
@@ -61,7 +61,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if known {
 		rd.NoteContext(reader, q.Context) // first: a question that fails has told it too
 	}
-	p, err := rd.paths.Clean(q.Path)
+	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,9 +74,9 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			sq.Path += "/."
 		}
 		body := r.Body
-		sq.Hash, sq.Content = rd.texts.Add(body), func() ([]byte, error) { return body, nil }
+		sq.Hash, sq.Content = rd.Texts.Add(body), func() ([]byte, error) { return body, nil }
 	} else {
-		l, err := rd.survey.Look(ctx, p)
+		l, err := rd.Survey.Look(ctx, p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -94,23 +94,23 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
 		}
 	}
-	a, err := rd.shown.Decide(ctx, sq)
+	a, err := rd.Shown.Decide(ctx, sq)
 	if err != nil {
 		return nil, nil, readError(p, err)
 	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
-				rd.shown.Event(readers.Event{Reader: reader, Name: "lost"})
+				rd.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
 	}
 	if known && !q.Listing && a.Kind != readers.Large {
-		rd.sets.NoteToolRead(reader.Session, q.Tool, p)
+		rd.Sets.NoteToolRead(reader.Session, q.Tool, p)
 	}
 	out := wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: rd.survey.Mounted(), Again: a.Again,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: rd.Survey.Mounted(), Again: a.Again,
 	}
 	return out, []byte(a.Text), nil
 }
@@ -119,7 +119,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 func (rd *Reads) NoteContext(r store.Reader, word string) {
 	switch word {
 	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
-		rd.shown.Event(readers.Event{Reader: r, Name: word})
+		rd.Shown.Event(readers.Event{Reader: r, Name: word})
 	}
 }
 
@@ -143,10 +143,10 @@ func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 	if v.Seq == 0 {
 		return nil
 	}
-	if _, _, _, ok := rd.shown.ShownSince(r, p); ok {
+	if _, _, _, ok := rd.Shown.ShownSince(r, p); ok {
 		return nil
 	}
-	hist, _, err := rd.store.Log(store.Filter{Path: p, Baselines: true, Limit: NamesWithin})
+	hist, _, err := rd.Store.Log(store.Filter{Path: p, Baselines: true, Limit: NamesWithin})
 	if err != nil {
 		return nil
 	}
@@ -167,11 +167,11 @@ func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := rd.paths.Clean(q.Path)
+	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := rd.survey.Look(ctx, p)
+	l, err := rd.Survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,12 +180,12 @@ func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
 		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
 	}
-	matched, err := rd.shown.Pending(ctx, sq)
+	matched, err := rd.Shown.Pending(ctx, sq)
 	if err != nil {
 		return nil, nil, readError(p, err)
 	}
 	if known {
-		rd.sets.NoteToolRead(reader.Session, "Read", p)
+		rd.Sets.NoteToolRead(reader.Session, "Read", p)
 	}
 	return wire.ShownAnswer{Matched: matched, Seq: l.Version.Seq}, nil, nil
 }
@@ -204,8 +204,8 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	for i, c := range q.Calls {
 		calls[i] = readers.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
 	}
-	rd.shown.Given(reader, q.Given)
-	return wire.CommitAnswer{Own: rd.shown.Commit(reader, calls)}, nil, nil
+	rd.Shown.Given(reader, q.Given)
+	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
 // editWait bounds how long an edit waits for the content before it. Only the tool, which
@@ -220,9 +220,9 @@ func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) 
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known && len(q.Add) > 0 {
-		rd.shown.GiveOwnWords(reader, q.Add)
+		rd.Shown.GiveOwnWords(reader, q.Add)
 	}
-	return wire.GivenAnswer{Line: rd.shown.GivenOwnWords(reader.Session, known, q.Lines)}, nil, nil
+	return wire.GivenAnswer{Line: rd.Shown.GivenOwnWords(reader.Session, known, q.Lines)}, nil, nil
 }
 
 func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
@@ -230,7 +230,7 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := rd.paths.Clean(q.Path)
+	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -242,17 +242,17 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	body := r.Body
 	// What the edit began with may have been written a moment ago, and so may
 	// what the next edit begins with.
-	if known && before != (store.Hash{}) && !rd.store.Has(before) {
-		rd.ingest.WaitHead(ctx, editWait)
+	if known && before != (store.Hash{}) && !rd.Store.Has(before) {
+		rd.Ingest.WaitHead(ctx, editWait)
 	}
-	rd.texts.Add(body)
+	rd.Texts.Add(body)
 	if q.Tool == "" { // of an older version
 		q.Tool = "Edit"
 		if q.Old == "" {
 			q.Tool = "Write"
 		}
 	}
-	err = rd.shown.OwnEdit(ctx, readers.Edit{
+	err = rd.Shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
 		// A client's own Edit has happened when its hook tells us; the result of
@@ -268,15 +268,15 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 // Stale is the sentence for a reader that is about to edit a file which
 // somebody else changed since it was shown; "" when there is nothing to say.
 func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
-	h, at, how, ok := rd.shown.ShownSince(r, p)
+	h, at, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
 		return ""
 	}
-	l, err := rd.survey.Look(ctx, p)
+	l, err := rd.Survey.Look(ctx, p)
 	if err != nil || l.Hash == h || !l.Known {
 		return ""
 	}
-	if told, _, _, again := rd.shown.ToldSince(r, p); again && told == l.Hash {
+	if told, _, _, again := rd.Shown.ToldSince(r, p); again && told == l.Hash {
 		return "" // by a prompt, or by what held this edit
 	}
 	v := l.Version
@@ -292,7 +292,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 
 // differing names the present lines that are not in the old content.
 func (rd *Reads) differing(old store.Hash, l survey.File) string {
-	was, err := rd.store.Content(old)
+	was, err := rd.Store.Content(old)
 	if err != nil {
 		return ""
 	}
@@ -330,11 +330,11 @@ func (rd *Reads) differing(old store.Hash, l survey.File) string {
 
 // Metrics are what a session's reads cost and saved.
 func (rd *Reads) Metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
-	session, err := last.SessionWith(rd.store, q.Session, func(s store.Session) (bool, error) { return rd.shown.Metrics(s.ID, false).Calls > 0, nil })
+	session, err := last.SessionWith(rd.Store, q.Session, func(s store.Session) (bool, error) { return rd.Shown.Metrics(s.ID, false).Calls > 0, nil })
 	if err != nil {
 		return wire.Metrics{}, nil, err
 	}
-	m := rd.shown.Metrics(session, q.Delta)
+	m := rd.Shown.Metrics(session, q.Delta)
 	out := wire.Metrics{
 		Session: string(session), Tools: []wire.ToolMetric{}, Calls: int(m.Calls), Full: m.Full, Sent: m.Sent, Overhead: m.Overhead,
 		Saved: m.Saved(), Percent: m.Percent(), Cached: int(m.Unchanged), Diffs: int(m.Diffs), Contexts: int(m.Contexts),
@@ -358,9 +358,9 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
 	}
 	if q.Credit {
-		return wire.SpendAnswer{Booked: rd.shown.Afford(reader, q.Tool, q.Sent)}, nil, nil
+		return wire.SpendAnswer{Booked: rd.Shown.Afford(reader, q.Tool, q.Sent)}, nil, nil
 	}
-	rd.shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
+	rd.Shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
@@ -372,26 +372,26 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := rd.paths.Clean(q.Path)
+	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.PID > 0 {
 		now := time.Now().UnixNano()
-		a := rd.attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
+		a := rd.Attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
 		if a.Comm == "" { // it never wrote through a mount
 			a.Comm = "cachebro"
 		}
 		ctx = survey.WithActor(ctx, a)
 	}
-	class := rd.source.Class(ctx, p)
+	class := rd.Source.Class(ctx, p)
 	out := wire.Ingest{Path: q.Path, Class: class.String()}
-	if class == ignore.Tracked && rd.survey.Mounted() {
+	if class == ignore.Tracked && rd.Survey.Mounted() {
 		out.Kept = true
 		return out, nil, nil
 	}
 	// What is stored is what lies there: the body only says what it should be.
-	l, err := rd.survey.Look(ctx, p)
+	l, err := rd.Survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -399,11 +399,11 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
 	}
 	if content, err := l.Content(); !l.Known && class == ignore.Ignored && q.PID == 0 && err == nil {
-		base, _, err := rd.store.Current(l.Path)
+		base, _, err := rd.Store.Current(l.Path)
 		if err != nil {
 			return nil, nil, onwire.Error(err)
 		}
-		l.Version, l.Known = rd.survey.StoreFound(ctx, l.Path, l.Stat, content, rd.survey.Mounted(), base)
+		l.Version, l.Known = rd.Survey.StoreFound(ctx, l.Path, l.Stat, content, rd.Survey.Mounted(), base)
 	}
 	out.Seq, out.Kept = l.Version.Seq, l.Known
 	return out, nil, nil

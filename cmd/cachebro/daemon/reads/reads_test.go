@@ -27,10 +27,11 @@ func handlers(t *testing.T, p *daemontest.Project) map[string]wire.Handler {
 			t.Error(err)
 		}
 	})
-	return reads.New(reads.Options{
+	rd := &reads.Reads{
 		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Shown: shown, Texts: texts, Paths: p.Paths,
 		Sets: workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log),
-	}).Handlers()
+	}
+	return rd.Handlers()
 }
 
 // What a reader holds is answered in few words; what it does not hold comes whole, and

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of New. All are needed.
-type Options struct {
+// Reads answers readers. All fields are needed.
+type Reads struct {
 	Store       *store.Store
 	Source      *source.Source
 	Ingest      *ingest.Ingester
@@ -27,25 +27,6 @@ type Options struct {
 	Texts       *Texts // what Shown makes diffs from
 	Paths       onwire.Paths
 	Lost        *lost.Service
-}
-
-// Reads answers readers.
-type Reads struct {
-	store       *store.Store
-	source      *source.Source
-	ingest      *ingest.Ingester
-	attribution *attribution.Attribution
-	survey      *survey.Survey
-	sets        *workingset.Sets
-	shown       *readers.Tracker
-	texts       *Texts
-	paths       onwire.Paths
-	lost        *lost.Service
-}
-
-// New makes the service.
-func New(o Options) *Reads {
-	return &Reads{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, shown: o.Shown, texts: o.Texts, paths: o.Paths, lost: o.Lost}
 }
 
 // Handlers are those of the requests about reads.

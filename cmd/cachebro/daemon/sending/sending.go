@@ -49,9 +49,7 @@ type Options struct {
 
 // Service sends one history.
 type Service struct {
-	store  *store.Store
-	ingest *ingest.Ingester
-	log    *slog.Logger
+	Options
 
 	delay, hopeless time.Duration
 
@@ -72,7 +70,7 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{store: o.Store, ingest: o.Ingest, log: o.Log, delay: delay, hopeless: hopeless, sender: sender, turn: make(chan struct{}, 1), wake: make(chan time.Duration, 1)}
+	s := &Service{Options: o, delay: delay, hopeless: hopeless, sender: sender, turn: make(chan struct{}, 1), wake: make(chan time.Duration, 1)}
 	s.turn <- struct{}{}
 	s.note()
 	return s, nil
@@ -237,9 +235,9 @@ func (s *Service) note() {
 		s.seq = 0
 		return
 	}
-	s.seq = s.store.Seq() - s.sender.Unsent()
+	s.seq = s.Store.Seq() - s.sender.Unsent()
 	if n := s.sender.Note(); n != "" && n != was.Note {
-		s.log.Warn("the history's id", "note", n)
+		s.Log.Warn("the history's id", "note", n)
 	}
 	s.state = wire.RemoteState{
 		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time, Note: s.sender.Note(), Recipients: s.sender.Recipients(),
@@ -253,7 +251,7 @@ func (s *Service) outcome(ctx context.Context, err error) {
 	defer s.mu.Unlock()
 	if err == nil {
 		if s.state.Error != "" {
-			s.log.Info("the history is sent again")
+			s.Log.Info("the history is sent again")
 		}
 		s.state.Error, s.state.Hint, s.state.Since, s.state.Next = "", "", time.Time{}, time.Time{}
 		return
@@ -263,7 +261,7 @@ func (s *Service) outcome(ctx context.Context, err error) {
 	}
 	if s.state.Error == "" {
 		s.state.Since = time.Now()
-		s.log.Warn("the history cannot be sent", "err", err)
+		s.Log.Warn("the history cannot be sent", "err", err)
 	}
 	s.state.Error, s.state.Hint = err.Error(), hint(err)
 }
@@ -287,7 +285,7 @@ func (s *Service) State() wire.RemoteState {
 	defer s.mu.Unlock()
 	st := s.state
 	if st.URL != "" {
-		if now := s.store.Seq(); now > s.seq {
+		if now := s.Store.Seq(); now > s.seq {
 			st.Unsent = now - s.seq
 		}
 	}
@@ -312,11 +310,11 @@ func (s *Service) Last(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, Farewell)
 		defer cancel()
 		if err := s.send(ctx); err != nil {
-			s.log.Warn("the last of the history", "err", err)
+			s.Log.Warn("the last of the history", "err", err)
 		}
 	}
 	if n := s.State().Unsent; n > 0 {
-		s.log.Warn("not sent yet: the next daemon goes on", "versions", n)
+		s.Log.Warn("not sent yet: the next daemon goes on", "versions", n)
 	}
 }
 
@@ -368,7 +366,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	s.mu.Lock()
 	s.state.Error, s.state.Hint, s.state.Since = "", "", time.Time{}
 	s.mu.Unlock()
-	s.log.Info("the history goes to a bucket", "url", p.String())
+	s.Log.Info("the history goes to a bucket", "url", p.String())
 	s.due(soon)
 	return nil
 }
@@ -412,7 +410,7 @@ func (s *Service) now(ctx context.Context, within time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+	if _, err := s.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return err
 	}
 	_ = s.send(ctx)

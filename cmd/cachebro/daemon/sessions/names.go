@@ -32,12 +32,12 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		}
 	}
 	if q.Kind == "path" {
-		dir, err := ss.paths.Clean(q.Dir)
+		dir, err := ss.Paths.Clean(q.Dir)
 		if err != nil {
 			return a, nil, err
 		}
-		ss.ingest.WaitHead(ctx, waits.Fresh)
-		names, err := ss.store.Names(dir, prefix)
+		ss.Ingest.WaitHead(ctx, waits.Fresh)
+		names, err := ss.Store.Names(dir, prefix)
 		if err != nil {
 			return a, nil, err
 		}
@@ -46,10 +46,10 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		}
 		return a, nil, nil
 	}
-	sessions, err := ss.store.Sessions.List(namesSessions)
+	sessions, err := ss.Store.Sessions.List(namesSessions)
 	if q.Session != "" && q.Kind != "session" {
 		var id store.SessionID
-		id, err = last.Session(ss.store, q.Session)
+		id, err = last.Session(ss.Store, q.Session)
 		if err == nil {
 			sessions = []store.Session{{ID: id}}
 		}
@@ -63,7 +63,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		case "session":
 			add(string(s.ID), fmt.Sprintf("%s, %s", s.Client, ago(now, s.Started)))
 		case "prompt":
-			prompts, err := ss.store.Sessions.Prompts(s.ID)
+			prompts, err := ss.Store.Sessions.Prompts(s.ID)
 			if err != nil {
 				return a, nil, err
 			}
@@ -71,7 +71,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 				add(p.ID, fmt.Sprintf("%s: %s", ago(now, p.Time), strings.Join(strings.Fields(p.Text), " ")))
 			}
 		case "tool-call", "agent":
-			calls, err := ss.store.Sessions.ToolCalls(s.ID, namesMost)
+			calls, err := ss.Store.Sessions.ToolCalls(s.ID, namesMost)
 			if err != nil {
 				return a, nil, err
 			}

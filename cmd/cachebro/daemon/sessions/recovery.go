@@ -13,17 +13,17 @@ import (
 
 // recovery is what the recovery block, the Stop line and the report are made of.
 func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
-	out := wire.Recovery{Branch: ss.source.Branch(ctx), Mounted: ss.survey.Mounted()}
-	session, err := last.Session(ss.store, q.Session)
+	out := wire.Recovery{Branch: ss.Source.Branch(ctx), Mounted: ss.Survey.Mounted()}
+	session, err := last.Session(ss.Store, q.Session)
 	if err != nil || session == "" {
 		return out, nil, err
 	}
-	s, known, err := ss.store.Sessions.Get(session)
+	s, known, err := ss.Store.Sessions.Get(session)
 	if err != nil || !known {
 		return out, nil, err
 	}
 	out.Known = true
-	out.Set, _, err = ss.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)})
+	out.Set, _, err = ss.Sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)})
 	if err != nil {
 		return out, nil, err
 	}
@@ -32,7 +32,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Told(store.Path(f.Path)), f.Others))
 		}
 	}
-	calls, err := ss.store.Sessions.ToolCalls(session, 200)
+	calls, err := ss.Store.Sessions.ToolCalls(session, 200)
 	if err != nil {
 		return out, nil, err
 	}
@@ -44,12 +44,12 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 			break
 		}
 	}
-	out.Notes, out.MoreNotes = ss.knowledge.RecoveryNotes(string(session), out.Set)
+	out.Notes, out.MoreNotes = ss.Knowledge.RecoveryNotes(string(session), out.Set)
 	out.Modified, err = ss.modifiedIn(session, s.Prompt)
 	if err != nil {
 		return out, nil, err
 	}
-	out.Metrics, _, err = ss.reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})
+	out.Metrics, _, err = ss.Reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})
 	return out, nil, err
 }
 
@@ -58,7 +58,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 // was made and removed again as none.
 func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, error) {
 	f := store.Filter{Session: session, Prompt: prompt, Limit: 10_000}
-	vs, _, err := ss.store.Log(f) // newest first
+	vs, _, err := ss.Store.Log(f) // newest first
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, err
 		if now.Op == store.OpMoved {
 			continue // its new name is counted
 		}
-		was, ok, err := ss.store.AtSeq(path, first[path]-1)
+		was, ok, err := ss.Store.AtSeq(path, first[path]-1)
 		if err != nil {
 			return 0, err
 		}

@@ -39,28 +39,15 @@ type Options struct {
 
 // Sessions answers clients about their sessions.
 type Sessions struct {
-	store       *store.Store
-	source      *source.Source
-	ingest      *ingest.Ingester
-	attribution *attribution.Attribution
-	survey      *survey.Survey
-	sets        *workingset.Sets
-	reads       *reads.Reads
-	knowledge   *knowledge.Knowledge
-	shown       *readers.Tracker
-	outputs     *outputs.Kept
-	paths       onwire.Paths
-	log         *slog.Logger
-	places      wire.Paths
-	version     string
-	met         meetings
-	undecided   undecided
+	Options
+
+	met       meetings
+	undecided undecided
 }
 
 // New makes the service.
 func New(o Options) *Sessions {
-	ss := &Sessions{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, reads: o.Reads,
-		knowledge: o.Knowledge, shown: o.Shown, outputs: o.Outputs, paths: o.Paths, log: o.Log, places: o.Places, version: o.Version}
+	ss := &Sessions{Options: o}
 	o.Attribution.Meets(ss.meetOnce)
 	return ss
 }

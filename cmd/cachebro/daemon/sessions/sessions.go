@@ -24,8 +24,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
 	}
-	if !ss.survey.Mounted() { // an agent is about to work here: know what there was
-		ss.survey.RequestScan()
+	if !ss.Survey.Mounted() { // an agent is about to work here: know what there was
+		ss.Survey.RequestScan()
 	}
 	now := time.Now().UnixNano()
 	id := store.SessionID(e.Session)
@@ -33,19 +33,19 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		ss.met.forget(e.Session)
 	}
 	ss.meetOnce(e.Session)
-	s, known, err := ss.store.Sessions.Get(id)
+	s, known, err := ss.Store.Sessions.Get(id)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !known {
-		s = store.Session{ID: id, Started: now, StartSeq: ss.store.Seq(), Branch: ss.source.Branch(ctx)}
+		s = store.Session{ID: id, Started: now, StartSeq: ss.Store.Seq(), Branch: ss.Source.Branch(ctx)}
 	}
 	owner := attribution.OwnerOf(e.PID)
 	// A server knows its client's session from the environment only, which is
 	// wrong after --continue; what hooks say counts.
 	hint := e.Event == "connect" && e.Client == "mcp"
-	if owner.PID != 0 && (!hint || !ss.attribution.KnownClient(owner)) {
-		ss.attribution.Client(owner, id, now)
+	if owner.PID != 0 && (!hint || !ss.Attribution.KnownClient(owner)) {
+		ss.Attribution.Client(owner, id, now)
 		s.PID, s.PStart = owner.PID, owner.Start
 	}
 	set(&s.Client, e.Client)
@@ -56,7 +56,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	s.Ended = 0
 	if e.Event == "end" {
 		s.Ended = now
-		ss.outputs.End(e.Session)
+		ss.Outputs.End(e.Session)
 	}
 	// A client names its own commands too, as /compact and /exit: only what a person
 	// asks for is a prompt.
@@ -66,25 +66,25 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	case "origin":
 		ss.origin(&s, e, now)
 	case "subagent-start":
-		ss.attribution.BeginAgent(id, e.Agent, ss.attribution.PromptOf(id, "", e.Prompt), now)
+		ss.Attribution.BeginAgent(id, e.Agent, ss.Attribution.PromptOf(id, "", e.Prompt), now)
 	}
 	var news []wire.News
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
-		ss.ingest.WaitHead(ctx, waits.Fresh)
-		head := ss.store.Seq() // before the look: what comes meanwhile is told next time
-		news = ss.reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
+		ss.Ingest.WaitHead(ctx, waits.Fresh)
+		head := ss.Store.Seq() // before the look: what comes meanwhile is told next time
+		news = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
 	}
 	if !hint || !known {
-		if err := ss.store.Sessions.Put(s); err != nil {
-			ss.log.Warn("session", "err", err) // a full disk: epochs must still be told
+		if err := ss.Store.Sessions.Put(s); err != nil {
+			ss.Log.Warn("session", "err", err) // a full disk: epochs must still be told
 		}
 	}
-	a := wire.SessionAnswer{Known: known, Mounted: ss.survey.Mounted(), News: news}
+	a := wire.SessionAnswer{Known: known, Mounted: ss.Survey.Mounted(), News: news}
 	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.is(id, e.Prompt)
-	a.Epoch, a.NeedCheck = ss.reads.Event(reader, e)
-	ss.shown.Given(reader, e.Given)
+	a.Epoch, a.NeedCheck = ss.Reads.Event(reader, e)
+	ss.Shown.Given(reader, e.Given)
 	return a, nil, nil
 }
 
@@ -97,7 +97,7 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 		return
 	}
 	before := s.Prompt
-	if ss.newPrompt(s, ss.attribution.PromptOf(s.ID, "", e.Prompt), e.Text, now) && e.Origin {
+	if ss.newPrompt(s, ss.Attribution.PromptOf(s.ID, "", e.Prompt), e.Text, now) && e.Origin {
 		ss.undecided.add(s.ID, e.Prompt, before)
 	}
 }
@@ -115,12 +115,12 @@ func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {
-		c, known, err := ss.store.Sessions.ToolCall(cause)
+		c, known, err := ss.Store.Sessions.ToolCall(cause)
 		if err == nil && known && c.Session == s.ID && c.Prompt != "" {
 			typed = c.Prompt
 			break
 		}
-		typed = ss.attribution.AgentPrompt(s.ID, cause)
+		typed = ss.Attribution.AgentPrompt(s.ID, cause)
 		if typed != "" {
 			break
 		}
@@ -128,29 +128,29 @@ func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool 
 	if typed == "" {
 		typed = s.Prompt
 	}
-	typed = ss.attribution.PromptOf(s.ID, "", typed)
+	typed = ss.Attribution.PromptOf(s.ID, "", typed)
 	if typed == "" || e.Prompt == "" || typed == e.Prompt {
 		return false
 	}
 	p, known := ss.known(s.ID, e.Prompt) // it may have been taken for a person's
 	if !known {
-		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.store.Seq()}
+		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.Store.Seq()}
 	}
 	p.Continues = typed
 	s.Prompt = typed
-	ss.attribution.Continue(e.Prompt, typed)
-	ss.attribution.Prompt(s.ID, typed, now)
-	if err := ss.store.Sessions.PutPrompt(p); err != nil {
-		ss.log.Warn("prompt", "err", err)
+	ss.Attribution.Continue(e.Prompt, typed)
+	ss.Attribution.Prompt(s.ID, typed, now)
+	if err := ss.Store.Sessions.PutPrompt(p); err != nil {
+		ss.Log.Warn("prompt", "err", err)
 	}
 	return true
 }
 
 // known is a prompt that was registered before.
 func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
-	all, err := ss.store.Sessions.AllPrompts(id)
+	all, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {
-		ss.log.Warn("prompts", "err", err)
+		ss.Log.Warn("prompts", "err", err)
 	}
 	i := slices.IndexFunc(all, func(p store.Prompt) bool { return p.ID == prompt })
 	if i < 0 {
@@ -165,12 +165,12 @@ func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) 
 		return false
 	}
 	s.Prompt = prompt
-	ss.attribution.Prompt(s.ID, prompt, now)
+	ss.Attribution.Prompt(s.ID, prompt, now)
 	if _, known := ss.known(s.ID, prompt); known {
 		return true // an earlier one goes on
 	}
-	if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Cut(strings.TrimSpace(cmdline.Text(text)), maxPromptText), Seq: ss.store.Seq()}); err != nil {
-		ss.log.Warn("prompt", "err", err)
+	if err := ss.Store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Cut(strings.TrimSpace(cmdline.Text(text)), maxPromptText), Seq: ss.Store.Seq()}); err != nil {
+		ss.Log.Warn("prompt", "err", err)
 	}
 	return true
 }
@@ -190,33 +190,33 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
 	}
 	owner := attribution.OwnerOf(q.PID)
-	if r.Hello.Client == "mcp" && ss.attribution.Works(q, owner) {
+	if r.Hello.Client == "mcp" && ss.Attribution.Works(q, owner) {
 		return wire.ToolBeginAnswer{}, nil, nil // what the client's hook told of the call stands
 	}
 	q.Command = cmdline.Text(q.Command)
 	ss.meetOnce(q.Session)
 	now := time.Now().UnixNano()
 	if q.Session == "" { // our own server: its client's session
-		q.Session = string(ss.attribution.SessionOf(owner, now))
+		q.Session = string(ss.Attribution.SessionOf(owner, now))
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
-		ss.attribution.Client(owner, store.SessionID(q.Session), now)
+		ss.Attribution.Client(owner, store.SessionID(q.Session), now)
 	}
 	var a wire.ToolBeginAnswer
 	a.TellOrigin = q.Agent == "" && ss.undecided.is(store.SessionID(q.Session), q.Prompt)
-	q.Prompt = ss.attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
+	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	// The event that announces a prompt may be lost. An agent's call may be of an
 	// earlier one.
-	if s, known, err := ss.store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
-		if err := ss.store.Sessions.Put(s); err != nil {
-			ss.log.Warn("session", "err", err)
+	if s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
+		if err := ss.Store.Sessions.Put(s); err != nil {
+			ss.Log.Warn("session", "err", err)
 		}
 	}
-	ss.attribution.BeginTool(q, owner, now)
-	if err := ss.store.Sessions.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
+	ss.Attribution.BeginTool(q, owner, now)
+	if err := ss.Store.Sessions.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
 		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
-		ss.log.Warn("tool call", "err", err)
+		ss.Log.Warn("tool call", "err", err)
 	}
-	ss.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
+	ss.Reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
 		a.Warnings, a.Held = ss.staleWarnings(ctx, q)
 	}
@@ -225,7 +225,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 
 // toolPlace answers our own server, which serves the project that its client works in.
 func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPlace, body []byte, err error) {
-	a.Cwd = ss.attribution.Cwd(q.ToolUse)
+	a.Cwd = ss.Attribution.Cwd(q.ToolUse)
 	return a, nil, nil
 }
 
@@ -248,24 +248,24 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 		return nil, nil, err
 	}
 	q.Command = cmdline.Text(q.Command)
-	q.Prompt = ss.attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
+	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	now := time.Now().UnixNano()
-	ss.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
-	ss.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
-	c, ok, err := ss.store.Sessions.ToolCall(q.ToolUse)
+	ss.Attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
+	ss.Shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
+	c, ok, err := ss.Store.Sessions.ToolCall(q.ToolUse)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !ok {
 		c = store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
 	}
-	c.Prompt = ss.attribution.PromptOf(c.Session, "", c.Prompt) // it may have turned out to continue another
+	c.Prompt = ss.Attribution.PromptOf(c.Session, "", c.Prompt) // it may have turned out to continue another
 	c.Failed = c.Failed || q.Failed
 	if c.End == 0 || !q.Background {
 		c.End = now
 	}
-	if err := ss.store.Sessions.PutToolCall(c); err != nil {
-		ss.log.Warn("tool call", "err", err)
+	if err := ss.Store.Sessions.PutToolCall(c); err != nil {
+		ss.Log.Warn("tool call", "err", err)
 	}
 	return wire.Empty{}, nil, nil
 }
@@ -273,17 +273,17 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 // staleWarnings tells a reader that is about to edit a file that somebody else
 // changed it since the reader saw it, or why the call is held.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
-	ss.ingest.WaitHead(ctx, waits.Fresh)
+	ss.Ingest.WaitHead(ctx, waits.Fresh)
 	session := store.SessionID(q.Session)
 	for _, raw := range q.Paths {
-		p, err := ss.paths.Clean(raw)
+		p, err := ss.Paths.Clean(raw)
 		if err != nil || p == "" {
 			continue
 		}
 		if q.Hold && held == "" {
-			held = ss.reads.Hold(ctx, store.Reader{Session: session, Agent: q.Agent}, p)
+			held = ss.Reads.Hold(ctx, store.Reader{Session: session, Agent: q.Agent}, p)
 		}
-		if w := ss.reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
+		if w := ss.Reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
 			out = append(out, w)
 		}
 	}
@@ -292,7 +292,7 @@ func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []s
 
 // Live counts sessions that have not ended and whose client still runs.
 func (ss *Sessions) Live() int {
-	all, err := ss.store.Sessions.List(200)
+	all, err := ss.Store.Sessions.List(200)
 	if err != nil {
 		return 0
 	}
@@ -308,16 +308,16 @@ func (ss *Sessions) Live() int {
 // Unheard is the session with the newest change of the last day of which no hook told: it
 // is known by the environment of its processes alone. "" where there is none.
 func (ss *Sessions) Unheard() (id string) {
-	ids, err := ss.store.SessionsBeginning("")
+	ids, err := ss.Store.SessionsBeginning("")
 	if err != nil {
 		return ""
 	}
 	newest := time.Now().Add(-24 * time.Hour).UnixNano()
 	for _, name := range ids {
-		if _, known, err := ss.store.Sessions.Get(store.SessionID(name)); known || err != nil {
+		if _, known, err := ss.Store.Sessions.Get(store.SessionID(name)); known || err != nil {
 			continue
 		}
-		vs, _, err := ss.store.Log(store.Filter{Session: store.SessionID(name), Limit: 1})
+		vs, _, err := ss.Store.Log(store.Filter{Session: store.SessionID(name), Limit: 1})
 		if err == nil && len(vs) > 0 && vs[0].Time > newest {
 			id, newest = name, vs[0].Time
 		}

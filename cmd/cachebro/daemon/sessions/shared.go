@@ -73,14 +73,14 @@ func (ss *Sessions) meetOnce(session string) {
 	if session == "" || !ss.met.due(session) {
 		return
 	}
-	roots := ss.places.SessionProjects(session)
-	others := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == ss.paths.Root })
+	roots := ss.Places.SessionProjects(session)
+	others := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == ss.Paths.Root })
 	if len(others) == 0 {
 		return
 	}
 	// First, so that no event falls between our question and the hooks' next word.
-	if err := ss.places.JoinSession(session, ss.paths.Root); err != nil {
-		ss.log.Warn("join a session", "err", err)
+	if err := ss.Places.JoinSession(session, ss.Paths.Root); err != nil {
+		ss.Log.Warn("join a session", "err", err)
 		return
 	}
 	for _, root := range others {
@@ -89,7 +89,7 @@ func (ss *Sessions) meetOnce(session string) {
 			continue // its daemon may be asleep; the next process asks again
 		}
 		if err := ss.takeShared(store.SessionID(session), shared); err != nil {
-			ss.log.Warn("what another project knows of a session", "root", root, "err", err)
+			ss.Log.Warn("what another project knows of a session", "root", root, "err", err)
 			continue
 		}
 		ss.met.known(session)
@@ -98,12 +98,12 @@ func (ss *Sessions) meetOnce(session string) {
 
 func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
 	patience := wire.HookTimeouts
-	if ss.paths.Root == wire.OutsideRoot { // no hook tells of sessions here, and nobody waits
+	if ss.Paths.Root == wire.OutsideRoot { // no hook tells of sessions here, and nobody waits
 		patience = wire.Timeouts{Connect: outsideWait, Answer: outsideWait}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Connect+patience.Answer)
 	defer cancel()
-	c, err := wire.Dial(ctx, ss.places, wire.Hello{Version: ss.version, Client: "daemon", Root: root}, patience)
+	c, err := wire.Dial(ctx, ss.Places, wire.Hello{Version: ss.Version, Client: "daemon", Root: root}, patience)
 	if err != nil {
 		if c != nil {
 			c.Close()
@@ -116,36 +116,36 @@ func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
 
 // shared answers another project's daemon.
 func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedSession, []byte, error) {
-	s, known, err := ss.store.Sessions.Get(store.SessionID(q.Session))
+	s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session))
 	if err != nil || !known {
 		return wire.SharedSession{}, nil, err
 	}
 	a := wire.SharedSession{Known: true, Client: s.Client, Cwd: s.Cwd, Transcript: s.Transcript, Source: s.Source, Started: s.Started, PID: s.PID, PStart: s.PStart}
-	prompts, err := ss.store.Sessions.AllPrompts(s.ID)
+	prompts, err := ss.Store.Sessions.AllPrompts(s.ID)
 	if err != nil {
 		return wire.SharedSession{}, nil, err
 	}
 	for _, p := range prompts[max(0, len(prompts)-sharedPrompts):] {
 		a.Prompts = append(a.Prompts, wire.SharedPrompt{ID: p.ID, Time: p.Time, Text: p.Text, Continues: p.Continues})
 	}
-	a.Agents = ss.attribution.Agents(s.ID)
-	a.Calls = ss.attribution.Calls(q.Session, time.Now().Add(-sharedFor).UnixNano())
+	a.Agents = ss.Attribution.Agents(s.ID)
+	a.Calls = ss.Attribution.Calls(q.Session, time.Now().Add(-sharedFor).UnixNano())
 	return a, nil, nil
 }
 
 // takeShared takes in what another daemon knows, unless it is known here.
 func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
-	s, known, err := ss.store.Sessions.Get(id)
+	s, known, err := ss.Store.Sessions.Get(id)
 	if err != nil {
 		return err
 	}
 	if !known {
-		s = store.Session{ID: id, Client: a.Client, Cwd: a.Cwd, Transcript: a.Transcript, Source: a.Source, Started: a.Started, PID: a.PID, PStart: a.PStart, StartSeq: ss.store.Seq()}
+		s = store.Session{ID: id, Client: a.Client, Cwd: a.Cwd, Transcript: a.Transcript, Source: a.Source, Started: a.Started, PID: a.PID, PStart: a.PStart, StartSeq: ss.Store.Seq()}
 	}
 	if a.PID != 0 {
-		ss.attribution.Client(attribution.Key{PID: a.PID, Start: a.PStart}, id, a.Started)
+		ss.Attribution.Client(attribution.Key{PID: a.PID, Start: a.PStart}, id, a.Started)
 	}
-	here, err := ss.store.Sessions.AllPrompts(id)
+	here, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {
 		return err
 	}
@@ -154,25 +154,25 @@ func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 			continue
 		}
 		if p.Continues != "" {
-			ss.attribution.Continue(p.ID, p.Continues)
+			ss.Attribution.Continue(p.ID, p.Continues)
 		}
-		s.Prompt = ss.attribution.PromptOf(id, "", p.ID)
-		ss.attribution.Prompt(id, s.Prompt, p.Time)
-		if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: p.ID, Session: id, Time: p.Time, Text: p.Text, Seq: ss.store.Seq(), Continues: p.Continues}); err != nil {
+		s.Prompt = ss.Attribution.PromptOf(id, "", p.ID)
+		ss.Attribution.Prompt(id, s.Prompt, p.Time)
+		if err := ss.Store.Sessions.PutPrompt(store.Prompt{ID: p.ID, Session: id, Time: p.Time, Text: p.Text, Seq: ss.Store.Seq(), Continues: p.Continues}); err != nil {
 			return err
 		}
 	}
 	for agent, prompt := range a.Agents {
-		ss.attribution.BeginAgent(id, agent, prompt, time.Now().UnixNano())
+		ss.Attribution.BeginAgent(id, agent, prompt, time.Now().UnixNano())
 	}
 	s.Last = max(s.Last, time.Now().UnixNano())
-	if err := ss.store.Sessions.Put(s); err != nil {
+	if err := ss.Store.Sessions.Put(s); err != nil {
 		return err
 	}
 	for _, c := range a.Calls {
-		ss.attribution.TakeCall(c)
+		ss.Attribution.TakeCall(c)
 		call := store.ToolCall{ID: c.Call.ToolUse, Session: id, Agent: c.Call.Agent, Prompt: c.Call.Prompt, Tool: c.Call.Tool, Title: title(c.Call), Begin: c.Begin, End: c.End, Failed: c.Call.Failed, PID: uint32(max(c.Call.PID, 0))}
-		if err := ss.store.Sessions.PutToolCall(call); err != nil {
+		if err := ss.Store.Sessions.PutToolCall(call); err != nil {
 			return err
 		}
 	}

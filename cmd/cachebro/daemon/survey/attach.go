@@ -32,26 +32,26 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	if a.PID == 0 {
 		a.PID = r.Peer.PID
 	}
-	if a.Spool != "" && a.Spool != wire.SpoolDir(s.state) {
+	if a.Spool != "" && a.Spool != wire.SpoolDir(s.State) {
 		return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro umount, then cachebro mount, with the same CACHEBRO_DIR",
-			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(s.state))
+			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(s.State))
 	}
 	again, ended := s.mount.begin(a, s.away.Swap)
 	if ended {
 		s.keep(keepAway, strconv.FormatBool(false))
 	}
 	keep = true
-	s.source.Set(r.Files[0], "mountd")
-	s.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again, "unmounted", a.Unmounted)
+	s.Source.Set(r.Files[0], "mountd")
+	s.Log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again, "unmounted", a.Unmounted)
 	if a.Unmounted {
 		s.keep(keepScanned, "") // nothing was told since it left
-		s.source.Unmounted()
+		s.Source.Unmounted()
 	} else if scan, ok := s.scannedFor(a.PID); ok && !again {
 		s.baseline.trust(scan)
 	} else if !again {
 		s.baseline.request(true)
 	}
-	s.ingest.Poke()
+	s.Ingest.Poke()
 	return s.heartbeatAnswer(), nil, nil
 }
 
@@ -67,12 +67,12 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 	if left {
 		_, whole := s.scannedFor(r.Peer.PID)
 		s.unmounted(whole)
-		s.log.Info("unmounted; who has a copy of the mount, or is inside, is served", "pid", r.Peer.PID)
+		s.Log.Info("unmounted; who has a copy of the mount, or is inside, is served", "pid", r.Peer.PID)
 	}
 	if s.mount.behind() && !s.baseline.running() {
 		s.baseline.request(true)
 	}
-	s.ingest.Poke()
+	s.Ingest.Poke()
 	return s.heartbeatAnswer(), nil, nil
 }
 
@@ -88,8 +88,8 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	_, whole := s.scannedFor(q.PID)
 	if ours := s.mount.end(q.PID); ours || whole && !s.mount.mounted() {
 		s.unmounted(whole)
-		s.log.Info("mount detached", "pid", q.PID)
-		s.ingest.Poke()
+		s.Log.Info("mount detached", "pid", q.PID)
+		s.Ingest.Poke()
 	}
 	return wire.Empty{}, nil, nil
 }
@@ -101,10 +101,10 @@ func (s *Survey) unmounted(whole bool) {
 		s.noteComplete(time.Now().Add(-time.Duration(waits.Tick)), true)
 	}
 	s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
-	s.source.Unmounted()
+	s.Source.Unmounted()
 }
 
 func (s *Survey) heartbeatAnswer() wire.HeartbeatAnswer {
-	ok, reason := s.ingest.Health()
-	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: s.ingest.LastSeq(), BaselineStart: s.baseline.complete()}
+	ok, reason := s.Ingest.Health()
+	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: s.Ingest.LastSeq(), BaselineStart: s.baseline.complete()}
 }

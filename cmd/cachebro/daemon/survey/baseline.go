@@ -46,7 +46,7 @@ func newBaseline(survey *Survey) *baseline {
 // request asks for a scan; again starts over when one is under way, for that
 // one began before the mount did.
 func (b *baseline) request(again bool) {
-	if !b.survey.scans {
+	if b.survey.Unscanned {
 		return
 	}
 	b.mu.Lock()
@@ -72,7 +72,7 @@ func (b *baseline) trust(scan wire.Baseline) {
 	b.mu.Lock()
 	b.done, b.progress = scan.Started, scan
 	b.mu.Unlock()
-	b.survey.changed()
+	b.survey.Changed()
 }
 
 // complete is when the scan began that has completed since the present mount
@@ -137,16 +137,16 @@ func (b *baseline) run(ctx context.Context) {
 		if err == nil && done {
 			b.survey.keepScan(p)
 		}
-		b.survey.changed()
+		b.survey.Changed()
 		if err == nil {
 			b.survey.noteComplete(started, !b.survey.mount.mounted())
 		}
 		switch {
 		case err == nil:
 			pause = waits.RetryFirst
-			b.survey.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
+			b.survey.Log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
 		case failed:
-			b.survey.log.Error("baseline", "err", err)
+			b.survey.Log.Error("baseline", "err", err)
 			retry = time.After(pause)
 			pause = min(2*pause, waits.RetryLast)
 		}
@@ -188,20 +188,20 @@ func (b *baseline) scan(ctx context.Context) error {
 // scanner opens the source for a scan; done closes it.
 func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err error) {
 	sv := b.survey
-	dir, err := sv.source.Acquire(ctx)
+	dir, err := sv.Source.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := sv.source.Rules(dir)
+	m, err := sv.Source.Rules(dir)
 	if err != nil {
-		sv.source.Release(dir)
+		sv.Source.Release(dir)
 		return nil, nil, err
 	}
 	s = &scanner{b: b, dir: dir.File, m: m, at: map[string]int64{}}
-	s.log = &listing{store: sv.store, upTo: sv.store.Seq()}
+	s.log = &listing{store: sv.Store, upTo: sv.Store.Seq()}
 	return s, func() {
 		m.Close()
-		sv.source.Release(dir)
+		sv.Source.Release(dir)
 	}, nil
 }
 
@@ -325,8 +325,8 @@ func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
 	}
-	s.b.survey.log.Warn("baseline", "path", onwire.Display(p), "err", err)
-	s.b.survey.ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
+	s.b.survey.Log.Warn("baseline", "path", onwire.Display(p), "err", err)
+	s.b.survey.Ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
 // again looks once more at what was set aside.
@@ -368,7 +368,7 @@ func (s *scanner) settle(ctx context.Context) error {
 
 // caughtUp waits until everything that is in the spool is in the log.
 func (s *scanner) caughtUp(ctx context.Context) error {
-	in := s.b.survey.ingest
+	in := s.b.survey.Ingest
 	for !in.WaitHead(ctx, time.Minute) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -394,7 +394,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.S
 			return nil
 		}
 	}
-	v, ok, err := sv.store.Current(p)
+	v, ok, err := sv.Store.Current(p)
 	if err != nil {
 		return onwire.Error(err)
 	}
@@ -503,25 +503,25 @@ func (s *scanner) flush(ctx context.Context) error {
 		return err
 	}
 	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
-		err := sv.ingest.Exclusive(func() error {
+		err := sv.Ingest.Exclusive(func() error {
 			changes := make([]store.Change, 0, len(s.batch))
 			for _, f := range s.batch {
-				v, _, err := sv.store.Current(f.c.Path)
-				if err == nil && v.Seq == f.base && !sv.ingest.Writing(f.c.Path) {
+				v, _, err := sv.Store.Current(f.c.Path)
+				if err == nil && v.Seq == f.base && !sv.Ingest.Writing(f.c.Path) {
 					changes = append(changes, f.c)
 				}
 			}
-			_, err := sv.store.Apply(ctx, changes, nil)
+			_, err := sv.Store.Apply(ctx, changes, nil)
 			return err
 		})
 		if err == nil {
-			sv.changed()
+			sv.Changed()
 			break
 		}
 		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 			return err
 		}
-		sv.ingest.Unhealthy(err)
+		sv.Ingest.Unhealthy(err)
 		if !waits.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
@@ -566,7 +566,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 // RequestScan asks for a look at every file, unless one has been completed since the
 // mount attached.
 func (s *Survey) RequestScan() {
-	if !s.absent {
+	if !s.Absent {
 		s.baseline.request(false)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
 	sc, done, err := s.baseline.scanner(ctx)
 	if err != nil {
-		s.log.Warn("what was done without the mount is not looked at", "err", err)
+		s.Log.Warn("what was done without the mount is not looked at", "err", err)
 		return
 	}
 	defer done()
@@ -70,7 +70,7 @@ func (b *besides) take(t ingest.Beside) {
 // flush stores the batch.
 func (b *besides) flush() {
 	if len(b.batch) > 0 && !b.apply(b.batch) {
-		b.survey.log.Warn("what was done without the mount is not stored", "changes", len(b.batch))
+		b.survey.Log.Warn("what was done without the mount is not stored", "changes", len(b.batch))
 	}
 	b.batch, b.bytes = nil, 0
 	clear(b.paths)
@@ -91,9 +91,9 @@ func (b *besides) current(p store.Path) (v store.Version, live bool) {
 	if b.paths[p] {
 		b.flush()
 	}
-	v, ok, err := b.survey.store.Current(p)
+	v, ok, err := b.survey.Store.Current(p)
 	if err != nil {
-		b.survey.log.Warn("the log cannot be read", "path", onwire.Display(p), "err", err)
+		b.survey.Log.Warn("the log cannot be read", "path", onwire.Display(p), "err", err)
 	}
 	return v, err == nil && ok && !v.Deleted()
 }
@@ -154,7 +154,7 @@ func unchanged(seen, now store.Stat) bool {
 
 // found takes in how a path is, if the log has it otherwise.
 func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
-	if live && stands(v, st) || b.survey.ingest.Writing(p) {
+	if live && stands(v, st) || b.survey.Ingest.Writing(p) {
 		return
 	}
 	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), isDir(st))}
@@ -194,12 +194,12 @@ func (b *besides) removed(v store.Version) {
 
 // live lists what the log has at a path and below it.
 func (b *besides) live(p store.Path) (all []store.Version) {
-	err := b.survey.store.Live(p, func(v store.Version) error {
+	err := b.survey.Store.Live(p, func(v store.Version) error {
 		all = append(all, v)
 		return nil
 	})
 	if err != nil {
-		b.survey.log.Warn("the log cannot be read", "path", onwire.Display(p), "err", err)
+		b.survey.Log.Warn("the log cannot be read", "path", onwire.Display(p), "err", err)
 	}
 	return all
 }

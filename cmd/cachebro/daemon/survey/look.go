@@ -68,11 +68,11 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 // closed before has been ingested and the file's stat is that version's; else
 // the bytes themselves. A change that nobody told of is stored.
 func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
-	if s.absent {
+	if s.Absent {
 		return s.recorded(p)
 	}
-	caughtUp := s.ingest.WaitHead(ctx, waits.Fresh)
-	f, st, err := s.source.Open(ctx, p)
+	caughtUp := s.Ingest.WaitHead(ctx, waits.Fresh)
+	f, st, err := s.Source.Open(ctx, p)
 	if err != nil {
 		if errors.Is(err, wire.ErrNotFound) && caughtUp {
 			s.noteGone(ctx, p)
@@ -81,14 +81,14 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	}
 	defer f.Close()
 	l := File{Path: p, Stat: st}
-	v, ok, err := s.store.Current(p)
+	v, ok, err := s.Store.Current(p)
 	if err != nil {
 		return l, onwire.Error(err)
 	}
 	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
-		if name, found := s.source.RealName(ctx, f); found && name != p {
+		if name, found := s.Source.RealName(ctx, f); found && name != p {
 			l.Path = name
-			v, ok, err = s.store.Current(name)
+			v, ok, err = s.Store.Current(name)
 			if err != nil {
 				return l, onwire.Error(err)
 			}
@@ -98,16 +98,16 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	// On a mount that nobody can get around, an equal stat is proof once all that
 	// was spooled is in the log and no write is under way. Elsewhere a change
 	// within the tick in which the version was made could hide.
-	still := mounted && !attach.Outside && caughtUp && !s.ingest.Writing(l.Path)
+	still := mounted && !attach.Outside && caughtUp && !s.Ingest.Writing(l.Path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > waits.Tick }
-	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.store.Has(v.Blob) {
+	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
 		l.Hash, l.Version, l.Known = v.Blob, v, true
-		l.Content = func() ([]byte, error) { return s.store.Content(v.Blob) }
+		l.Content = func() ([]byte, error) { return s.Store.Content(v.Blob) }
 		return l, nil
 	}
-	if h, found := s.verified.get(l.Path, st); found && s.store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
+	if h, found := s.verified.get(l.Path, st); found && s.Store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
 		l.Hash = h
-		l.Content = func() ([]byte, error) { return s.store.Content(h) }
+		l.Content = func() ([]byte, error) { return s.Store.Content(h) }
 		l.Version, l.Known = v, ok && v.Blob == h
 		return l, nil
 	}
@@ -134,7 +134,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 
 // recorded is a file of another machine, as the log knows it.
 func (s *Survey) recorded(p store.Path) (File, error) {
-	v, ok, err := s.store.Current(p)
+	v, ok, err := s.Store.Current(p)
 	switch {
 	case err != nil:
 		return File{}, onwire.Error(err)
@@ -143,16 +143,16 @@ func (s *Survey) recorded(p store.Path) (File, error) {
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
 		return File{}, wire.Errorf(wire.ErrIsDir, "", "%s is a directory", onwire.Display(p))
 	}
-	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.store.Content(v.Blob) }}, nil
+	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.Store.Content(v.Blob) }}, nil
 }
 
 // mayStore: on a mount, content that differs is on its way through the spool;
 // storing it here would put it into the log twice and out of order.
 func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
-	if s.source.Excluded(ctx, p) {
+	if s.Source.Excluded(ctx, p) {
 		return false
 	}
-	return !mounted || outside && caughtUp && !s.ingest.Writing(p)
+	return !mounted || outside && caughtUp && !s.Ingest.Writing(p)
 }
 
 // StoreFound stores what a look has found changed, unless the log has moved on
@@ -172,14 +172,14 @@ func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, co
 			op = store.OpCreate
 		}
 	}
-	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: s.source.Class(ctx, p), Plan: planIn(ctx)}
-	vs, err := s.ingest.Append(ctx, []store.Change{c}, func() bool {
-		v, _, err := s.store.Current(p)
+	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: s.Source.Class(ctx, p), Plan: planIn(ctx)}
+	vs, err := s.Ingest.Append(ctx, []store.Change{c}, func() bool {
+		v, _, err := s.Store.Current(p)
 		return err == nil && v.Seq == base.Seq
 	})
 	if err != nil || len(vs) == 0 {
 		if err != nil {
-			s.log.Warn("a changed file could not be stored", "path", onwire.Display(p), "err", err)
+			s.Log.Warn("a changed file could not be stored", "path", onwire.Display(p), "err", err)
 		}
 		return store.Version{}, false
 	}
@@ -192,21 +192,21 @@ func (s *Survey) noteGone(ctx context.Context, p store.Path) {
 	if s.mount.mounted() {
 		return
 	}
-	v, ok, err := s.store.Current(p)
+	v, ok, err := s.Store.Current(p)
 	if err != nil || !ok || v.Deleted() {
 		return
 	}
-	if _, err := s.source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
+	if _, err := s.Source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
 		return
 	}
 	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: planIn(ctx)}
 	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		c.Op = store.OpRmdir
 	}
-	if _, err := s.ingest.Append(ctx, []store.Change{c}, func() bool {
-		now, _, err := s.store.Current(p)
+	if _, err := s.Ingest.Append(ctx, []store.Change{c}, func() bool {
+		now, _, err := s.Store.Current(p)
 		return err == nil && now.Seq == v.Seq
 	}); err != nil {
-		s.log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
+		s.Log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
 	}
 }

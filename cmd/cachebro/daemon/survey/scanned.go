@@ -33,7 +33,7 @@ func (s *Survey) keepScan(b wire.Baseline) {
 // scannedFor is the scan that completed for the mountd with this pid, if any.
 func (s *Survey) scannedFor(pid int) (wire.Baseline, bool) {
 	var last scanned
-	text, ok, err := s.store.KV(keepWatch).Get(keepScanned)
+	text, ok, err := s.Store.KV(keepWatch).Get(keepScanned)
 	if err != nil || !ok || json.Unmarshal(text, &last) != nil || last.PID != pid || last.Boot != procfs.BootID() {
 		return wire.Baseline{}, false
 	}

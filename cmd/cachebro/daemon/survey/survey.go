@@ -32,15 +32,7 @@ type Options struct {
 
 // Survey answers what is at a path now. Its methods may be called concurrently.
 type Survey struct {
-	root    string
-	state   string
-	store   *store.Store
-	source  *source.Source
-	ingest  *ingest.Ingester
-	log     *slog.Logger
-	changed func()
-	absent  bool
-	scans   bool
+	Options
 
 	mount    mount
 	baseline *baseline
@@ -53,17 +45,13 @@ type Survey struct {
 // Open takes up what the last daemon knew. Run must be called for the looks at every
 // file that are asked for.
 func Open(o Options) (*Survey, error) {
-	s := &Survey{root: o.Root, state: o.State, store: o.Store, source: o.Source, ingest: o.Ingest, log: o.Log, changed: o.Changed, absent: o.Absent, scans: !o.Unscanned,
-		verified: newVerifiedTable()}
+	s := &Survey{Options: o, verified: newVerifiedTable()}
 	s.baseline = newBaseline(s)
 	return s, s.load()
 }
 
 // Close lets go of the mount.
 func (s *Survey) Close() { s.mount.close() }
-
-// Absent: see Options.
-func (s *Survey) Absent() bool { return s.absent }
 
 // Handlers answers mountd's requests.
 func (s *Survey) Handlers() map[string]wire.Handler {

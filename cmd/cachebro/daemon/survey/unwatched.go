@@ -39,21 +39,21 @@ func (s *Survey) noteComplete(at time.Time, away bool) {
 }
 
 func (s *Survey) keep(key, value string) {
-	if err := s.store.KV(keepWatch).Set(key, []byte(value)); err != nil {
-		s.log.Warn("not kept for the next daemon", "key", key, "err", err)
+	if err := s.Store.KV(keepWatch).Set(key, []byte(value)); err != nil {
+		s.Log.Warn("not kept for the next daemon", "key", key, "err", err)
 	}
 }
 
 // load takes back what the last daemon knew.
 func (s *Survey) load() error {
-	b, ok, err := s.store.KV(keepWatch).Get(keepWatched)
+	b, ok, err := s.Store.KV(keepWatch).Get(keepWatched)
 	if err != nil || !ok {
 		return err
 	}
 	if at, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		s.known.Store(at)
 	}
-	b, _, err = s.store.KV(keepWatch).Get(keepAway)
+	b, _, err = s.Store.KV(keepWatch).Get(keepAway)
 	s.away.Store(string(b) == "true")
 	return err
 }
@@ -71,7 +71,7 @@ func (s *Survey) madeSince(st store.Stat) bool {
 // foundAt is when a change that was found happened: at the file's last change, as
 // far as the log's order allows. The kernel's clock for files is a little behind.
 func (s *Survey) foundAt(at int64) int64 {
-	if v, err := s.store.Version(s.store.Seq()); err == nil {
+	if v, err := s.Store.Version(s.Store.Seq()); err == nil {
 		at = max(at, v.Time-waits.Tick)
 	}
 	return min(at+waits.Tick, time.Now().UnixNano())
@@ -85,19 +85,19 @@ func (s *Survey) covered() bool {
 		return false
 	}
 	all, err := table.Overlays()
-	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.root })
+	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.Root })
 }
 
 // UpdateAll waits for the spool, and takes into the log what has changed while nothing
 // was mounted, since it had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
-	s.ingest.WaitHead(ctx, waits.Query)
+	s.Ingest.WaitHead(ctx, waits.Query)
 	return s.updateUnwatched(ctx)
 }
 
 // updateUnwatched is UpdateAll for who has waited.
 func (s *Survey) updateUnwatched(ctx context.Context) error {
-	if s.absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
+	if s.Absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	// One after the other: who comes second finds little to do.
@@ -118,11 +118,11 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 // had all: nothing was mounted so far, and agents read and wrote a few files by way of
 // MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
-	if s.absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
+	if s.Absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	var known []store.Version
-	err := s.store.Live("", func(v store.Version) error {
+	err := s.Store.Live("", func(v store.Version) error {
 		if v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
 			known = append(known, v)
 		}
@@ -132,7 +132,7 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 		return onwire.Error(err)
 	}
 	for _, v := range known {
-		if st, err := s.source.Lstat(ctx, v.Path); err == nil && source.SameContent(v.Stat, st) {
+		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && source.SameContent(v.Stat, st) {
 			continue // perhaps the log has no content of it; nothing threatens that
 		}
 		if _, err := s.Look(ctx, v.Path); ctx.Err() != nil {
@@ -150,7 +150,7 @@ func (s *Survey) UpdateBeside(ctx context.Context) error {
 	}
 	missing, err := s.LookAtAll(ctx)
 	if missing != "" {
-		s.log.Warn("what changed unseen is not known", "err", missing)
+		s.Log.Warn("what changed unseen is not known", "err", missing)
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func (s *scanner) elsewhere(st store.Stat) (bool, error) {
 	of := func(st store.Stat) inode { return inode{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
 		s.files = map[inode]struct{}{}
-		if err := s.b.survey.store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
+		if err := s.b.survey.Store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
 			return false, onwire.Error(err)
 		}
 	}

@@ -18,24 +18,24 @@ const refreshWait = 2 * time.Second
 // Update brings the log up to date with what a path is now. It waits for the spool.
 // Where nothing is mounted it looks at the file, or at everything for a directory.
 func (s *Survey) Update(ctx context.Context, p store.Path) {
-	s.ingest.WaitHead(ctx, waits.Query)
+	s.Ingest.WaitHead(ctx, waits.Query)
 	s.look(ctx, p)
 }
 
 // UpdateSoon is Update for a log, which shows what there is: it waits for the spool if
 // that is nearly taken in. behind is about how many records of it are missing then.
 func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
-	behind = s.ingest.Await(ctx, waits.Query)
+	behind = s.Ingest.Await(ctx, waits.Query)
 	s.look(ctx, p)
 	return behind
 }
 
 func (s *Survey) look(ctx context.Context, p store.Path) {
-	if p == "" || s.absent || s.mount.mounted() {
+	if p == "" || s.Absent || s.mount.mounted() {
 		return
 	}
 	_, err := s.Look(ctx, p) // what has changed unseen becomes a version
-	if isDir, _ := versions.KnownDir(s.store, p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
+	if isDir, _ := versions.KnownDir(s.Store, p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
 		s.TryUpdateAll(ctx)
 	}
 }
@@ -44,7 +44,7 @@ func (s *Survey) look(ctx context.Context, p store.Path) {
 // logged: an answer that lacks the newest changes is better than none.
 func (s *Survey) TryUpdateAll(ctx context.Context) {
 	if err := s.updateUnwatched(ctx); err != nil {
-		s.log.Warn("what changed unseen is not known", "err", err)
+		s.Log.Warn("what changed unseen is not known", "err", err)
 	}
 }
 
@@ -52,17 +52,17 @@ func (s *Survey) TryUpdateAll(ctx context.Context) {
 // the mount and, where nothing is mounted, the mount is new or somebody can get around
 // it, what a look at every file finds. missing says why some of it is not.
 func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
-	if s.absent {
+	if s.Absent {
 		return "", nil
 	}
-	for !s.ingest.WaitHead(ctx, 100*time.Millisecond) {
+	for !s.Ingest.WaitHead(ctx, 100*time.Millisecond) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if ok, reason := s.ingest.Health(); !ok {
+		if ok, reason := s.Ingest.Health(); !ok {
 			return "the newest files are missing: " + reason, nil
 		}
-		if err := s.ingest.HeadError(); err != nil {
+		if err := s.Ingest.HeadError(); err != nil {
 			return "the newest files are missing: " + err.Error(), nil
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 		s.baseline.request(true)
 	}
 	for s.baseline.running() {
-		if ok, reason := s.ingest.Health(); !ok {
+		if ok, reason := s.Ingest.Health(); !ok {
 			return "files are missing: " + reason, nil
 		}
 		if !waits.Sleep(ctx, 2*time.Millisecond) {
@@ -78,7 +78,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 		}
 	}
 	if st := s.baseline.now(); !st.Done {
-		return fmt.Sprintf("files are missing: only %d could be looked at; see %s", st.Files, wire.LogFile(s.state)), nil
+		return fmt.Sprintf("files are missing: only %d could be looked at; see %s", st.Files, wire.LogFile(s.State)), nil
 	}
 	return "", nil
 }
@@ -86,9 +86,9 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 // Refresh brings into the log what was closed before. Where nothing is mounted it looks
 // at every file's stat, unless no is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
-	s.ingest.WaitHead(ctx, waits.Fresh)
+	s.Ingest.WaitHead(ctx, waits.Fresh)
 	switch {
-	case s.absent, s.mount.mounted():
+	case s.Absent, s.mount.mounted():
 		return ""
 	case no:
 		return "not mounted, and not to look for changed files: what was written since the last look may be missing"

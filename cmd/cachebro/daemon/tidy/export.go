@@ -42,18 +42,18 @@ func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error
 	}
 	defer w.f.Close()
 	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
-	if _, err := td.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+	if _, err := td.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return nil, nil, err
 	}
-	td.sets.Flush()
-	c, err := portable.Export(ctx, td.store, w, Portable(td.root, td.version))
+	td.Sets.Flush()
+	c, err := portable.Export(ctx, td.Store, w, Portable(td.Root, td.Version))
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	td.log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
+	td.Log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
 	return wire.Totals{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
 }
 

@@ -22,7 +22,7 @@ import (
 
 // maintain answers what concerns the store as a whole.
 func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
-	p, err := td.paths.Clean(q.Path)
+	p, err := td.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.StoreAnswer{}, nil, err
 	}
@@ -66,7 +66,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		u.Paths = shares(u.Paths, p)
 		a.OK, a.Text, facts = true, usageText(u, p), u
 	case "fsck":
-		c, err := td.store.Fsck(ctx, true, nil)
+		c, err := td.Store.Fsck(ctx, true, nil)
 		if err != nil {
 			return a, nil, err
 		}
@@ -98,10 +98,10 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 	var vs []store.Version
 	for _, seq := range lost {
-		v, err := td.store.Version(seq)
+		v, err := td.Store.Version(seq)
 		if err == nil {
 			var cur store.Version
-			cur, _, err = td.store.Current(v.Path)
+			cur, _, err = td.Store.Current(v.Path)
 			if err == nil && cur.Seq == seq {
 				vs = append(vs, v)
 			}
@@ -110,7 +110,7 @@ func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 			return 0, err
 		}
 	}
-	return len(vs) - len(td.ingest.Secure(ctx, vs, math.MaxInt64)), nil
+	return len(vs) - len(td.Ingest.Secure(ctx, vs, math.MaxInt64)), nil
 }
 
 // age is a limit in words.
@@ -253,10 +253,10 @@ func (td *Tidy) pins() func(store.Hash) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(made) > time.Second {
-			set, made = td.shown.Pins(), time.Now()
+			set, made = td.Shown.Pins(), time.Now()
 		}
 		_, ok := set[h]
-		return ok || td.knowledge.Pinned(h)
+		return ok || td.Knowledge.Pinned(h)
 	}
 }
 
@@ -277,8 +277,8 @@ func (td *Tidy) CollectNow(ctx context.Context) {
 	r, err := td.keep.Collect(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		td.log.Warn("collect", "err", err)
+		td.Log.Warn("collect", "err", err)
 	case r.Versions+r.Blobs+r.Records+r.Packed > 0:
-		td.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "packed", r.Packed, "before", r.Before, "after", r.After)
+		td.Log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "packed", r.Packed, "before", r.Before, "after", r.After)
 	}
 }

@@ -66,7 +66,7 @@ type asked struct {
 
 // Run looks after the projects that have no daemon, until ctx ends.
 func (td *Tidy) Run(ctx context.Context) {
-	for td.other != nil && waits.Sleep(ctx, collectEvery) {
+	for td.Tidy != nil && waits.Sleep(ctx, collectEvery) {
 		td.tidyPeers(ctx)
 	}
 }
@@ -74,20 +74,20 @@ func (td *Tidy) Run(ctx context.Context) {
 // tidyPeers has the project that is most above its share keep to it, one at a time so
 // that not all daemons run at once.
 func (td *Tidy) tidyPeers(ctx context.Context) {
-	if td.other == nil || !td.tidying.CompareAndSwap(false, true) {
+	if td.Tidy == nil || !td.tidying.CompareAndSwap(false, true) {
 		return
 	}
 	defer td.tidying.Store(false)
 	now := time.Now()
 	var worst Peer
-	for _, p := range Peers(filepath.Dir(td.state), td.store.Options().Cap, now) {
+	for _, p := range Peers(filepath.Dir(td.State), td.Store.Options().Cap, now) {
 		last, before := td.asked[p.State]
 		pause := tidyPause
 		if p.Used >= last.used {
 			pause = tidyBeyond
 		}
 		switch {
-		case p.State == td.state, p.Used <= p.Allowed, before && now.Sub(last.at) < pause:
+		case p.State == td.State, p.Used <= p.Allowed, before && now.Sub(last.at) < pause:
 		case p.Used-p.Allowed > worst.Used-worst.Allowed:
 			worst = p
 		}
@@ -99,7 +99,7 @@ func (td *Tidy) tidyPeers(ctx context.Context) {
 		td.asked = map[string]asked{}
 	}
 	td.asked[worst.State] = asked{now, worst.Used}
-	if err := td.other(ctx, worst.State); err != nil && ctx.Err() == nil {
-		td.log.Warn("another project keeps more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
+	if err := td.Tidy(ctx, worst.State); err != nil && ctx.Err() == nil {
+		td.Log.Warn("another project keeps more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
 	}
 }

@@ -21,13 +21,13 @@ const purgeWait = 30 * time.Second
 // reach is named.
 func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
-	late := !td.ingest.WaitHead(ctx, purgeWait)
+	late := !td.Ingest.WaitHead(ctx, purgeWait)
 	if late {
 		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
 	}
 	// Before the store, which rewrites the files that held them.
-	unreached = append(unreached, td.answers.Clear(ctx)...)
-	release, err := td.knowledge.Forget(ctx, p)
+	unreached = append(unreached, td.Answers.Clear(ctx)...)
+	release, err := td.Knowledge.Forget(ctx, p)
 	if err != nil {
 		return keep.Purged{}, err
 	}
@@ -36,10 +36,10 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}
-	if serr := td.store.Sync(); serr != nil {
+	if serr := td.Store.Sync(); serr != nil {
 		return r, serr
 	}
-	erased, serr := spool.Erase(wire.SpoolDir(td.state), td.ingest.Position(), func(rec *spool.Record) bool {
+	erased, serr := spool.Erase(wire.SpoolDir(td.State), td.Ingest.Position(), func(rec *spool.Record) bool {
 		return beneath(rec.Path, string(p)) || rec.Path2 != "" && beneath(rec.Path2, string(p))
 	})
 	if serr != nil {
@@ -48,10 +48,10 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	if err != nil && erased == 0 {
 		return r, err
 	}
-	if ierr := td.index.Reset(); ierr != nil {
+	if ierr := td.Index.Reset(); ierr != nil {
 		unreached = append(unreached, fmt.Sprintf("the search index: %v", ierr))
 	}
-	td.changed()
+	td.Changed()
 	r.Spooled = erased
 	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say of it",
 		"exports, and copies in a remote, that were made before")

@@ -42,20 +42,7 @@ type Options struct {
 
 // Tidy looks after a store.
 type Tidy struct {
-	root      string
-	state     string
-	version   string
-	store     *store.Store
-	ingest    *ingest.Ingester
-	answers   *answers.Answers
-	sets      *workingset.Sets
-	knowledge *knowledge.Knowledge
-	index     *search.Index
-	shown     *readers.Tracker
-	paths     onwire.Paths
-	changed   func()
-	other     func(ctx context.Context, state string) error
-	log       *slog.Logger
+	Options
 
 	keep      *keep.Keeper
 	collected time.Time        // when the limits of the store were last looked at; of who calls Collect
@@ -65,15 +52,14 @@ type Tidy struct {
 
 // New makes the service.
 func New(o Options) *Tidy {
-	td := &Tidy{root: o.Root, state: o.State, version: o.Version, store: o.Store, ingest: o.Ingest, answers: o.Answers, sets: o.Sets, knowledge: o.Knowledge,
-		index: o.Index, shown: o.Shown, paths: o.Paths, changed: o.Changed, other: o.Tidy, log: o.Log}
+	td := &Tidy{Options: o}
 	td.keep = keep.New(o.Store, td.pins(), td.calm)
 	return td
 }
 
 // calm: packing takes a processor and the disk for a while, which the index needs first,
 // and which on battery can wait.
-func (td *Tidy) calm() bool { return !td.index.Working() && !onBattery(powerSupplies) }
+func (td *Tidy) calm() bool { return !td.Index.Working() && !onBattery(powerSupplies) }
 
 // Handlers are those of the requests about the store as a whole.
 func (td *Tidy) Handlers() map[string]wire.Handler {
