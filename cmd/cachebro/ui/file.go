@@ -184,7 +184,7 @@ type versionPart struct {
 	Path       string
 	N, Count   int // 1-based, oldest first
 	Seq        uint64
-	Views      []viewLink
+	Views      []choice
 	When, Who  string
 	What, Size string
 	Restore    template.URL
@@ -205,7 +205,8 @@ type versionPart struct {
 func (p versionPart) address() template.URL { return p.At }
 func (p versionPart) moves() string         { return "slide" }
 
-type viewLink struct {
+// choice is one of the views or spans that a page offers; Here marks the one it shows.
+type choice struct {
 	Name string
 	To   template.URL
 	Here bool
@@ -282,7 +283,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	}
 	out.At, _ = link("file", "path", p, "n", n, "view", out.View, "line", q.Get("line"), "find", q.Get("find"), "regex", q.Get("regex"), "with", q.Get("with"))
 	for _, view := range []string{"content", "change", "blame"} {
-		out.Views = append(out.Views, viewLink{view, to(n, view), view == out.View})
+		out.Views = append(out.Views, choice{view, to(n, view), view == out.View})
 	}
 	if v.Deleted {
 		out.Note = "It was deleted here."

@@ -246,13 +246,8 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 
 // healthPart is what doctor finds.
 type healthPart struct {
-	Findings []findingRow
+	Findings []doctor.Finding
 	Bad      int
-}
-
-type findingRow struct {
-	What, Text, Fix string
-	OK              bool
 }
 
 func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
@@ -261,7 +256,7 @@ func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
 		if !f.OK {
 			out.Bad++
 		}
-		out.Findings = append(out.Findings, findingRow{oneLine(f.What), oneLine(f.Text), oneLine(f.Fix), f.OK})
+		out.Findings = append(out.Findings, doctor.Finding{What: oneLine(f.What), Text: oneLine(f.Text), Fix: oneLine(f.Fix), OK: f.OK})
 	}
 	return out, nil
 }

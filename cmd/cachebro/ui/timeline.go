@@ -411,7 +411,7 @@ type lanesPart struct {
 	From, To    string
 	Begin, Step int64 // of the first column, and how long one is: milliseconds
 	Lanes       []laneRow
-	Zooms       []zoom
+	Zooms       []choice
 	Note        string // what the picture leaves out
 	Width       int
 	Top         int
@@ -430,12 +430,6 @@ type bar struct {
 	To      template.URL // what was done then
 }
 
-type zoom struct {
-	Name string
-	To   template.URL
-	Here bool
-}
-
 // zooms are the spans that the picture can show.
 var zooms = []struct {
 	name string
@@ -450,7 +444,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 	}
 	var since time.Time
 	for _, z := range zooms {
-		out.Zooms = append(out.Zooms, zoom{z.name, template.URL("lanes?zoom=" + z.name), z.name == here})
+		out.Zooms = append(out.Zooms, choice{z.name, template.URL("lanes?zoom=" + z.name), z.name == here})
 		if z.name == here && z.span > 0 {
 			since = s.e.Now().Add(-z.span)
 		}

@@ -38,17 +38,17 @@ type process struct {
 // by itself (Edit, Write) the writer is its own process; of Bash it is a
 // descendant.
 type window struct {
-	call  wire.ToolCall
-	owner Key   // the process named by call.PID
-	begin int64 // ns
-	end   int64 // ns, 0 while open
+	Call  wire.ToolCall `json:"call"`
+	Owner Key           `json:"owner"`         // the process named by Call.PID
+	Begin int64         `json:"begin"`         // ns
+	End   int64         `json:"end,omitempty"` // ns, 0 while open
 }
 
 // sessionAt: from then on a client process worked for this session (one process
 // has several, one after the other: /clear, /resume).
 type sessionAt struct {
-	time    int64
-	session store.SessionID
+	Time    int64           `json:"t"`
+	Session store.SessionID `json:"s"`
 }
 
 // promptAt: from then on a session worked on this prompt.
@@ -87,9 +87,10 @@ type agentKey struct {
 
 // planWindow is the time during which a client carries out a plan.
 type planWindow struct {
-	id         string
-	owner      Key
-	begin, end int64
+	ID    string `json:"-"`
+	Owner Key    `json:"owner"`
+	Begin int64  `json:"begin"`
+	End   int64  `json:"end,omitempty"`
 }
 
 const (
@@ -165,7 +166,7 @@ func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list := a.clients[key]
-	if n := len(list); n > 0 && list[n-1].session == id {
+	if n := len(list); n > 0 && list[n-1].Session == id {
 		return
 	}
 	a.clients[key] = append(list, sessionAt{t, id})
@@ -204,11 +205,11 @@ func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.windows {
-		if w.call.ToolUse == call.ToolUse && w.call.ToolUse != "" && w.end == 0 {
+		if w.Call.ToolUse == call.ToolUse && w.Call.ToolUse != "" && w.End == 0 {
 			return // a hook that ran twice
 		}
 	}
-	a.windows = append(a.windows, &window{call: call, owner: owner, begin: t})
+	a.windows = append(a.windows, &window{Call: call, Owner: owner, Begin: t})
 	if len(a.windows) > maxWindows {
 		drop := a.windows[:maxWindows/2]
 		for key, w := range a.branches {
@@ -225,8 +226,8 @@ func (a *Attribution) Cwd(toolUse string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range slices.Backward(a.windows) {
-		if w.call.ToolUse == toolUse {
-			return w.call.Cwd
+		if w.Call.ToolUse == toolUse {
+			return w.Call.Cwd
 		}
 	}
 	return ""
@@ -238,12 +239,12 @@ func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.windows) - 1; i >= 0; i-- {
-		if w := a.windows[i]; w.call.ToolUse == toolUse {
-			if w.end == 0 {
-				w.end = t
+		if w := a.windows[i]; w.Call.ToolUse == toolUse {
+			if w.End == 0 {
+				w.End = t
 			}
-			w.call.Background = w.call.Background || background
-			w.call.Failed = w.call.Failed || failed
+			w.Call.Background = w.Call.Background || background
+			w.Call.Failed = w.Call.Failed || failed
 			return
 		}
 	}
@@ -299,8 +300,8 @@ func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at i
 	for i, key := range chain {
 		list := a.clients[key]
 		for j := len(list) - 1; j >= 0; j-- {
-			if list[j].time <= t || j == 0 { // a session may announce itself after its first writes
-				return list[j].session, i, true
+			if list[j].Time <= t || j == 0 { // a session may announce itself after its first writes
+				return list[j].Session, i, true
 			}
 		}
 	}
@@ -328,7 +329,7 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	if at < 0 {
 		w, certain = a.birthLocked(chain, t)
 		if w != nil {
-			id = store.SessionID(w.call.Session)
+			id = store.SessionID(w.Call.Session)
 		}
 	}
 	out.Session = id
@@ -343,14 +344,14 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 		return out
 	}
 	if out.Session == "" {
-		out.Session = store.SessionID(w.call.Session)
+		out.Session = store.SessionID(w.Call.Session)
 	}
-	out.Agent, out.Prompt, out.ToolCall, out.Tool, out.Uncertain = w.call.Agent, w.call.Prompt, w.call.ToolUse, w.call.Tool, !certain
+	out.Agent, out.Prompt, out.ToolCall, out.Tool, out.Uncertain = w.Call.Agent, w.Call.Prompt, w.Call.ToolUse, w.Call.Tool, !certain
 	if out.Prompt == "" {
-		out.Prompt = a.promptLocked(out.Session, w.begin)
+		out.Prompt = a.promptLocked(out.Session, w.Begin)
 	}
 	out.Prompt = a.typedLocked(out.Prompt)
-	out.Late = w.end != 0 && t > w.end+windowSlack && !w.call.Background && !ownTool(w.call.Tool)
+	out.Late = w.End != 0 && t > w.End+windowSlack && !w.Call.Background && !ownTool(w.Call.Tool)
 	return out
 }
 
@@ -403,7 +404,7 @@ func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string 
 
 // sortLocked puts windows in order of their begin.
 func (a *Attribution) sortLocked() {
-	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].begin < a.windows[j].begin })
+	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].Begin < a.windows[j].Begin })
 }
 
 // ReaderOf is the reader whose tool call this is.
@@ -414,8 +415,8 @@ func (a *Attribution) ReaderOf(toolUse string) (store.Reader, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.windows) - 1; i >= 0; i-- {
-		if w := a.windows[i]; w.call.ToolUse == toolUse && w.call.Session != "" {
-			return store.Reader{Session: store.SessionID(w.call.Session), Agent: w.call.Agent}, true
+		if w := a.windows[i]; w.Call.ToolUse == toolUse && w.Call.Session != "" {
+			return store.Reader{Session: store.SessionID(w.Call.Session), Agent: w.Call.Agent}, true
 		}
 	}
 	return store.Reader{}, false

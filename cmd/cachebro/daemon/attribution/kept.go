@@ -24,9 +24,9 @@ const (
 	bucket = "attribution"
 
 	keepProcess = "p/" // pid.start → keptProcess
-	keepWindow  = "w/" // tool use → keptWindow
-	keepClient  = "c/" // pid.start → []keptSession
-	keepPlan    = "l/" // plan → keptPlan
+	keepWindow  = "w/" // tool use → window
+	keepClient  = "c/" // pid.start → []sessionAt
+	keepPlan    = "l/" // plan → planWindow
 	keepAgent   = "g/" // session/agent → keptAgent
 	keepBoot    = "boot"
 )
@@ -42,29 +42,11 @@ type keptProcess struct {
 	Seen    int64  `json:"t"`
 }
 
-type keptWindow struct {
-	Call  wire.ToolCall `json:"call"`
-	Owner Key           `json:"owner"`
-	Begin int64         `json:"begin"`
-	End   int64         `json:"end,omitempty"`
-}
-
-type keptPlan struct {
-	Owner Key   `json:"owner"`
-	Begin int64 `json:"begin"`
-	End   int64 `json:"end,omitempty"`
-}
-
 type keptAgent struct {
 	Session string `json:"s"`
 	Agent   string `json:"a"`
 	Prompt  string `json:"p"`
 	Began   int64  `json:"t"`
-}
-
-type keptSession struct {
-	Time    int64  `json:"t"`
-	Session string `json:"s"`
 }
 
 func (k Key) String() string { return fmt.Sprintf("%d.%d", k.PID, k.Start) }
@@ -98,9 +80,9 @@ func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.windows {
-		if w.call.Session == session && w.begin >= since && !ownTool(w.call.Tool) {
-			c := wire.SharedCall{Call: w.call, PStart: w.owner.Start, Begin: w.begin, End: w.end}
-			c.Call.PID = int(w.owner.PID)
+		if w.Call.Session == session && w.Begin >= since && !ownTool(w.Call.Tool) {
+			c := wire.SharedCall{Call: w.Call, PStart: w.Owner.Start, Begin: w.Begin, End: w.End}
+			c.Call.PID = int(w.Owner.PID)
 			all = append(all, c)
 		}
 	}
@@ -161,10 +143,11 @@ func (a *Attribution) KeepRows(rows *Rows) error {
 
 func (a *Attribution) saveWindow(toolUse string) {
 	a.mu.Lock()
-	var k *keptWindow
+	var k *window
 	for i := len(a.windows) - 1; i >= 0 && k == nil; i-- {
-		if w := a.windows[i]; w.call.ToolUse == toolUse {
-			k = &keptWindow{w.call, w.owner, w.begin, w.end}
+		if w := a.windows[i]; w.Call.ToolUse == toolUse {
+			copied := *w
+			k = &copied
 		}
 	}
 	a.mu.Unlock()
@@ -192,8 +175,8 @@ func (a *Attribution) Works(call wire.ToolCall, owner Key) bool {
 	a.mu.Lock()
 	known := false
 	for _, w := range slices.Backward(a.windows) {
-		if w.call.ToolUse == call.ToolUse && w.end == 0 {
-			w.owner, w.call.PID, w.call.Paths, known = owner, call.PID, call.Paths, true
+		if w.Call.ToolUse == call.ToolUse && w.End == 0 {
+			w.Owner, w.Call.PID, w.Call.Paths, known = owner, call.PID, call.Paths, true
 			break
 		}
 	}
@@ -224,22 +207,19 @@ func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, 
 // BeginPlan: from t (ns) on, what owner writes is the plan's doing.
 func (a *Attribution) BeginPlan(id string, owner Key, t int64) {
 	a.beginPlan(id, owner, t)
-	a.keep(keepPlan+id, keptPlan{Owner: owner, Begin: t})
+	a.keep(keepPlan+id, planWindow{Owner: owner, Begin: t})
 }
 
 // EndPlan ends that.
 func (a *Attribution) EndPlan(id string, t int64) {
 	if w, ok := a.endPlan(id, t); ok {
-		a.keep(keepPlan+id, keptPlan{w.owner, w.begin, w.end})
+		a.keep(keepPlan+id, w)
 	}
 }
 
 func (a *Attribution) saveClient(key Key) {
 	a.mu.Lock()
-	var list []keptSession
-	for _, s := range a.clients[key] {
-		list = append(list, keptSession{s.time, string(s.session)})
-	}
+	list := slices.Clone(a.clients[key])
 	a.mu.Unlock()
 	a.keep(keepClient+key.String(), list)
 }
@@ -273,14 +253,14 @@ func (a *Attribution) load() error {
 				a.procs[k] = &process{key: k, parent: Key{p.PPID, p.PStart}, uid: p.UID, comm: p.Comm, args: p.Args, session: p.Session, client: p.Client, seen: p.Seen}
 			}
 		case strings.HasPrefix(key, keepWindow):
-			var w keptWindow
+			var w window
 			if json.Unmarshal(val, &w) == nil {
-				a.windows = append(a.windows, &window{call: w.Call, owner: w.Owner, begin: w.Begin, end: w.End})
+				a.windows = append(a.windows, &w)
 			}
 		case strings.HasPrefix(key, keepPlan):
-			var p keptPlan
+			p := planWindow{ID: key[len(keepPlan):]}
 			if json.Unmarshal(val, &p) == nil {
-				a.plans = append(a.plans, &planWindow{id: key[len(keepPlan):], owner: p.Owner, begin: p.Begin, end: p.End})
+				a.plans = append(a.plans, &p)
 			}
 		case strings.HasPrefix(key, keepAgent):
 			var g keptAgent
@@ -288,11 +268,9 @@ func (a *Attribution) load() error {
 				a.agents[agentKey{store.SessionID(g.Session), g.Agent}] = g.Prompt
 			}
 		case strings.HasPrefix(key, keepClient):
-			var list []keptSession
+			var list []sessionAt
 			if k, ok := parseProcKey(key[len(keepClient):]); ok && json.Unmarshal(val, &list) == nil {
-				for _, s := range list {
-					a.clients[k] = append(a.clients[k], sessionAt{s.Time, store.SessionID(s.Session)})
-				}
+				a.clients[k] = list
 			}
 		}
 		return nil
@@ -352,13 +330,13 @@ func (a *Attribution) ForgetOld() {
 				old = !Alive(int(k.PID), k.Start)
 			}
 		case strings.HasPrefix(key, keepWindow):
-			var w keptWindow
+			var w window
 			old = json.Unmarshal(val, &w) != nil || w.Begin < limit
 		case strings.HasPrefix(key, keepAgent):
 			var g keptAgent
 			old = json.Unmarshal(val, &g) != nil || g.Began < limit
 		case strings.HasPrefix(key, keepPlan):
-			var p keptPlan
+			var p planWindow
 			old = json.Unmarshal(val, &p) != nil || p.Begin < limit
 		case strings.HasPrefix(key, keepClient):
 			k, ok := parseProcKey(key[len(keepClient):])

@@ -41,17 +41,17 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 	}
 	for i := len(a.windows) - 1; i >= 0; i-- {
 		w := a.windows[i]
-		if writesNothing(w.call.Tool) || w.begin > t+windowSlack || w.call.Session != "" && id != "" && w.call.Session != string(id) {
+		if writesNothing(w.Call.Tool) || w.Begin > t+windowSlack || w.Call.Session != "" && id != "" && w.Call.Session != string(id) {
 			continue
 		}
-		if w.end != 0 && w.end+windowSlack < t && !(w.call.Background && at > 0) {
-			if t-w.begin > int64(24*time.Hour) {
+		if w.End != 0 && w.End+windowSlack < t && !(w.Call.Background && at > 0) {
+			if t-w.Begin > int64(24*time.Hour) {
 				break
 			}
 			continue
 		}
-		switch i := slices.Index(chain, w.owner); {
-		case ownTool(w.call.Tool):
+		switch i := slices.Index(chain, w.Owner); {
+		case ownTool(w.Call.Tool):
 			if i == 0 {
 				own = append(own, w)
 			}
@@ -79,8 +79,8 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 		}
 		var during []*window
 		for _, w := range a.windows {
-			ofIt := w.call.Session == p.session || w.call.Session == p.client
-			if ofIt && w.begin <= t+windowSlack && !ownTool(w.call.Tool) && !writesNothing(w.call.Tool) && a.beganLocked(chain[i], w) {
+			ofIt := w.Call.Session == p.session || w.Call.Session == p.client
+			if ofIt && w.Begin <= t+windowSlack && !ownTool(w.Call.Tool) && !writesNothing(w.Call.Tool) && a.beganLocked(chain[i], w) {
 				during = append(during, w)
 			}
 		}
@@ -105,7 +105,7 @@ func (a *Attribution) beganLocked(key Key, w *window) bool {
 		return false
 	}
 	started := a.boot + int64(key.Start)*int64(procfs.Tick)
-	return started >= w.begin-windowSlack && (w.end == 0 || started <= w.end)
+	return started >= w.Begin-windowSlack && (w.End == 0 || started <= w.End)
 }
 
 // pickOwn tells parallel edits apart by the path they name; editors write to
@@ -113,7 +113,7 @@ func (a *Attribution) beganLocked(key Key, w *window) bool {
 func pickOwn(ws []*window, path string) (*window, bool) {
 	var match []*window
 	for _, w := range ws {
-		for _, p := range w.call.Paths {
+		for _, p := range w.Call.Paths {
 			name := string(p)
 			if name == path || path != "" && (strings.HasPrefix(path, name) || strings.HasSuffix(name, "/"+path)) {
 				match = append(match, w)
@@ -141,7 +141,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 			if a.beganLocked(branch, w) {
 				in = append(in, w)
 			}
-			if w.end == 0 || t <= w.end {
+			if w.End == 0 || t <= w.End {
 				open = append(open, w)
 			}
 		}
@@ -151,7 +151,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 		case len(open) > 0:
 			fits = open
 		default: // it began after the call; only the clocks' distance speaks for it
-			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.end+windowSlack })
+			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.End+windowSlack })
 			if len(fits) == 0 {
 				return nil, false
 			}
@@ -179,7 +179,7 @@ func (a *Attribution) byCommandLocked(ws []*window, chain []Key, at int) []*wind
 	}
 	var out []*window
 	for _, w := range ws {
-		command := flat(w.call.Command)
+		command := flat(w.Call.Command)
 		if command == "" {
 			continue
 		}
@@ -207,7 +207,7 @@ func flat(s string) string {
 func (a *Attribution) beginPlan(id string, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.plans = append(a.plans, &planWindow{id: id, owner: owner, begin: t})
+	a.plans = append(a.plans, &planWindow{ID: id, Owner: owner, Begin: t})
 	if len(a.plans) > 100 {
 		a.plans = slices.Clone(a.plans[50:])
 	}
@@ -217,8 +217,8 @@ func (a *Attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.plans { // a resumed plan has several
-		if p.id == id && p.end == 0 {
-			p.end = t
+		if p.ID == id && p.End == 0 {
+			p.End = t
 			w, ok = *p, true
 		}
 	}
@@ -230,8 +230,8 @@ func (a *Attribution) CarrierOf(id string) (Key, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.plans) - 1; i >= 0; i-- {
-		if p := a.plans[i]; p.id == id {
-			return p.owner, true
+		if p := a.plans[i]; p.ID == id {
+			return p.Owner, true
 		}
 	}
 	return Key{}, false
@@ -241,7 +241,7 @@ func (a *Attribution) CarrierOf(id string) (Key, bool) {
 func (a *Attribution) Carrying() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.end == 0 && Alive(int(p.owner.PID), p.owner.Start) })
+	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.End == 0 && Alive(int(p.Owner.PID), p.Owner.Start) })
 }
 
 // PlanOf is the plan that a process was carrying out at t.
@@ -249,8 +249,8 @@ func (a *Attribution) PlanOf(key Key, t int64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.plans) - 1; i >= 0; i-- {
-		if p := a.plans[i]; p.owner == key && p.begin <= t+windowSlack && (p.end == 0 || t <= p.end+windowSlack) {
-			return p.id
+		if p := a.plans[i]; p.Owner == key && p.Begin <= t+windowSlack && (p.End == 0 || t <= p.End+windowSlack) {
+			return p.ID
 		}
 	}
 	return ""

@@ -80,8 +80,7 @@ type Blob struct {
 // Chunk is a piece of a document.
 type Chunk struct {
 	Blob
-	Title       string
-	First, Last int
+	Section
 }
 
 // NodeRow is a neighbour.
@@ -202,7 +201,7 @@ func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []C
 			}
 			key := fmt.Sprintf("%s\x00%d", doc.path, s.First)
 			if picks[key] == nil {
-				picks[key] = &pick{Chunk: Chunk{Blob{doc.path, doc.blob}, s.Title, s.First, s.Last}}
+				picks[key] = &pick{Chunk: Chunk{Blob{doc.path, doc.blob}, s}}
 			}
 			picks[key].weight += weight
 			return
