@@ -117,9 +117,9 @@ fi
 # The first scan and the first index are background work of half a minute, once,
 # that the table is not about.
 n=0
-until "$cb" status --json "$work/cachebro" | grep -q '"done":true'; do
+until "$cb" status --json --dir "$work/cachebro" | grep -q '"done":true'; do
 	n=$((n + 1))
-	[ $n -lt 1200 ] || { "$cb" status "$work/cachebro" >&2; exit 1; }
+	[ $n -lt 1200 ] || { "$cb" status --dir "$work/cachebro" >&2; exit 1; }
 	sleep 0.1
 done
 "$cb" store reindex --dir "$work/cachebro" >/dev/null
@@ -127,7 +127,7 @@ printf '%s, %s cores, Linux %s, %s files, %s of them in cmd; load before: %s\n' 
 	"$(find "$work/native" -type f -not -path '*/.git/*' | wc -l)" "$(find "$work/native/cmd" -type f | wc -l)" "$(cut -d' ' -f1 /proc/loadavg)"
 # shellcheck disable=SC2086
 "$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" $places cachebro="$work/cachebro"
-"$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
+"$cb" status --dir "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
 case "$only" in "" | fio*)
 	# shellcheck disable=SC2086
 	if command -v fio >/dev/null 2>&1; then

@@ -120,7 +120,7 @@ func netted(b *bench, c *checks) {
 // endContained ends the daemons of the container.
 func (b *bench) endContained() {
 	for _, dir := range []string{b.project, "/"} {
-		out, err := b.containedTool("status", "--json", dir)
+		out, err := b.containedTool("status", "--json", "--dir", dir)
 		if err != nil {
 			continue
 		}

@@ -82,7 +82,7 @@ case_state_deleted() { # the state directory goes away under everything
 		[ "$(cat "$p/a.txt")" = "after $i" ] || fail "read $i differs"
 		sleep 0.3
 	done
-	"$cb" status "$p" >"$base/out" 2>&1
+	"$cb" status --dir "$p" >"$base/out" 2>&1
 	note=$(grep -iE 'state|gone|deleted|gap|stopped' "$base/out" | head -1)
 	timeout 60 "$cb" umount "$p" >"$base/out" 2>&1 || fail "umount: $(cat "$base/out")"
 	[ "$(cat "$p/a.txt")" = "after 5" ] || fail "the file is not as written"

@@ -128,10 +128,10 @@ else
 fi
 
 (cd "$base/mounted" && sha256sum -c --quiet "$base/sums") || wrong "files that nobody touched have changed"
-"$bin" reindex "$base/mounted" >"$base/log" 2>&1 || wrong "reindex: $(tail -3 "$base/log")"
-"$bin" fsck --dir "$base/mounted" >"$base/log" 2>&1 || wrong "fsck: $(tail -3 "$base/log")"
+"$bin" store reindex --dir "$base/mounted" >"$base/log" 2>&1 || wrong "reindex: $(tail -3 "$base/log")"
+"$bin" store fsck --dir "$base/mounted" >"$base/log" 2>&1 || wrong "fsck: $(tail -3 "$base/log")"
 say "$(tail -1 "$base/log")"
-say "$("$bin" status "$base/mounted" | grep -m1 '^gaps' || echo 'gaps: none told')"
+say "$("$bin" status --dir "$base/mounted" | grep -m1 '^gaps' || echo 'gaps: none told')"
 grep -q " $base/mounted fuse.cachebro" /proc/mounts || wrong "the mount is gone"
 if [ -n "${RACE:-}" ]; then
   [ "$(mountd)" = "$racing" ] || wrong "mountd is another than at first"

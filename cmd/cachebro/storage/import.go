@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ImportCommand is cachebro import.
+// ImportCommand is cachebro store import.
 func ImportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "import a history that export wrote, where there is none",

@@ -175,7 +175,7 @@ func shortly(url string) string {
 	return cli.Quote(url)
 }
 
-// MachinesCommand is cachebro machines.
+// MachinesCommand is cachebro remote machines.
 func MachinesCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "machines [s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",
