@@ -379,6 +379,7 @@ func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op) {
 	}
 	e := r.current(s, by)
 	r.otherNames(e, s)
+	r.takeOver(e)
 	e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o})
 	e.opened = true
 	r.await(e)
@@ -425,8 +426,23 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	e := r.current(s, by)
 	r.found(e, s)
 	r.otherNames(e, s)
+	r.takeOver(e)
 	e.altered = true
 	r.await(e)
+}
+
+// takeOver has what is still awaited of a file's other names awaited of this one. Those
+// calls have failed, or have not been carried out yet; what can be seen from now on is
+// told as the doing of who calls last, as where all calls use one name.
+func (r *Recorder) takeOver(e *entry) {
+	for _, other := range r.byOtherNames(e.file, e.path) {
+		if !other.waits || r.holds(other) {
+			continue
+		}
+		e.opened, e.altered = e.opened || other.opened, e.altered || other.altered
+		other.opened, other.altered = false, false
+		r.unawait(other)
+	}
 }
 
 // found tells how a name is that may be unknown.

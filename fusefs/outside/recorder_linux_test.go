@@ -345,3 +345,24 @@ func TestAlteredByAnotherName(t *testing.T) {
 		t.Errorf("the mode is missing: %v", changes)
 	}
 }
+
+// TestFailedByAnotherName: a write that failed is not told of when the mode is changed by
+// another name later: the change was taken for that write, by who had tried it.
+func TestFailedByAnotherName(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	if err := os.Link(p.path("one"), p.path("two")); err != nil {
+		t.Fatal(err)
+	}
+	p.open("one", unix.O_WRONLY)
+	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "two")
+	if err := os.Chmod(p.path("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "two")
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	if e := p.r.entries[p.path("one")]; e.waits || e.opened {
+		t.Errorf("a write by the other name is awaited still: %+v", e)
+	}
+}
