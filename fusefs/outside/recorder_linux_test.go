@@ -366,3 +366,28 @@ func TestFailedByAnotherName(t *testing.T) {
 		t.Errorf("a write by the other name is awaited still: %+v", e)
 	}
 }
+
+// A file that was there before a tree began is nobody's temporary file, however shortly
+// before; one that was made since is the tree's.
+func TestBornBefore(t *testing.T) {
+	birth := func(name string) int64 {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		st, ok := lstat(path)
+		if !ok {
+			t.Fatal("it is not there")
+		}
+		return st.Birth
+	}
+	for range 50 {
+		before, began := birth("before"), time.Now()
+		if before > began.UnixNano() {
+			t.Fatalf("made at %d, which is after %d", before, began.UnixNano())
+		}
+		for since := int64(0); since <= began.UnixNano(); { // until the clock of files has moved on
+			since = birth("since")
+		}
+	}
+}

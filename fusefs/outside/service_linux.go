@@ -192,7 +192,7 @@ func (t *tree) take(oob []byte) error {
 	if err != nil || len(fds) != 2 {
 		return errors.New("it came without its page")
 	}
-	t.listener, t.page, t.began = os.NewFile(uintptr(fds[0]), "listener"), os.NewFile(uintptr(fds[1]), "page"), time.Now().Add(-clockTick)
+	t.listener, t.page, t.began = os.NewFile(uintptr(fds[0]), "listener"), os.NewFile(uintptr(fds[1]), "page"), time.Now()
 	return nil
 }
 

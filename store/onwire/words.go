@@ -29,7 +29,7 @@ func Below(p, dir string) (string, bool) {
 		return "", true
 	}
 	if dir == "/" {
-		return p[1:], true
+		return strings.CutPrefix(p, "/")
 	}
 	if strings.HasPrefix(p, dir+"/") {
 		return p[len(dir)+1:], true

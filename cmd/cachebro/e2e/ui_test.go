@@ -341,7 +341,11 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(gone, "It was deleted here") {
 			t.Errorf("the deleted file:\n%s", gone)
 		}
-		older := g.get(g.find(gone, `hx-get="(version\?n=[^"]*)" hx-target="#version" aria-label="older version"`))
+		last, err := strconv.Atoi(g.find(gone, `id="slider" type="range" name="n" min="1" max="[0-9]+" value="([0-9]+)"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		older := g.get(g.find(gone, `id="slide" class="slide" hx-get="(version\?path=[^"]*)"`) + "&n=" + strconv.Itoa(last-1))
 		g.post("apply", g.form(g.get(g.find(older, `(plan\?kind=revert&amp;path=[^"]*)"`))))
 		if got := read(t, p.path(odd)); got != "here\n" {
 			t.Errorf("the deleted file came back as %q\n%s", got, older)
@@ -432,7 +436,7 @@ func TestPages(t *testing.T) {
 	t.Run("other pages", func(t *testing.T) {
 		g.t = t
 		eventually(t, time.Minute, "the search finds it", func() bool {
-			return strings.Contains(g.get("hits?q=others"), `href="file?path=h.txt"`)
+			return strings.Contains(g.get("hits?q=others"), `path=h.txt"`)
 		})
 		// Words that stand apart: no line has the text, and the page says so.
 		eventually(t, time.Minute, "the nearest are told from hits", func() bool {
