@@ -45,7 +45,7 @@ func (w world) carry(r *rapid.T, p *Draft) {
 		r.Fatalf("perform: %v\nplan %+v", err, p.Steps)
 	}
 	w.apply(r, cs...)
-	if err := w.s.Journal.Finish(p.ID, nil); err != nil {
+	if err := finish(w.s, p); err != nil {
 		r.Fatal(err)
 	}
 }

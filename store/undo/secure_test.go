@@ -117,7 +117,7 @@ func (w lax) carry(r *rapid.T, p *Draft) {
 			before = w.tr.Whole()
 		}
 	}
-	if err := w.s.Journal.Finish(p.ID, nil); err != nil {
+	if err := finish(w.s, p); err != nil {
 		r.Fatal(err)
 	}
 	for path, n := range was {

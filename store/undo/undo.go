@@ -317,6 +317,13 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 		if of.Finished == 0 {
 			continue
 		}
+		whole, err := p.Store.Journal.Plan(of.ID)
+		if err != nil {
+			return "", nil, err
+		}
+		if refused(&whole) {
+			continue
+		}
 		if of.Kind == store.PlanRedo {
 			// What it left goes on, with --merge or --force, until something else is undone.
 			if newest && len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0 {
@@ -331,8 +338,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 		if redone[of.ID] || passed[of.ID] {
 			continue
 		}
-		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !ofOwnFiles(&whole) {
-			return of.ID, nil, err
+		if !ofOwnFiles(&whole) {
+			return of.ID, nil, nil
 		}
 	}
 	return "", nil, fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
@@ -363,6 +370,11 @@ func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, e
 		}
 	}
 	return merged, nil
+}
+
+// refused: the plan was shown, and the person did not want it carried out.
+func refused(p *store.Plan) bool {
+	return len(p.Steps) > 0 && len(p.Done)+len(p.Failed) == 0
 }
 
 // ofOwnFiles: the plan was about nothing else.

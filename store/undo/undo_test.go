@@ -49,13 +49,18 @@ func (c *scene) carry(p *Draft) {
 	}
 	storetest.Apply(c.T, c.s, cs...)
 	c.tr.Actor = was
-	ns := make([]int, len(p.Steps))
-	for i := range ns {
-		ns[i] = i + 1
-	}
-	if err := errors.Join(c.s.Journal.Done(p.ID, ns...), c.s.Journal.Finish(p.ID, nil)); err != nil {
+	if err := finish(c.s, p); err != nil {
 		c.Fatal(err)
 	}
+}
+
+// finish closes a plan whose steps have all been done.
+func finish(s *store.Store, p *Draft) error {
+	done := make([]int, len(p.Steps))
+	for i := range done {
+		done[i] = i + 1
+	}
+	return errors.Join(s.Journal.Done(p.ID, done...), s.Journal.Finish(p.ID, nil))
 }
 
 func (c *scene) undo(q Query) *Draft {

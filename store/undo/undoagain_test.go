@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"errors"
 	"maps"
 	"testing"
 
@@ -46,6 +47,39 @@ func TestRedoOfTwoUndos(t *testing.T) {
 		redo()
 		is("the second redo", second)
 	}
+}
+
+// A plan that a person looked at and did not want is as if it had never been: the redo
+// after it said that there was nothing to do.
+func TestRedoAfterRefusedPlans(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("made", "m\n"))
+	c.as("A", "sh", "t2", 50).do(tr.Write("a", "1\n"))
+	refuse := func(d *Draft) {
+		t.Helper()
+		if len(d.Steps) == 0 {
+			t.Fatal("there is nothing to refuse")
+		}
+		if err := errors.Join(c.s.Journal.Begin(t.Context(), &d.Plan, d.Made), c.s.Journal.Finish(d.ID, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redo := func() *Draft {
+		t.Helper()
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t1"}}))
+	refuse(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
+	refuse(redo())
+	c.carry(redo())
+	c.want("made", "m\n")
+	c.want("a", "1\n")
 }
 
 // What was done between an undo and its redo was taken back by the undo after them.
