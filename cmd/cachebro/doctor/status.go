@@ -303,6 +303,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		Error      string `json:"error,omitempty"`
 		Versions   uint64 `json:"versions,omitempty"`
 		Gaps       int64  `json:"gaps,omitempty"`
+		counted    bool   // a daemon runs and has told versions and gaps
 	}
 	var lines []line
 	seen := map[string]bool{}
@@ -321,7 +322,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 			hello := wire.Hello{Version: cli.Version, Client: "cli", Root: m.Source}
 			if c, err := wire.Dial(ctx, e.Paths(), hello, wire.Timeouts{Connect: time.Second, Answer: 2 * time.Second}); err == nil {
 				if st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{}); err == nil {
-					l.Versions, l.Gaps = st.Store.Versions, st.GapCount
+					l.Versions, l.Gaps, l.counted = st.Store.Versions, st.GapCount, true
 				}
 				c.Close()
 			}
@@ -348,6 +349,8 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		switch {
 		case l.Error != "":
 			fmt.Fprintf(e.Stdout, "%s: %s (cachebro umount %s)\n", cli.Quote(l.Mountpoint), cli.OneLine(l.Error), cli.Arg(l.Mountpoint))
+		case l.Mountpoint != "" && !l.counted:
+			fmt.Fprintf(e.Stdout, "%s: mounted; its daemon is at rest\n", cli.Quote(l.Mountpoint))
 		case l.Mountpoint != "":
 			fmt.Fprintf(e.Stdout, "%s: mounted, %s, %s\n", cli.Quote(l.Mountpoint), text.Count(l.Versions, "version"), text.Count(l.Gaps, "gap"))
 		default:
