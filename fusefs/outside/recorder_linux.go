@@ -456,7 +456,8 @@ func (r *Recorder) found(e *entry, s spot) {
 const mostFound = 50_000
 
 // foundBelow tells how everything is below a directory that is about to move: the history
-// could not say later what had which name.
+// could not say later what had which name. Ignored files go with their directory unseen, as
+// on a mount.
 func (r *Recorder) foundBelow(t *track, s spot) {
 	if !isDir(s.st) {
 		return
@@ -469,7 +470,7 @@ func (r *Recorder) foundBelow(t *track, s spot) {
 		if looked > mostFound {
 			return filepath.SkipAll
 		}
-		if t.unkept(path, d.IsDir()) {
+		if t.unkept(path, d.IsDir()) || t.class(path, d.IsDir()) == ignore.Ignored {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}

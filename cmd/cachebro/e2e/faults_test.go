@@ -153,10 +153,10 @@ func TestMountdCannotBeReplaced(t *testing.T) {
 		t.Errorf("a.txt: %q, %v", text, err)
 	}
 	eventually(t, 20*time.Second, "status tells how it ended", func() bool {
-		return strings.Contains(p.cb("status", "--dir", "--dir", p.dir), "the last mount ended by itself at ")
+		return strings.Contains(p.cb("status", "--dir", p.dir), "the last mount ended by itself at ")
 	})
 	p.mount()
-	if out := p.cb("status", "--dir", "--dir", p.dir); strings.Contains(out, "ended by itself") {
+	if out := p.cb("status", "--dir", p.dir); strings.Contains(out, "ended by itself") {
 		t.Errorf("still told after a new mount:\n%s", out)
 	}
 }

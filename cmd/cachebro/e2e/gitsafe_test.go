@@ -309,7 +309,7 @@ func TestGitElsewhere(t *testing.T) {
 	was := p.sh("cat bare.git/refs/heads/b")
 	p.sh("git -C bare.git branch -qD b")
 	want := apart + " is outside of the project"
-	for _, args := range [][]string{{"status", "--dir", "--dir", p.dir}, {"doctor", "--no-canary", "--dir", "--dir", p.dir}, {"git", "lost", "--dir", p.dir}} {
+	for _, args := range [][]string{{"status", "--dir", p.dir}, {"doctor", "--no-canary", "--dir", p.dir}, {"git", "lost", "--dir", p.dir}} {
 		if out, _ := p.try(args...); !strings.Contains(out, want) {
 			t.Errorf("%v does not say that %s:\n%s", args, want, out)
 		}
@@ -329,7 +329,7 @@ func TestGitElsewhere(t *testing.T) {
 	t.Cleanup(tree.unmount)
 	tree.mount()
 	want = filepath.Join(apart, "worktrees/tree") + " is outside of the project"
-	if out := tree.cb("status", "--dir", "--dir", tree.dir); !strings.Contains(out, want) {
+	if out := tree.cb("status", "--dir", tree.dir); !strings.Contains(out, want) {
 		t.Errorf("status of a worktree:\n%s", out)
 	}
 }
@@ -345,7 +345,7 @@ func TestGitByAnotherName(t *testing.T) {
 		p := newProject(t, map[string]string{"a": "a\n"})
 		p.sh(c.make)
 		p.cb("mount", "--exact", p.dir)
-		for _, args := range [][]string{{"status", "--dir", "--dir", p.dir}, {"doctor", "--no-canary", "--dir", "--dir", p.dir}, {"git", "lost", "--dir", p.dir}} {
+		for _, args := range [][]string{{"status", "--dir", p.dir}, {"doctor", "--no-canary", "--dir", p.dir}, {"git", "lost", "--dir", p.dir}} {
 			if out, _ := p.try(args...); !strings.Contains(out, c.want) {
 				t.Errorf("%s: %v does not say that %s:\n%s", c.make, args, c.want, out)
 			}

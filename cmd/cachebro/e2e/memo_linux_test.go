@@ -25,7 +25,7 @@ func TestMemoInAnotherClone(t *testing.T) {
 		"m_test.go":  "package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n",
 		"dated/d.go": "package dated\n", "dated/d_test.go": "package dated\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestD(t *testing.T) {\n\tif _, err := os.Stat(\"../testdata/x.txt\"); err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n"}
 	p := newProject(t, files)
-	p.env = append(p.env, "CACHEBRO_REDIS="+redis.URL(), "GOCACHE="+filepath.Join(p.base, "home", "go-build"), "GOFLAGS=", "GOTOOLCHAIN=local")
+	p.env = append(p.env, "CACHEBRO_REDIS="+redis.URL(), "GOCACHE="+filepath.Join(p.base, "home", "go-build"), "GOFLAGS=", "GOTOOLCHAIN=local", "GOENV=off")
 	p.mount()
 	p.scanned()
 	if out := p.within("memo", "--explain", "--", "go", "test", "."); !strings.Contains(out, "it has not been run yet") {

@@ -166,6 +166,9 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		case e.used:
 			wait = outsideEvery
 		}
+		if e.recently() { // to see that it is quiet again
+			wait = min(wait, quietAfter)
+		}
 		t := time.NewTimer(wait)
 	sleep:
 		for soon := mounted; ; {
