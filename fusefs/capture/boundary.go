@@ -14,7 +14,7 @@ import (
 
 // boundary holds the names in and of excluded directories that the history knows all
 // the same, because something came from there or went there. They count as ignored, so
-// that a move can be taken back. What is below them counts as ignored too, but for what
+// that a move can be taken back. What is below them counts as ignored too, except what
 // an excluded directory held: that is nobody's, wherever it goes.
 type boundary struct {
 	n     atomic.Int32
@@ -79,7 +79,7 @@ func (c *Capture) known(class ignore.Class, p string) ignore.Class {
 // crosses reports whether a move from one name to another is one of which the history
 // hears: it crosses the boundary of what is excluded, or moves an excluded directory
 // itself. A name that is excluded counts as ignored then. Where git's own files come
-// from and go to is told of in another way (see git.go).
+// from and go to is recorded in another way (see git.go).
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	if *from == ignore.Excluded && *to == ignore.Excluded && !(isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))) {
 		return false

@@ -41,7 +41,7 @@ type Capture struct {
 	// scanning: a scan is under way or will be, which would take what is being
 	// written for nobody's, so that files are told of when they are made, too.
 	scanning atomic.Bool
-	watched  atomic.Bool // Beside is told of all that is changed without the mount
+	watched  atomic.Bool // Beside hears of all changes that bypass the mount
 
 	ticker sync.WaitGroup
 	syncs  sync.WaitGroup // Synced's goroutines

@@ -18,7 +18,7 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// journal holds what the trees were let do and no history has been told of yet, for the
+// journal holds the calls that were let go on and are in no history yet, for the
 // recorder that follows one which was killed. It lies in the page cache before a call goes
 // on: a kill takes nothing of it.
 //
@@ -30,7 +30,7 @@ import (
 //	             it was opened for writing, OpChmod that its attributes may change. Idle:
 //	             nothing is awaited any more
 //	KindVersion  a call on names; Node is the thread. OpBaseline before it: what had the new name
-//	KindContent  the call For has been told of, or failed
+//	KindContent  the call For is in its history, or failed
 type journal struct {
 	log    *slog.Logger
 	dir    string
@@ -138,7 +138,7 @@ func (j *journal) calls(o *op) {
 	j.urgent = true
 }
 
-// ended notes that a call has been told of, or failed.
+// ended notes that a call is in its history, or failed.
 func (j *journal) ended(o *op) {
 	if o.noted != nil && o.noted.Seq > 0 {
 		j.add(&spool.Record{Kind: spool.KindContent, For: o.noted.Seq})

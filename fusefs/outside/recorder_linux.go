@@ -406,7 +406,7 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// byOtherNames are the entries of a file's names, but for one. The file may be nil.
+// byOtherNames are the entries of a file's names, except one. The file may be nil.
 func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 	if f == nil {
 		return nil
@@ -465,7 +465,7 @@ func (r *Recorder) foundBelow(t *track, s spot) {
 	looked := 0
 	_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
 		if looked++; err != nil || path == s.path {
-			return nil // what cannot be seen is not told of
+			return nil // what cannot be seen is not recorded
 		}
 		if looked > mostFound {
 			return filepath.SkipAll

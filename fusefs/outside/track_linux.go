@@ -52,7 +52,7 @@ func (t *track) linked(of event.Inode) []string {
 				return filepath.SkipAll
 			}
 			if err != nil {
-				return nil // what cannot be seen is not told of
+				return nil // what cannot be seen is not recorded
 			}
 			if d.IsDir() {
 				if t.unkept(path, true) && path != t.root {

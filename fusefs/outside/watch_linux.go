@@ -58,7 +58,7 @@ func NewWatch(p wire.Paths, listener int, start func() error, trouble func(error
 }
 
 // Watched carries out work of ours on a thread whose calls are shown to the recorder, so
-// that the histories are told of it. false: that cannot be, and it was not carried out.
+// that the histories have it. false: that cannot be, and it was not carried out.
 func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
 	listener, err := make(chan int), make(chan error, 1)
 	watched := make(chan bool)

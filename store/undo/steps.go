@@ -241,7 +241,7 @@ func (x *stepper) remove(g *goal) {
 	g.have = state{}
 }
 
-// onlyTime: the file is as it should be, but for its time.
+// onlyTime reports whether nothing but the time of the file differs from what is wanted.
 func (g *goal) onlyTime() bool { return g.retime && g.want.equal(g.have) && !g.parted() }
 
 // write brings content, link, mode or time.

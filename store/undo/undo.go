@@ -305,7 +305,7 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 	})
 }
 
-// lastUndone is the newest plan that a redo can bring back, but for those passed. merged are the paths that an
+// lastUndone is the newest plan that a redo can bring back, except those passed. merged are the paths that an
 // earlier redo of it has brought back already, in a merge.
 func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store.Path]bool, err error) {
 	plans, err := p.Store.Journal.Plans()

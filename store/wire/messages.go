@@ -484,7 +484,7 @@ type PlanDone struct {
 	Done     []int      `json:"done,omitempty"`
 	Failed   []Conflict `json:"failed,omitempty"`
 	Finished bool       `json:"finished"`
-	Watched  bool       `json:"watched,omitempty"` // the history is told of the steps although nothing is mounted
+	Watched  bool       `json:"watched,omitempty"` // the net records the steps, although nothing is mounted
 }
 
 // StoreRequest: Do is prune, gc, du, fsck, purge; gc with the argument own leaves

@@ -26,23 +26,31 @@ WorktreeCreate and WorktreeRemove (cachebro init --worktrees) are another matter
 the client waits for the directory and hears of a failure.`,
 		Example:            `  echo '{"hook_event_name":"Stop"}' | cachebro hook`,
 		DisableFlagParsing: true,
-		RunE:               func(cmd *cobra.Command, args []string) error { return answerHook(cmd, e, args) },
+		RunE:               quietly(func(cmd *cobra.Command, args []string) error { return answerHook(cmd, e, args) }),
+	}
+}
+
+// quietly returns the run function of a command that a client calls: it neither fails nor
+// shows a panic. Exit status 2 would block the agent's tool call, and 2 is also the status
+// of a Go panic.
+func quietly(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		debug.SetTraceback("none")
+		defer func() {
+			if recover() != nil {
+				err = nil
+			}
+		}()
+		if cli.AsksForHelp(args) {
+			return cmd.Help()
+		}
+		return run(cmd, args)
 	}
 }
 
 // answerHook answers the events that may have to start something; package fastpath
-// answered all others before main began. Exit status 2 would block the agent's tool
-// call, and 2 is also the status of a Go panic; so it recovers and stays silent.
-func answerHook(cmd *cobra.Command, e *cli.Env, args []string) (err error) {
-	debug.SetTraceback("none")
-	defer func() {
-		if recover() != nil {
-			err = nil
-		}
-	}()
-	if cli.AsksForHelp(args) {
-		return cmd.Help()
-	}
+// answered all others before main began.
+func answerHook(cmd *cobra.Command, e *cli.Env, args []string) error {
 	ctx := cmd.Context()
 	if len(args) == 1 && (args[0] == "WorktreeCreate" || args[0] == "WorktreeRemove") {
 		return fork.AnswerWorktree(ctx, e, args[0])

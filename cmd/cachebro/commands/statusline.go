@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"runtime/debug"
-
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/fastpath"
 	"cachebro/hooks"
@@ -17,22 +15,12 @@ func statusLineCommand(e *cli.Env) *cobra.Command {
 something needs attention. Prints nothing outside of a project; never fails.`,
 		Example:            `  echo '{"session_id":"x"}' | cachebro statusline`,
 		DisableFlagParsing: true,
-		RunE:               func(cmd *cobra.Command, args []string) error { return printStatusLine(cmd, e, args) },
+		RunE:               quietly(func(cmd *cobra.Command, _ []string) error { return printStatusLine(cmd, e) }),
 	}
 }
 
 // printStatusLine is reached with arguments only: package fastpath printed the line.
-// It keeps to the rules of a hook: see answerHook.
-func printStatusLine(cmd *cobra.Command, e *cli.Env, args []string) (err error) {
-	debug.SetTraceback("none")
-	defer func() {
-		if recover() != nil {
-			err = nil
-		}
-	}()
-	if cli.AsksForHelp(args) {
-		return cmd.Help()
-	}
+func printStatusLine(cmd *cobra.Command, e *cli.Env) error {
 	env := fastpath.Env(nil)
 	env.Stdin, env.Stdout = e.Stdin, e.Stdout
 	hooks.RunStatusLine(cmd.Context(), env)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,13 @@ func (p *project) namespace() (dir string) {
 // outside reports whether a way beside the mount is noticed: somebody uses it, or it is
 // watched for the first who does.
 func (p *project) outside() bool {
+	used, watched := p.besides()
+	return used || watched
+}
+
+// besides reports whether somebody uses a way beside the mount, and whether it is watched.
+func (p *project) besides() (used, watched bool) {
+	p.t.Helper()
 	var st struct {
 		Outside bool `json:"outside"`
 		Watched bool `json:"watched"`
@@ -66,7 +74,7 @@ func (p *project) outside() bool {
 	if err := json.Unmarshal([]byte(p.cb("status", "--json", "--dir", p.dir)), &st); err != nil {
 		p.t.Fatal(err)
 	}
-	return st.Outside || st.Watched
+	return st.Outside, st.Watched
 }
 
 // TestSecondWayIn: two mounts of one source, one of them ours. Who stood outside
@@ -350,18 +358,8 @@ func TestWayThatNobodyUses(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\n", "d/b": "two\n"})
 	side := p.namespace()
 	p.mount()
-	state := func() (outside, watched bool) {
-		var st struct {
-			Outside bool `json:"outside"`
-			Watched bool `json:"watched"`
-		}
-		if err := json.Unmarshal([]byte(p.cb("status", "--json", "--dir", p.dir)), &st); err != nil {
-			t.Fatal(err)
-		}
-		return st.Outside, st.Watched
-	}
 	eventually(t, time.Minute, "the way is watched, and nobody uses it", func() bool {
-		outside, watched := state()
+		outside, watched := p.besides()
 		return !outside && watched
 	})
 	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "nobody has anything of the project open there") {
@@ -374,7 +372,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "it is noticed that somebody opened a file", func() bool { outside, _ := state(); return outside })
+	eventually(t, time.Minute, "it is noticed that somebody opened a file", func() bool { outside, _ := p.besides(); return outside })
 	h.Close()
 	for name, text := range map[string]string{"a": "longer\n", "d/new": "new\n"} {
 		if err := os.WriteFile(filepath.Join(side, name), []byte(text), 0o644); err != nil {
@@ -386,7 +384,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 			return err == nil && err2 == nil && fi.Size() == int64(len(text)) && string(b) == text
 		})
 	}
-	eventually(t, time.Minute, "nobody uses it any more", func() bool { outside, _ := state(); return !outside })
+	eventually(t, time.Minute, "nobody uses it any more", func() bool { outside, _ := p.besides(); return !outside })
 	// Changes are seen though everything is cached.
 	for i := range 20 {
 		text := strings.Repeat("x", i)
@@ -398,6 +396,46 @@ func TestWayThatNobodyUses(t *testing.T) {
 			return err == nil && fi.Size() == int64(i)
 		})
 	}
+}
+
+// TestEventsLost: where more happens on the file system than the kernel remembers, all is
+// looked at. The kernel's caches stayed off after that until somebody used the way.
+func TestEventsLost(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root watches the whole file system")
+	}
+	b, err := os.ReadFile("/proc/sys/fs/fanotify/max_queued_events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProject(t, map[string]string{"a": "one\n"})
+	p.namespace()
+	p.mount()
+	quiet := func() bool { used, watched := p.besides(); return watched && !used }
+	eventually(t, time.Minute, "the way is watched, and nobody uses it", quiet)
+	elsewhere := filepath.Join(p.base, "elsewhere")
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mountd := p.process("mountd")
+	if err := syscall.Kill(mountd, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for i := range most/2 + 1000 { // each is made and closed
+		if err := os.WriteFile(filepath.Join(elsewhere, strconv.Itoa(i)), nil, 0o644); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	if err := syscall.Kill(mountd, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "everything counts as changed", func() bool { used, _ := p.besides(); return used })
+	eventually(t, time.Minute, "the caches are back", quiet)
 }
 
 // TestHistoryBeside: 200 random changes by processes that do not go through the mount. The

@@ -154,6 +154,24 @@ func (e *edge) use(on bool) {
 	}
 }
 
+// inUse reports whether somebody uses a way beside the mount.
+func (e *edge) inUse() bool {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	return e.used
+}
+
+// begins reports whether nobody used a way before now, and notes that somebody does.
+func (e *edge) begins() bool {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	if e.used {
+		return false
+	}
+	e.use(true)
+	return true
+}
+
 // run looks whenever there may be news, until ctx ends. A value in changed makes it look
 // at once, one in mounted soon.
 func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-chan struct{}) {
@@ -163,7 +181,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		switch {
 		case resting():
 			wait = restingEvery
-		case e.used:
+		case e.inUse():
 			wait = outsideEvery
 		}
 		if e.recently() { // to see that it is quiet again
@@ -177,10 +195,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 				t.Stop()
 				return
 			case <-e.stirred:
-				if !e.used {
-					e.looking.Lock()
-					e.use(true)
-					e.looking.Unlock()
+				if e.begins() {
 					break sleep
 				}
 			case <-changed:
@@ -263,12 +278,15 @@ func (e *edge) recently() bool {
 	return !e.last.IsZero() && time.Since(e.last) < quietAfter
 }
 
-// missed: something happened that nobody told of.
+// missed is called when the watch has lost events, as if somebody had used a way. The
+// kernel's caches are dropped at once, because anything may have changed.
 func (e *edge) missed(why error) {
 	e.s.logger.Warn("changes beside the mount were missed: all files are looked at", "why", why)
-	e.s.server.SetOutside(true) // drops what the kernel knows, if it knew for long
+	e.s.server.SetOutside(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.last = time.Now()
+	nudge(e.stirred)
 	if !e.lost {
 		e.lost = true
 		time.AfterFunc(missedPause, e.sayMissed)

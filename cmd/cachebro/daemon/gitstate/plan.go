@@ -41,7 +41,7 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	}
 	if sel.Last {
 		for _, o := range slices.Backward(all) {
-			if (sel.Before == 0 || o.id() < sel.Before) && !strings.HasPrefix(o.rows[0].Plan, undoing) && h.text(o) != "" && h.stands(o) {
+			if (sel.Before == 0 || o.id() < sel.Before) && !strings.HasPrefix(o.rows[0].Plan, undoing) && h.text(o) != "" && h.stands(o) && !h.ofOthers(o) {
 				sel.ID = o.id()
 				break
 			}
@@ -76,6 +76,52 @@ func (h *history) stands(o *operation) bool {
 	return slices.ContainsFunc(paths, func(p string) bool {
 		return before[p].kind == objects || !h.same(p, before[p], h.now(p))
 	})
+}
+
+// ofOthers reports whether an operation was done in a worktree that lies elsewhere: its
+// state goes with files that are not in this project.
+func (h *history) ofOthers(o *operation) (others bool) {
+	for _, r := range o.rows {
+		base, at := h.worktreeElsewhere(r.path())
+		if at != "" && r.path() == base+"/gitdir" {
+			return false // it made the worktree
+		}
+		others = others || at != ""
+	}
+	return others
+}
+
+// worktreeElsewhere finds the worktree that a path belongs to, if git knows it and it does
+// not lie in the project: base is what git keeps of it, at the worktree's own directory.
+func (h *history) worktreeElsewhere(p string) (base, at string) {
+	dir, rest, _ := gitdir.Split(p)
+	base, _ = checkout(dir, rest)
+	if base == dir {
+		return base, ""
+	}
+	link := base + "/gitdir"
+	at = path.Dir(line(h.read(link, h.now(link))))
+	if !path.IsAbs(at) || h.s.source.Inside(at) {
+		at = ""
+	}
+	return base, at
+}
+
+// leaveWorktrees has what belongs to worktrees elsewhere left alone, unless they go as a
+// whole.
+func (h *history) leaveWorktrees(changes []*change) {
+	whole := map[string]bool{}
+	for _, c := range changes {
+		if base, rest := checkout(c.dir, c.rest); rest == "gitdir" {
+			whole[base] = true
+		}
+	}
+	for _, c := range changes {
+		base, at := h.worktreeElsewhere(c.path)
+		if at != "" && !whole[base] && c.conflict == nil {
+			c.conflict = &store.Conflict{Path: store.Path(c.path), Why: "belongs to the worktree " + at + ", which is not in this project"}
+		}
+	}
 }
 
 // Text says what a selection did to refs; "" nothing.
@@ -196,6 +242,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 		}
 	}
 	h.elsewhere(changes, has)
+	h.leaveWorktrees(changes)
 	if at := onwire.Time(since - int64(time.Second)); out.Since.IsZero() || at.Before(out.Since) {
 		out.Since = at
 	}

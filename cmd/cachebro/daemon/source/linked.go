@@ -33,6 +33,12 @@ func (s *Source) Worktrees(ctx context.Context) []string {
 	return s.linked.under(dir.File, s.root)
 }
 
+// Inside reports whether a path, absolute, lies in the project.
+func (s *Source) Inside(p string) bool {
+	_, ok := onwire.Below(p, s.root)
+	return ok
+}
+
 // under are the paths, below root, of worktrees that are linked to the
 // project's own repository (git worktree add), as .git/worktrees tells.
 func (t *linkedTable) under(dir *os.File, root string) []string {
