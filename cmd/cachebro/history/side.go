@@ -195,7 +195,11 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 // absolute is a plan of the user's own history with paths as people know them.
 func absolute(p wire.Plan) wire.Plan {
 	p.Title = "outside of the project: " + p.Title
-	p.Steps, p.Conflicts, p.Lost = slices.Clone(p.Steps), absolutePaths(p.Conflicts), absolutePaths(p.Lost)
+	p.Conflicts, p.Lost = absolutePaths(p.Conflicts), absolutePaths(p.Lost)
+	// The history has not seen the directories above what was changed; most are there.
+	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s wire.PlanStep) bool {
+		return s.Do == "mkdir" && cli.IsDir("/"+string(s.Path))
+	})
 	for i := range p.Steps {
 		p.Steps[i].Path, p.Steps[i].To = absolutePath(p.Steps[i].Path), absolutePath(p.Steps[i].To)
 	}

@@ -1,0 +1,21 @@
+package history
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cachebro/store/wire"
+)
+
+// A plan for what is outside listed "A /home/" and "A /home/ann/", as if they had been lost.
+func TestDirectoriesThatAreThereAreNotListed(t *testing.T) {
+	there := t.TempDir()
+	below := func(p string) []byte { return []byte(strings.TrimPrefix(p, "/")) }
+	lost := filepath.Join(there, "lost")
+	p := wire.Plan{Steps: []wire.PlanStep{{Do: "mkdir", Path: below(there)}, {Do: "mkdir", Path: below(lost)}, {Do: "write", Path: below(lost + "/f")}}}
+	shown := absolute(p)
+	if len(shown.Steps) != 2 || string(shown.Steps[0].Path) != lost || len(p.Steps) != 3 {
+		t.Errorf("shown: %+v", shown.Steps)
+	}
+}
