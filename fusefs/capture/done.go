@@ -212,11 +212,16 @@ func (c *Capture) left(f fusefs.File, p string) bool {
 // tracked name and is in no version gets one.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	from, to := c.classOf(e.Path, isDir(e.Stat)), e.Class2
-	if was, is := from, to; e.Replaced != nil && c.crosses(e, &from, &to) {
-		if st, err := e.Replaced.Stat(); err == nil {
-			c.wasAt(e.Replaced, e.Path2, "", st, is)
-			c.came(e.Path, e.Replaced, isDir(st))
+	var other event.Stat // of what stood at the second name
+	if e.Replaced != nil {
+		st, err := e.Replaced.Stat()
+		if err == nil { // a rule may be for directories only
+			other, to = st, c.classOf(e.Path2, isDir(st))
 		}
+	}
+	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
+		c.wasAt(e.Replaced, e.Path2, "", other, is)
+		c.came(e.Path, e.Replaced, isDir(other))
 		c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
 		c.came(e.Path2, e.File, isDir(e.Stat))
 	}
