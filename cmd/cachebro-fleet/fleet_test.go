@@ -164,6 +164,9 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%q: %s", args, said)
 		}
 	}
+	if out, _ := told(t, 0, "version"); !strings.HasPrefix(out, "cachebro-fleet ") {
+		t.Errorf("version: %s", out)
+	}
 	if out, _ := told(t, 0, "help", "log"); !strings.Contains(out, "cachebro-fleet log postgres://") {
 		t.Errorf("help: %s", out)
 	}

@@ -5,7 +5,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 
 	"cachebro/cmd/cachebro/cli"
 
@@ -23,5 +25,16 @@ func run(e *cli.Env, args []string) int {
 		Use:     "cachebro-fleet COMMAND postgres://…",
 		Short:   "keeps what many machines did in PostgreSQL",
 		Version: cli.Version,
-	}, indexCommand(e), logCommand(e), blameCommand(e), auditCommand(e), pruneCommand(e)), args)
+	}, indexCommand(e), logCommand(e), blameCommand(e), auditCommand(e), pruneCommand(e), versionCommand(e)), args)
+}
+
+func versionCommand(e *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version",
+		Args: e.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(e.Stdout, "%s %s %s/%s\n", cmd.Root().Name(), cli.Version, runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
 }

@@ -197,10 +197,11 @@ func (s *scanner) came(c *store.Change) error {
 	at := lastChange(c.Stat, true)
 	if !sv.madeSince(c.Stat) {
 		at = max(c.Stat.Ctime, s.at[path.Dir(string(c.Path))])
-		if known := sv.known.Load(); known == 0 || at <= known || at >= s.until {
+		known := sv.known.Load()
+		if known == 0 || at <= known || at >= s.until {
 			return nil
 		}
-		if elsewhere, err := s.elsewhere(c.Stat); err != nil || !elsewhere {
+		if elsewhere, err := s.elsewhere(c.Stat); err != nil || !elsewhere || !s.gained(c.Path, known) {
 			return err
 		}
 		if dir {
@@ -218,6 +219,17 @@ func (s *scanner) came(c *store.Change) error {
 		c.Time = at
 	}
 	return nil
+}
+
+// gained reports whether a path may have come since a time: the directory that it is in has
+// changed since, or came itself. Else it was there, and was ignored.
+func (s *scanner) gained(p store.Path, since int64) bool {
+	dir := path.Dir(string(p))
+	if s.at[dir] > since {
+		return true
+	}
+	st, _, err := source.LstatBeneath(s.dir, dir)
+	return err != nil || st.Mtime > since
 }
 
 // elsewhere: the log has a file under another name. It is asked for few files.
