@@ -216,10 +216,10 @@ type scanner struct {
 	// collect: what is found is only noted in batch, without its content.
 	collect bool
 	// until is the end of the time in which nothing was mounted, 0: unknown; at is when
-	// a directory came to its name; files are those of the log: see came, elsewhere.
+	// a directory came to its name; files are those of the log: see came, renamed.
 	until int64
 	at    map[string]int64
-	files map[[3]uint64]struct{}
+	files map[[3]uint64]loggedFile
 	// What the log does not know as it is and has changed since young may have a record
 	// on its way, which alone knows the author: it waits in later, and is looked at
 	// again when the record must have come. 0: nobody tells of changes.

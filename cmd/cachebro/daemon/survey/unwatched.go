@@ -201,7 +201,7 @@ func (s *scanner) came(c *store.Change) error {
 		if known == 0 || at <= known || at >= s.until {
 			return nil
 		}
-		if elsewhere, err := s.elsewhere(c.Stat); err != nil || !elsewhere || !s.gained(c.Path, known) {
+		if renamed, err := s.renamed(c.Stat); err != nil || !renamed {
 			return err
 		}
 		if dir {
@@ -221,29 +221,37 @@ func (s *scanner) came(c *store.Change) error {
 	return nil
 }
 
-// gained reports whether a path may have come since a time: the directory that it is in has
-// changed since, or came itself. Else it was there, and was ignored.
-func (s *scanner) gained(p store.Path, since int64) bool {
-	dir := path.Dir(string(p))
-	if s.at[dir] > since {
-		return true
-	}
-	st, _, err := source.LstatBeneath(s.dir, dir)
-	return err != nil || st.Mtime > since
+// loggedFile is what the log has of a file.
+type loggedFile struct {
+	links uint32 // the most that were counted
+	names []store.Path
 }
 
-// elsewhere: the log has a file under another name. It is asked for few files.
-func (s *scanner) elsewhere(st store.Stat) (bool, error) {
-	type inode = [3]uint64
-	of := func(st store.Stat) inode { return inode{st.Dev, st.Ino, uint64(st.Birth)} }
+// renamed reports whether a file that was there before has come to a new name: it has more
+// names than the log counted, or one of those in the log is gone. Else it had the name all
+// along, and was ignored. It is asked for few files.
+func (s *scanner) renamed(st store.Stat) (bool, error) {
+	of := func(st store.Stat) [3]uint64 { return [3]uint64{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
-		s.files = map[inode]struct{}{}
-		if err := s.b.survey.Store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
+		s.files = map[[3]uint64]loggedFile{}
+		if err := s.b.survey.Store.Live("", func(v store.Version) error {
+			f := s.files[of(v.Stat)]
+			s.files[of(v.Stat)] = loggedFile{max(f.links, uint32(v.Stat.Nlink)), append(f.names, v.Path)}
+			return nil
+		}); err != nil {
 			return false, onwire.Error(err)
 		}
 	}
-	_, ok := s.files[of(st)]
-	return ok, nil
+	f, ok := s.files[of(st)]
+	if !ok {
+		return false, nil
+	}
+	gone := func(p store.Path) bool {
+		now, _, err := source.LstatBeneath(s.dir, string(p))
+		return err != nil || of(now) != of(st)
+	}
+	more := st.Mode&syscall.S_IFMT != syscall.S_IFDIR && uint32(st.Nlink) > f.links
+	return more || slices.ContainsFunc(f.names, gone), nil
 }
 
 // lastChange is when a file that was found came to be as it is. A directory is
