@@ -201,6 +201,9 @@ func (s *scanner) came(c *store.Change) error {
 		if known == 0 || at <= known || at >= s.until {
 			return nil
 		}
+		if !s.gained(c.Path, known) {
+			return nil
+		}
 		if renamed, err := s.renamed(c.Stat); err != nil || !renamed {
 			return err
 		}
@@ -219,6 +222,17 @@ func (s *scanner) came(c *store.Change) error {
 		c.Time = at
 	}
 	return nil
+}
+
+// gained reports whether a path may have come since a time: the directory that it is in has
+// changed since, or came itself.
+func (s *scanner) gained(p store.Path, since int64) bool {
+	dir := path.Dir(string(p))
+	if s.at[dir] > since {
+		return true
+	}
+	st, _, err := source.LstatBeneath(s.dir, dir)
+	return err != nil || st.Mtime > since
 }
 
 // loggedFile is what the log has of a file.
