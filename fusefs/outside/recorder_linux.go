@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -456,12 +457,13 @@ func (r *Recorder) found(e *entry, s spot) {
 const mostFound = 50_000
 
 // foundBelow tells how everything is below a directory that is about to move: the history
-// could not say later what had which name. Ignored files go with their directory unseen, as
-// on a mount.
-func (r *Recorder) foundBelow(t *track, s spot) {
+// could not say later what had which name. What is ignored here and where it moves to goes
+// with its directory unseen, as on a mount.
+func (r *Recorder) foundBelow(t *track, s spot, to string) {
 	if !isDir(s.st) {
 		return
 	}
+	there := r.trackOf(to)
 	looked := 0
 	_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
 		if looked++; err != nil || path == s.path {
@@ -470,7 +472,8 @@ func (r *Recorder) foundBelow(t *track, s spot) {
 		if looked > mostFound {
 			return filepath.SkipAll
 		}
-		if t.unkept(path, d.IsDir()) || t.class(path, d.IsDir()) == ignore.Ignored {
+		stays := t.class(path, d.IsDir()) == ignore.Ignored && there.class(to+strings.TrimPrefix(path, s.path), d.IsDir()) == ignore.Ignored
+		if stays || t.unkept(path, d.IsDir()) {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -569,7 +572,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	ea := r.current(a, by)
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	r.found(ea, a)
-	r.foundBelow(o.a, a)
+	r.foundBelow(o.a, a, b.path)
 	if o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
 	}
@@ -580,7 +583,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
 			r.found(eb, b)
-			r.foundBelow(o.b, b)
+			r.foundBelow(o.b, b, a.path)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
 		}
