@@ -63,7 +63,7 @@ func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) 
 	if c.s.opt.Open == nil {
 		return nil, nil
 	}
-	names := named(c.req)
+	names := pathsIn(c.req)
 	foreign := slices.ContainsFunc(names, func(p string) bool { return filepath.IsAbs(p) && c.openAt(p).Root != c.start.opt.Root })
 	if len(names) == 0 || foreign || slices.ContainsFunc(names, func(p string) bool { return !filepath.IsAbs(p) }) {
 		if err := c.findHere(ctx); err != nil {
@@ -91,8 +91,8 @@ func tellsRoots(ctx context.Context) bool {
 	return info != nil && info.Modern && info.ClientCapabilities != nil && info.ClientCapabilities.Roots != nil
 }
 
-// named returns the paths that a call names.
-func named(req mcp.CallToolRequest) (paths []string) {
+// pathsIn returns the paths that a call names.
+func pathsIn(req mcp.CallToolRequest) (paths []string) {
 	var args struct {
 		Path   json.RawMessage `json:"path"`
 		Paths  json.RawMessage `json:"paths"`
@@ -187,8 +187,8 @@ func (c *call) serverFor(p string) *Server {
 	return c.here
 }
 
-// at is the call for one of several paths that it names.
-func (c *call) at(p string) *call {
+// forPath is the call for one of several paths that it names.
+func (c *call) forPath(p string) *call {
 	if c.s.opt.Open == nil {
 		return c
 	}

@@ -31,7 +31,7 @@ var readFilesTool = &tool{
 		var out strings.Builder
 		budget, failed := c.s.most(ctx), 0
 		for i, p := range a.Paths {
-			one := c.at(p)
+			one := c.forPath(p)
 			if i > 0 && budget < one.atMost(ctx, p) {
 				fmt.Fprintf(&out, "[... %d of %d files would pass %d tokens. next: read_files paths=[%s]]\n",
 					len(a.Paths)-i, len(a.Paths), c.s.most(ctx), strings.Join(quoteAll(a.Paths[i:]), ", "))

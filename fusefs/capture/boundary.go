@@ -81,7 +81,8 @@ func (c *Capture) known(class ignore.Class, p string) ignore.Class {
 // itself. A name that is excluded counts as ignored then. Where git's own files come
 // from and go to is recorded in another way (see git.go).
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
-	if *from == ignore.Excluded && *to == ignore.Excluded && !(isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))) {
+	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
+	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
 		return false
 	}
 	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {

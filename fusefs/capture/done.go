@@ -19,7 +19,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	if e.Class == ignore.Excluded || e.Class2 == ignore.Excluded || e.Op == event.OpRename {
 		c.gitDone(e)
 	}
-	if e.Class == ignore.Excluded && (e.Path2 == "" || e.Class2 == ignore.Excluded) && c.ours(e.Caller) && !inGit(e.Path) && !inGit(e.Path2) { // a redo has to find it
+	within := e.Class == ignore.Excluded && (e.Path2 == "" || e.Class2 == ignore.Excluded)
+	if within && c.ours(e.Caller) && !inGit(e.Path) && !inGit(e.Path2) { // a redo has to find it
 		c.came(e.Path, nil, isDir(e.Stat))
 	}
 	e.Class, e.Class2 = c.known(e.Class, e.Path), c.known(e.Class2, e.Path2)

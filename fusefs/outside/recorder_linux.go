@@ -216,7 +216,10 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 // behind by a tick at most: one that the tree makes at once may count as somebody else's,
 // and is kept, never the other way round.
 func (r *Recorder) own(s spot, of origin) bool {
-	return !of.ours && r.trackOf(s.path).root == wire.OutsideRoot && r.places.Temporary(s.path) && (!s.there || s.st.Birth > of.began.UnixNano())
+	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
+		return false
+	}
+	return !s.there || s.st.Birth > of.began.UnixNano()
 }
 
 // touch is the entry of a path, with what is known of it now.

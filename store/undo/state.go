@@ -86,7 +86,8 @@ func (s state) lends(o state) bool {
 
 // retimed: two states are of files with the same content and another time.
 func (s state) retimed(o state) bool {
-	return s.regular() && o.regular() && s.blob != (store.Hash{}) && s.blob == o.blob && s.mtime != 0 && o.mtime != 0 && s.mtime != o.mtime
+	same := s.regular() && o.regular() && s.blob != (store.Hash{}) && s.blob == o.blob
+	return same && s.mtime != 0 && o.mtime != 0 && s.mtime != o.mtime
 }
 
 func (s state) sameContent(o state) bool {

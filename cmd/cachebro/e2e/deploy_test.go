@@ -76,7 +76,8 @@ func TestIndexersBesideSenders(t *testing.T) {
 	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {
 		var err error
 		end = syscall.SIGKILL // what it had begun, others pass over for a minute
-		if lasts, err = time.ParseDuration(s); err != nil {
+		lasts, err = time.ParseDuration(s)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

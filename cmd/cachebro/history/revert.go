@@ -122,9 +122,7 @@ takes back what it had done.`,
 		if err != nil {
 			return err
 		}
-		if r.Session == "" && r.Prompt == "" && r.ToolCall == "" && r.Agent == "" && r.PID == 0 && r.Since.IsZero() {
-			r.Last = true
-		}
+		r.Last = r.Last || !selects(r)
 		t, c, err := e.Open(ctx, ".")
 		if err != nil {
 			return err
@@ -169,7 +167,7 @@ takes back what it had done.`,
 			return takeGitBack(ctx, e, t, c, r, f)
 		}
 		if *hunks {
-			if r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero() || *f.merge || *f.force {
+			if selects(r) || *f.merge || *f.force {
 				return e.Usagef("undo: --hunk goes with an action's number and paths only")
 			}
 			return takeHunks(ctx, e, t, c, r, f)
@@ -213,6 +211,11 @@ func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client
 	}
 	taken.Title += " on " + machine
 	return takeBackWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
+}
+
+// selects reports whether a request says whose changes are meant, or of which time.
+func selects(r wire.PlanRequest) bool {
+	return r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero()
 }
 
 // RedoCommand is cachebro redo.
@@ -270,12 +273,16 @@ be run.`,
 			return e.Usagef("restore: --at is missing: the moment to go back to")
 		}
 		r := wire.PlanRequest{Kind: "restore"}
-		if strings.EqualFold(*at, "session-start") {
+		switch {
+		case strings.EqualFold(*at, "session-start"):
 			r.Session = *session
-		} else if fs.Changed("session") {
+		case fs.Changed("session"):
 			return e.Usagef("restore: --session goes with --at session-start")
-		} else if r.At, err = e.VersionFlag("at", *at); err != nil {
-			return err
+		default:
+			r.At, err = e.VersionFlag("at", *at)
+			if err != nil {
+				return err
+			}
 		}
 		if r.At.Number != 0 {
 			return e.Usagef("restore: --at %s is a version of one file; want a time, an age or a number of the log", *at)

@@ -79,7 +79,8 @@ Nothing is repeated by guess: --explain tells what a call would do, and why.`,
 			if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
 				return err
 			}
-			if rec, why = m.holding(ctx); why == notRun {
+			rec, why = m.holding(ctx)
+			if why == notRun {
 				why = was
 			}
 		}
