@@ -110,17 +110,12 @@ func sharedMemory(n *inode) bool {
 	return strings.HasSuffix(name, "-shm") || strings.HasSuffix(name, "/lock.mdb") || name == "lock.mdb" || strings.HasSuffix(name, "-lock")
 }
 
-// uncached reports whether a file is to be opened so that the kernel keeps nothing of it
-// for read(2) and write(2): while a way beside exists, both sides then read what the
-// other one has written. That goes for what databases open, for reading and writing, and
-// for all that somebody has locked. A size that the kernel believed a moment too long made
-// a read under a lock end early.
-func (n *inode) uncached(flags uint32) bool {
-	if !n.isReg() || !n.fs.way.Load() {
-		return false
-	}
-	return (flags&unix.O_ACCMODE == unix.O_RDWR || n.locked.Load()) && !sharedMemory(n)
-}
+// uncached reports whether a file may have to be opened so that the kernel keeps nothing of
+// it for read(2) and write(2): while a way beside exists, both sides then read what the
+// other one has written. That goes for what databases open, for reading and writing, for
+// all that somebody has locked, and for what has just been changed beside the mount. A
+// size that the kernel believed a moment too long made reads end early.
+func (n *inode) uncached() bool { return n.isReg() && n.fs.way.Load() && !sharedMemory(n) }
 
 // isFlock reports whether a request is one of flock(2).
 func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
@@ -690,7 +685,7 @@ func (o *overlay) agreeLocked(h *handle) {
 	if sure && !o.way.Load() {
 		return
 	}
-	o.dropPages(n)
+	o.notifier.drop(n)
 	if changed {
 		o.tellOutside(n, before, &sx)
 	}
@@ -785,7 +780,7 @@ func (o *overlay) agreeWith(n *inode) {
 			o.tellOutside(n, before, &sx)
 		}
 	}
-	o.dropPages(n)
+	o.notifier.drop(n)
 }
 
 // endLocks ends all waits when the connection has ended.

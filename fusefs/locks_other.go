@@ -9,7 +9,7 @@ import (
 )
 
 // uncached: see the other implementation.
-func (n *inode) uncached(uint32) bool { return false }
+func (n *inode) uncached() bool { return false }
 
 // forwardsLocks: without OFD locks there is no descriptor to take the locks of a process
 // on. They stay the kernel's own, and hold on the mount only.

@@ -73,9 +73,18 @@ func (n *notifier) run() {
 		n.queue = n.queue[1:]
 		n.mu.Unlock()
 		i.queued.Store(false)
-		n.now(i.id)
+		if i.fresh.Load() != i.spoilt.Load() { // no OPEN was quicker
+			n.drop(i)
+		}
 		n.mu.Lock()
 	}
+}
+
+// drop drops the cached pages and attributes of a file or directory.
+func (n *notifier) drop(i *inode) {
+	spoilt := i.spoilt.Load()
+	n.now(i.id)
+	i.fresh.Store(spoilt)
 }
 
 // now drops the cached pages and attributes of a node and returns when it is

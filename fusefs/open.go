@@ -48,8 +48,11 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 		unix.Close(fd)
 		return fuse.Status(unix.ESTALE)
 	}
-	o.agree(n, &sx, gen)
+	unsure := o.agree(n, &sx, gen)
 	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
+	if unsure && n.uncached() {
+		out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+	}
 	if !write && o.obs != nil {
 		o.obs.Opened(n, c)
 	}
@@ -57,22 +60,18 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 }
 
 // agree drops the kernel's pages of a file that the source shows otherwise. gen is what
-// peek returned before the source was asked.
-func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) {
+// peek returned before the source was asked. unsure: while more changes, the kernel may go
+// by an old size all the same, because it ignores attributes that cross a notification.
+func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {
-		o.dropPages(n)
+		unsure = true
+		o.notifier.drop(n)
 	}
 	if changed {
 		o.tellOutside(n, before, sx)
 	}
-}
-
-// dropPages has the kernel forget the pages and attributes of n.
-func (o *overlay) dropPages(n *inode) {
-	spoilt := n.spoilt.Load()
-	o.notifier.now(n.id)
-	n.fresh.Store(spoilt)
+	return unsure
 }
 
 // openFlags are those of the reply. Who has POSIX locks on a file loses them with each
@@ -83,7 +82,7 @@ func openFlags(n *inode, flags uint32) (reply uint32) {
 	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {
 		reply |= fuse.FOPEN_NOFLUSH
 	}
-	if n.uncached(flags) {
+	if (flags&unix.O_ACCMODE == unix.O_RDWR || n.locked.Load()) && n.uncached() {
 		reply |= fuse.FOPEN_DIRECT_IO
 	}
 	return reply

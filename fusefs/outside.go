@@ -116,8 +116,10 @@ func (s *Server) Beside(p string, name, dir bool) {
 	if o.statInode(n, &sx) != nil {
 		return
 	}
-	n.note(&sx, gen)
-	o.notifier.inode(n)
+	changed, before := n.note(&sx, gen)
+	if same := before.known && !before.young && !changed; !same {
+		o.notifier.inode(n)
+	}
 	if n.isReg() {
 		o.outsideOf(n, sx.Stat, sx.Stat)
 	}

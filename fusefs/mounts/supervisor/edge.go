@@ -54,6 +54,8 @@ type edge struct {
 	tried   time.Time       // when a watch failed last
 	ended   bool
 
+	flushing sync.Mutex // held until what is taken out of open is recorded; taken before mu
+
 	// mu guards the rest.
 	mu    sync.Mutex
 	last  time.Time           // of the last event
@@ -381,6 +383,8 @@ func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now
 // flush records the files that are being written and that nobody has changed for as long
 // as still.
 func (e *edge) flush(still time.Duration) {
+	e.flushing.Lock()
+	defer e.flushing.Unlock()
 	due := map[string]openFile{}
 	e.mu.Lock()
 	for p, o := range e.open {
