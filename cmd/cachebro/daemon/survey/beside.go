@@ -103,7 +103,7 @@ func (b *besides) rename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(to))
-	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.gone(from) {
+	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.left(from, st) {
 		return false
 	}
 	dir := isDir(st)
@@ -121,6 +121,13 @@ func (b *besides) rename(from, to store.Path) bool {
 func (b *besides) gone(p store.Path) bool {
 	_, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// left reports whether a path does not lead to a file any more. What has come in its place
+// since has a record of its own.
+func (b *besides) left(p store.Path, was store.Stat) bool {
+	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
+	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
 }
 
 // look compares a path with the log. seen is how it was when the record was made, zero if
@@ -141,8 +148,10 @@ func (b *besides) look(p store.Path, seen store.Stat) {
 		return
 	}
 	came := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
+	full := isDir(st) && b.Record.Op != store.OpMkdir
+	emptied := live && isDir(v.Stat) // another directory had the name, with what is in it
 	b.found(p, v, live, st, target)
-	if isDir(st) && came && b.Record.Op != store.OpMkdir {
+	if came && (full || emptied) {
 		b.below(p)
 	}
 }
@@ -212,7 +221,9 @@ func (b *besides) below(dir store.Path) {
 		known[v.Path] = v
 	}
 	there := map[store.Path]bool{dir: true}
-	b.walk(dir, known, there)
+	if st, _, err := source.LstatBeneath(b.scanner.dir, string(dir)); err == nil && isDir(st) {
+		b.walk(dir, known, there)
+	}
 	for _, v := range b.live(dir) {
 		if !there[v.Path] && b.gone(v.Path) {
 			b.removed(v)

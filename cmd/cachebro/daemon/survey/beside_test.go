@@ -1,0 +1,217 @@
+package survey_test
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
+)
+
+// TestBesideIsLate: what somebody does beside the mount is recorded a moment later, and
+// looked at a moment after that. However much has happened in between, the log says in
+// the end what is there. A directory that was renamed while another one took its name left
+// its files in the log.
+func TestBesideIsLate(t *testing.T) {
+	for range 20 {
+		seed := rand.Int63()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { besideIsLate(t, rand.New(rand.NewSource(seed))) })
+	}
+}
+
+func besideIsLate(t *testing.T, rng *rand.Rand) {
+	p := daemontest.New(t)
+	for _, name := range []string{"s", "t", "d/s", "d/deep/er"} {
+		p.Write(name, name)
+	}
+	p.LookAtAll()
+	o := &others{t: t, p: p, rng: rng}
+	for range 100 {
+		for range 1 + rng.Intn(3) { // mountd is late
+			o.change()
+		}
+		o.record()
+		if rng.Intn(4) > 0 {
+			continue // and so is the daemon
+		}
+		p.Survey.Beside(t.Context(), o.told, o.apply)
+		o.told = nil
+		if tree, log := o.tree(), o.log(); !slices.Equal(tree, log) {
+			t.Fatalf("tree: %q\nlog:  %q\n%s", tree, log, strings.Join(o.did, "\n"))
+		}
+	}
+}
+
+// others are processes beside the mount, with the records that mountd makes of what they do.
+type others struct {
+	t      *testing.T
+	p      *daemontest.Project
+	rng    *rand.Rand
+	did    []string
+	events []spool.Record // that mountd has not seen yet
+	told   []ingest.Beside
+}
+
+func (o *others) at(name string) string { return filepath.Join(o.p.Root, name) }
+
+func (o *others) is(name string) (fi fs.FileInfo, there bool) {
+	fi, err := os.Lstat(o.at(name))
+	return fi, err == nil
+}
+
+func (o *others) event(op event.Op, name, to string) {
+	o.did = append(o.did, fmt.Sprint(op, " ", name, " ", to))
+	o.events = append(o.events, spool.Record{Kind: spool.KindBeside, Op: op, Path: name, Path2: to})
+}
+
+func (o *others) must(err error) {
+	o.t.Helper()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// change does something, if there is anything to do it to.
+func (o *others) change() {
+	files := []string{"s", "t", "d/s", "a", "b", "d/a", "e/a", "e/b", "d/deep/er"}
+	dirs := []string{"d", "e", "d/deep", "f"}
+	name, other := files[o.rng.Intn(len(files))], files[o.rng.Intn(len(files))]
+	one, two := dirs[o.rng.Intn(len(dirs))], dirs[o.rng.Intn(len(dirs))]
+	fi, there := o.is(name)
+	_, dirThere := o.is(one)
+	switch o.rng.Intn(7) {
+	case 0, 1:
+		if there && fi.IsDir() {
+			return
+		}
+		o.mkdir(path.Dir(name))
+		o.must(os.WriteFile(o.at(name), fmt.Appendf(nil, "%d", o.rng.Int()), 0o644))
+		o.event(event.OpOutside, name, "")
+	case 2:
+		if there {
+			o.remove(name)
+		}
+	case 3:
+		if there && name != other {
+			o.mkdir(path.Dir(other))
+			o.must(os.Rename(o.at(name), o.at(other)))
+			o.event(event.OpRename, name, other)
+		}
+	case 4:
+		_, taken := o.is(two)
+		_, parent := o.is(path.Dir(two))
+		if dirThere && !taken && parent && !strings.HasPrefix(two+"/", one+"/") {
+			o.must(os.Rename(o.at(one), o.at(two)))
+			if o.rng.Intn(2) == 0 {
+				o.resolve(one, two)
+			}
+			o.event(event.OpRename, one, two)
+			if o.rng.Intn(2) == 0 {
+				o.mkdir(one)
+			}
+		}
+	case 5:
+		o.mkdir(one)
+	case 6:
+		if dirThere {
+			o.remove(one)
+		}
+	}
+}
+
+func (o *others) mkdir(name string) {
+	if _, there := o.is(name); there || name == "." {
+		return
+	}
+	o.mkdir(path.Dir(name))
+	o.must(os.Mkdir(o.at(name), 0o755))
+	o.event(event.OpMkdir, name, "")
+}
+
+func (o *others) remove(name string) {
+	entries, _ := os.ReadDir(o.at(name))
+	for _, e := range entries {
+		o.remove(path.Join(name, e.Name()))
+	}
+	o.must(os.Remove(o.at(name)))
+	o.event(event.OpOutside, name, "")
+}
+
+// resolve has what mountd has not seen yet of a directory told by the directory's new name,
+// which it may find by then.
+func (o *others) resolve(from, to string) {
+	for i := range o.events {
+		for _, p := range []*string{&o.events[i].Path, &o.events[i].Path2} {
+			if rest, below := strings.CutPrefix(*p, from+"/"); below {
+				*p = to + "/" + rest
+			}
+		}
+	}
+}
+
+// record makes the records of what has happened.
+func (o *others) record() {
+	root, err := os.Open(o.p.Root)
+	o.must(err)
+	defer root.Close()
+	for _, e := range o.events {
+		e.Time = time.Now().UnixNano()
+		name := e.Path
+		if e.Path2 != "" {
+			name = e.Path2
+		}
+		e.Stat, _, _ = source.LstatBeneath(root, name)
+		o.told = append(o.told, ingest.Beside{Record: &e})
+	}
+	o.events = nil
+}
+
+func (o *others) apply(cs []store.Change) bool {
+	_, err := o.p.Store.Apply(o.t.Context(), cs, nil)
+	o.must(err)
+	return true
+}
+
+func (o *others) tree() (all []string) {
+	o.must(filepath.WalkDir(o.p.Root, func(name string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(o.p.Root, name)
+		switch {
+		case err != nil || rel == ".":
+		case d.IsDir():
+			all = append(all, rel+"/")
+		default:
+			var b []byte
+			b, err = os.ReadFile(name)
+			all = append(all, rel+" "+string(b))
+		}
+		return err
+	}))
+	slices.Sort(all)
+	return all
+}
+
+func (o *others) log() (all []string) {
+	o.must(o.p.Store.Live("", func(v store.Version) error {
+		if v.Stat.Mode&0o170000 == 0o040000 {
+			all = append(all, string(v.Path)+"/")
+			return nil
+		}
+		b, err := o.p.Store.Content(v.Blob)
+		all = append(all, string(v.Path)+" "+string(b))
+		return err
+	}))
+	slices.Sort(all)
+	return all
+}
