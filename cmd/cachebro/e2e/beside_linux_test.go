@@ -464,21 +464,7 @@ func TestHistoryBeside(t *testing.T) {
 		for name, text := range files {
 			u.as(someUser, fmt.Sprintf("mkdir -p %s; printf %q >%s", filepath.Dir(name), text, name))
 		}
-		holder := exec.Command("nsenter", "-m", "-t", fmt.Sprint(u.holder), "setpriv", "--reuid", fmt.Sprint(someUser), "--regid", fmt.Sprint(someUser), "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c", "echo ready; exec sleep infinity")
-		out, err := holder.StdoutPipe()
-		if err == nil {
-			err = holder.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			_ = holder.Process.Kill()
-			_ = holder.Wait()
-		}()
-		if _, err := fmt.Fscanln(out, new(string)); err != nil {
-			t.Skipf("no user namespace: %v", err)
-		}
+		side := u.namespace(someUser)
 		u.as(someUser, "cd /; $CB mount $P")
 		cb := func(args ...string) string {
 			t.Helper()
@@ -487,7 +473,7 @@ func TestHistoryBeside(t *testing.T) {
 			}
 			return u.as(someUser, "$CB "+strings.Join(args, " "))
 		}
-		historyBeside(u.project, fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, u.dir), cb, func(script string) { u.as(someUser, "cd /; "+script) })
+		historyBeside(u.project, side, cb, func(script string) { u.as(someUser, "cd /; "+script) })
 	})
 }
 
@@ -712,7 +698,7 @@ func TestMountAgain(t *testing.T) {
 	t.Run("user", func(t *testing.T) { // fusermount3 cannot mount it again
 		u := newUsers(t, someUser)
 		ask := func(args ...string) (string, error) { return u.try(someUser, "cd /; $CB "+strings.Join(args, " ")) }
-		mountAgain(u.project, ask, func(script string) { u.as(someUser, script) }, exec.Command("nsenter", "-m", "-t", fmt.Sprint(u.holder), "setpriv", "--reuid", fmt.Sprint(someUser), "--regid", fmt.Sprint(someUser), "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c"), false)
+		mountAgain(u.project, ask, func(script string) { u.as(someUser, script) }, u.unshare(someUser), false)
 	})
 }
 

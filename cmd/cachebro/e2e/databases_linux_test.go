@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -72,52 +72,86 @@ func TestSQLiteOnBothSides(t *testing.T) {
 		length = d
 	}
 	for _, mode := range []string{"delete", "wal"} {
-		t.Run(mode, func(t *testing.T) {
+		t.Run("root/"+mode, func(t *testing.T) {
 			p := newProject(t, nil)
-			sqlite(t, p.path("d.db"), "pragma journal_mode="+mode+"; create table t(a, b);")
-			p.mount()
-			beside := p.bind()
-			end := time.Now().Add(length)
-			done := make(chan writerResult)
-			for i := range 4 {
-				name := filepath.Join([]string{p.dir, beside}[i%2], "d.db")
-				go func() { done <- writeRows(name, i, end) }()
+			run := func(args ...string) (string, error) {
+				out, err := exec.Command("sqlite3", args...).CombinedOutput()
+				return string(out), err
 			}
-			acked, refusals := map[string]bool{}, map[string]int{}
-			for range 4 {
-				r := <-done
-				for _, row := range r.acked {
-					acked[row] = true
-				}
-				for why, n := range r.refused {
-					refusals[why] += n
-				}
-				if mode == "delete" && len(r.acked) == 0 {
-					t.Errorf("writer %d wrote nothing: %v", r.writer, r.refused)
-				}
-			}
-			t.Logf("%d rows were written, refused: %v", len(acked), refusals)
-			if len(acked) == 0 {
-				t.Error("not one row was written")
-			}
-			for why := range refusals {
-				if why != "database is locked" && why != "locking protocol" {
-					t.Errorf("refused with %q", why)
-				}
-			}
-			if got := sqlite(t, p.path("d.db"), "pragma integrity_check;"); got != "ok\n" {
-				t.Errorf("integrity: %s", got)
-			}
-			for row := range strings.Lines(sqlite(t, p.path("d.db"), "select a, b from t;")) {
-				delete(acked, strings.TrimSpace(row))
-			}
-			if len(acked) > 0 {
-				t.Errorf("%d rows were acknowledged and are not there: %v", len(acked), acked)
-			}
-			if err := syscall.Unmount(filepath.Dir(beside), 0); err != nil {
-				t.Fatal(err)
-			}
+			sqliteOnBothSides(p, mode, length, run, func() string {
+				p.mount()
+				return p.bind()
+			})
 		})
+		t.Run("user/"+mode, func(t *testing.T) {
+			u := newUsers(t, someUser)
+			run := func(args ...string) (string, error) {
+				return u.try(someUser, "cd /; exec sqlite3 '"+strings.Join(args, "' '")+"'")
+			}
+			sqliteOnBothSides(u.project, mode, length, run, func() string {
+				beside := u.namespace(someUser)
+				u.as(someUser, "cd /; $CB mount $P")
+				return beside
+			})
+		})
+	}
+}
+
+// sqliteOnBothSides runs the scenario: run runs the sqlite3 program, and mount mounts the
+// project and returns its directory beside the mount.
+func sqliteOnBothSides(p *project, mode string, length time.Duration, run func(args ...string) (string, error), mount func() string) {
+	t := p.t
+	t.Helper()
+	sqlite := func(db, script string) string {
+		t.Helper()
+		out, err := run("-cmd", ".timeout 10000", db, script)
+		if err != nil {
+			t.Fatalf("sqlite3: %v\n%s", err, out)
+		}
+		return strings.ReplaceAll(out, "\r", "")
+	}
+	sqlite(p.path("d.db"), "pragma journal_mode="+mode+"; create table t(a, b);")
+	beside := mount()
+	end := time.Now().Add(length)
+	done := make(chan writerResult)
+	for i := range 4 {
+		name := filepath.Join([]string{p.dir, beside}[i%2], "d.db")
+		go func() { done <- writeRows(name, i, end, run) }()
+	}
+	acked, refusals := map[string]bool{}, map[string]int{}
+	for range 4 {
+		r := <-done
+		for _, row := range r.acked {
+			acked[row] = true
+		}
+		for why, n := range r.refused {
+			refusals[why] += n
+		}
+		if mode == "delete" && len(r.acked) == 0 {
+			t.Errorf("writer %d wrote nothing: %v", r.writer, r.refused)
+		}
+	}
+	t.Logf("%d rows were written, refused: %v", len(acked), refusals)
+	if len(acked) == 0 {
+		t.Error("not one row was written")
+	}
+	for why := range refusals {
+		if why != "database is locked" && why != "locking protocol" {
+			t.Errorf("refused with %q", why)
+		}
+	}
+	for _, dir := range []string{p.dir, beside} {
+		db := filepath.Join(dir, "d.db")
+		if got := sqlite(db, "pragma integrity_check;"); got != "ok\n" {
+			t.Errorf("integrity: %s", got)
+		}
+		lost := maps.Clone(acked)
+		for row := range strings.Lines(sqlite(db, "select a, b from t;")) {
+			delete(lost, strings.TrimSpace(row))
+		}
+		if len(lost) > 0 {
+			t.Errorf("%d rows were acknowledged and are not there: %v", len(lost), lost)
+		}
 	}
 }
 
@@ -130,7 +164,7 @@ type writerResult struct {
 
 // writeRows inserts rows until a moment, by the sqlite3 program, whose every connection
 // makes one transaction or ten.
-func writeRows(db string, writer int, end time.Time) writerResult {
+func writeRows(db string, writer int, end time.Time, run func(args ...string) (string, error)) writerResult {
 	r := writerResult{writer: writer, refused: map[string]int{}}
 	for row := 0; time.Now().Before(end); {
 		var script strings.Builder
@@ -140,13 +174,13 @@ func writeRows(db string, writer int, end time.Time) writerResult {
 			rows = append(rows, fmt.Sprintf("%d|%d", writer, row))
 			row++
 		}
-		out, err := exec.Command("sqlite3", "-bail", "-cmd", ".timeout 2000", db, script.String()).CombinedOutput()
+		out, err := run("-bail", "-cmd", ".timeout 2000", db, script.String())
 		if err == nil {
 			r.acked = append(r.acked, rows...)
 			continue
 		}
 		// What was refused may be there in part: nothing of it was promised.
-		_, why, _ := strings.Cut(strings.TrimSpace(string(out)), ": ")
+		_, why, _ := strings.Cut(strings.TrimSpace(out), ": ")
 		why = strings.TrimPrefix(strings.TrimPrefix(why, "stepping, "), "in prepare, ")
 		if before, _, ok := strings.Cut(why, " ("); ok {
 			why = before
@@ -154,14 +188,4 @@ func writeRows(db string, writer int, end time.Time) writerResult {
 		r.refused[why]++
 	}
 	return r
-}
-
-func sqlite(t *testing.T, db, script string) string {
-	t.Helper()
-	out, err := exec.Command("sqlite3", "-cmd", ".timeout 10000", db, script).CombinedOutput()
-	if err != nil {
-		t.Fatalf("sqlite3: %v\n%s", err, out)
-	}
-	s := strings.ReplaceAll(string(out), "\r", "")
-	return s
 }

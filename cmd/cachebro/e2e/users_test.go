@@ -94,6 +94,36 @@ func (u *users) as(uid int, script string) string {
 	return out
 }
 
+// unshare returns the command of a user that runs a script in a mount namespace of its own.
+func (u *users) unshare(uid int) *exec.Cmd {
+	id := strconv.Itoa(uid)
+	return exec.Command("nsenter", "-m", "-t", strconv.Itoa(u.holder), "setpriv", "--reuid", id, "--regid", id, "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c")
+}
+
+// namespace is the source as a process of a user sees it that has a mount namespace of its
+// own from now on.
+func (u *users) namespace(uid int) (dir string) {
+	u.t.Helper()
+	cmd := u.unshare(uid)
+	cmd.Args = append(cmd.Args, "echo ready; exec sleep infinity")
+	cmd.Dir = "/"
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := fmt.Fscanln(out, new(string)); err != nil {
+		u.t.Skipf("no user namespace: %v", err)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, u.dir)
+}
+
 // held says of each file what it holds and what it gives to who runs it. Only names
 // that begin as the test's own count.
 func (u *users) held(uid int) (lines map[string]string, rights map[string]string) {
