@@ -50,6 +50,7 @@ type inode struct {
 
 	folding atomic.Uint32 // a directory: see folds
 	noACL   atomic.Bool   // a directory without a default access control list
+	removed atomic.Bool   // its last name was removed: what it has elsewhere the Observer gave it
 	locked  atomic.Bool   // somebody has taken a lock on it, or tried
 	queued  atomic.Bool   // with the notifier
 	spoilt  atomic.Uint32 // how often pages or attributes in the kernel's cache became wrong

@@ -172,7 +172,16 @@ func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fu
 		return status(err)
 	}
 	o.observed(n, sx, gen)
+	n.countNames(sx)
 	return fuse.OK
+}
+
+// countNames leaves out of the number of names those by which the Observer keeps a file.
+// Without that a removed one could be linked again.
+func (n *inode) countNames(sx *sys.Stat) {
+	if n.removed.Load() {
+		sx.Nlink = 0
+	}
 }
 
 // GetAttr is stat(2).

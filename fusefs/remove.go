@@ -78,6 +78,7 @@ func (o *overlay) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	}
 	if sx.Nlink <= 1 || n.isDir() {
 		o.table.detach(n)
+		n.removed.Store(true)
 	}
 	// The descriptor of a removed directory stays until the kernel forgets it:
 	// somebody may stand in it.

@@ -57,6 +57,7 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 		return status(err)
 	}
 	n.note(&sx, gen)
+	n.countNames(&sx)
 	o.fillAttrOut(&sx, out)
 	if chmod {
 		o.doneOn(n, &in.InHeader, event.OpChmod, &sx)

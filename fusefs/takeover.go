@@ -201,7 +201,8 @@ func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
 	n.slot.Store(ref)
 	flags := s.flags.Load()
 	n.gone = flags&nodeGone != 0
-	o.table.put(n, flags&nodeDetached == 0)
+	n.removed.Store(flags&nodeDetached != 0)
+	o.table.put(n, !n.removed.Load())
 	return n
 }
 
