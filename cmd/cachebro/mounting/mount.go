@@ -223,6 +223,9 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 	if r.Shared != "" {
 		fmt.Fprintf(e.Stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)
 	}
+	if m.First && m.InPlace() {
+		fmt.Fprintf(e.Stdout, "a backup that stays on one file system (-x) leaves it out: name it too, as in restic backup -x ~ %s\n", cli.Arg(m.Mountpoint))
+	}
 	SayPath(e, e.Stdout)
 	// Who stands in the mount keeps it busy, the shell that this is pasted into too.
 	next := "cachebro log             what changed, and who did it"

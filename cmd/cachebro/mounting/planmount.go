@@ -25,6 +25,7 @@ type PlannedMount struct {
 	supervisor.Config
 	Notes   []string
 	Already bool // ours, and it answers
+	First   bool // nothing is known of the project yet
 	Mountd  int
 }
 
@@ -183,7 +184,7 @@ func identify(e *cli.Env, m *PlannedMount) error {
 	if err != nil {
 		return err
 	}
-	known := cli.IsDir(state)
+	m.First = !cli.IsDir(state)
 	m.State, err = e.Paths().MakeState(m.Root)
 	if err != nil {
 		return err
@@ -192,7 +193,7 @@ func identify(e *cli.Env, m *PlannedMount) error {
 	if err != nil {
 		return err
 	}
-	if base, err := e.Paths().StateBase(); err == nil && !known {
+	if base, err := e.Paths().StateBase(); err == nil && m.First {
 		if old, ok := mounts.MovedFrom(base, id); ok {
 			m.Notes = append(m.Notes, fmt.Sprintf("this looks like the project that was in %s; to join it to its history: cd / && cachebro umount %s && cachebro relocate %s %s",
 				cli.Quote(old), cli.Arg(m.Mountpoint), cli.Arg(old), cli.Arg(m.Root)))
