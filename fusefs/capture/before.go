@@ -216,6 +216,6 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		return
 	}
 	j := &job{f: ch.File, rec: r, done: make(chan struct{})}
-	c.enqueue(j, false)
+	c.enqueue(j, st.Size <= inlineSize) // which await copies by itself
 	c.await(j, quit, vanishes)
 }

@@ -16,18 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A packet on the socket begins with what it wants. The answer to each is the packet's
-// beginning, for a call with its id.
+// A packet on the socket says what it wants; the answer to each is its first byte.
 const (
-	doWatch  = 'w' // a tree begins: with its listener and the page where its calls lie. A second byte: it is a plan of ours
-	doCall   = 'c' // a call waits
+	doWatch  = 'w' // a tree begins: with its listener and its page. A second byte: it is a plan of ours. After its answer the recorder asks; see tree.read
 	doSettle = 's' // tell the histories how everything is
-)
-
-const (
-	answerSize = 9
-	// heldFor is how long a call waits for the recorder at most.
-	heldFor = 5 * time.Second
 )
 
 // dial connects to a recorder.
@@ -43,23 +35,20 @@ func dial(socket string) (int, error) {
 	return fd, nil
 }
 
-// ask sends one packet and waits for its answer. Later receipts wait for heldFor.
+// ask sends one packet and waits for its answer.
 func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	var rights []byte
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	wait := func(d time.Duration) error {
-		tv := unix.NsecToTimeval(int64(d))
-		return unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)
-	}
-	if err := wait(within); err != nil {
+	tv := unix.NsecToTimeval(int64(within))
+	if err := unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
 		return err
 	}
 	if err := unix.Sendmsg(conn, packet, rights, nil, unix.MSG_NOSIGNAL); err != nil {
 		return err
 	}
-	var b [answerSize]byte
+	var b [1]byte
 	n, _, err := unix.Recvfrom(conn, b[:], 0)
 	for err == unix.EINTR {
 		n, _, err = unix.Recvfrom(conn, b[:], 0)
@@ -67,7 +56,7 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	if err == nil && (n == 0 || b[0] != packet[0]) {
 		err = errors.New("the recorder has ended")
 	}
-	return errors.Join(err, wait(heldFor))
+	return err
 }
 
 // Settle has the recorder of a user tell the histories how everything is. If there is none

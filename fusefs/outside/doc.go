@@ -20,12 +20,14 @@
 //
 // # Who holds what
 //
-// One recorder for each user serves all trees, because a spool has one writer. Each
-// "cachebro run" keeps a duplicate of its tree's listener and a page of memory into which
-// the kernel writes the call that is being looked at. When the recorder dies, run
-// shows that call to another one; when none can be had it lets all calls go on unseen, and
-// says so. When run dies, the recorder goes on. What was seen and not told yet lies in a
-// journal (journal_linux.go), from which the next recorder goes on.
+// One recorder for each user serves all trees, because a spool has one writer. It takes
+// the calls from the kernel itself. Each "cachebro run" keeps a duplicate of its tree's
+// listener and a page of memory into which the kernel writes the call that is being looked
+// at. When the recorder dies, run gives both to another one; when none can be had it lets
+// all calls go on unseen, and says so. When run dies, the recorder goes on. What was seen
+// and not told yet lies in a journal (journal_linux.go), from which the next recorder goes
+// on. Where only an ancestor may read a process's memory (Yama), run reads it for the
+// recorder.
 //
 // # Locks
 //

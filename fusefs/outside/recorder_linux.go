@@ -52,6 +52,7 @@ type Recorder struct {
 	pending  []*entry          // in the order in which they were touched
 	ops      []*op             // whose effect has not been seen yet
 	overlays []mounts.Mount
+	writable map[*fusefs.Process]map[string]bool // while many are settled at once
 }
 
 // rooted is the project that a directory belongs to.
@@ -286,37 +287,44 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see looks at a call before it goes on.
-func (r *Recorder) see(n *notifier.Notice, of origin) {
+// see looks at a call before it goes on. false: it could not.
+func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
-		return
+		return true
 	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
-		return // what we write is told elsewhere; who serves a mount must not wait for itself
+		return true // what we write is told elsewhere; who serves a mount must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.journal.flush()
 	r.confirm(n.PID)
-	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
+	err := r.look(n, c, by, of)
 	if err != nil {
 		r.o.Logger.Warn("a call is not seen", "error", err, "nr", n.NR)
-		return
 	}
-	if path == "" && c.Op != notifier.Hard {
-		return
+	return err == nil
+}
+
+// look does what there is to do before a call goes on.
+func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
+	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
+	if err != nil || path == "" && c.Op != notifier.Hard {
+		return err
 	}
 	switch c.Op {
 	case notifier.Open, notifier.Open2:
-		if flags, err := n.OpenFlags(c); err == nil {
-			r.open(n, by, path, flags, of)
+		flags, err := n.OpenFlags(c)
+		if err != nil {
+			return err
 		}
+		r.open(n, by, path, flags, of)
 	case notifier.Change:
 		if n.NR == unix.SYS_TRUNCATE {
 			r.open(n, by, path, unix.O_WRONLY|unix.O_TRUNC, of)
-			return
+			return nil
 		}
 		r.change(n, by, path, !lastLinks[n.NR] && (c.Flags < 0 || n.Args[c.Flags]&unix.AT_SYMLINK_NOFOLLOW == 0) && c.Path >= 0, of)
 	case notifier.Make:
@@ -326,7 +334,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) {
 	case notifier.Move, notifier.Hard:
 		to, err := n.Path(c.Dir2, c.Path2, false)
 		if err != nil || to == "" {
-			return
+			return err
 		}
 		if c.Op == notifier.Move {
 			flags := uint64(0)
@@ -334,11 +342,12 @@ func (r *Recorder) see(n *notifier.Notice, of origin) {
 				flags = n.Args[4]
 			}
 			r.move(n, by, path, to, flags, of)
-			return
+			return nil
 		}
 		follow := n.NR == unix.SYS_LINKAT && n.Args[4]&unix.AT_SYMLINK_FOLLOW != 0
 		r.link(n, by, path, to, follow, of)
 	}
+	return nil
 }
 
 // lastLinks are calls that do not follow a symbolic link at the end.
@@ -442,7 +451,7 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 // told as the doing of who calls last, as where all calls use one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
-		if !other.waits || r.holds(other) {
+		if !other.waits || r.holds(other, other.known) {
 			continue
 		}
 		e.opened, e.altered = e.opened || other.opened, e.altered || other.altered

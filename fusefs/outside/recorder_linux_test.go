@@ -4,7 +4,6 @@ package outside
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"math"
@@ -78,35 +77,22 @@ func (p *place) write(name, content string) {
 // see shows a call on the path that its first argument names, and on a second one.
 func (p *place) see(nr int, args [6]uint64, names ...string) {
 	p.t.Helper()
-	b := make([]byte, notifier.NoticeSize)
-	e := binary.NativeEndian
-	e.PutUint32(b[8:], uint32(unix.Gettid()))
-	e.PutUint32(b[16:], uint32(nr))
-	e.PutUint32(b[20:], notifier.AuditArch)
 	c := notifier.Calls[uint32(nr)]
+	memory := map[uint64][]byte{}
 	for i, arg := range []int8{c.Path, c.Path2} {
 		if i < len(names) {
-			args[arg] = 1
+			args[arg] = uint64(i+1) << 16
+			memory[args[arg]] = append([]byte(p.path(names[i])), 0)
 		}
 	}
-	for i, a := range args {
-		e.PutUint64(b[32+8*i:], a)
+	n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: int32(nr), Arch: notifier.AuditArch, Args: args}
+	n.Read = func(_ uint32, addr uint64, buf []byte) bool {
+		clear(buf)
+		return copy(buf, memory[addr]) > 0
 	}
-	b = e.AppendUint64(b, 0)
-	for i, arg := range []int8{c.Path, c.Path2} {
-		name := ""
-		if i < len(names) {
-			name = p.path(names[i])
-		}
-		b = append(b, byte(arg))
-		b = e.AppendUint16(b, uint16(len(name)))
-		b = append(b, name...)
+	if !p.r.see(n, origin{began: time.Now(), ours: true}) {
+		p.t.Fatalf("call %d on %v is not seen", nr, names)
 	}
-	n, err := notifier.AsPacked(b)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.r.see(n, origin{began: time.Now(), ours: true})
 }
 
 func (p *place) unlink(name string) { p.see(unix.SYS_UNLINKAT, [6]uint64{at()}, name) }

@@ -166,7 +166,7 @@ const fuseMagic = 0x65735546
 // beyond: the kernel's own file systems, and mounts of ours, which see for themselves.
 func (r *Recorder) beyond(fd int, path string) bool {
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil || kernelfs.Is(fd) {
+	if err := unix.Fstatfs(fd, &fs); err != nil || kernelfs.IsType(int64(fs.Type)) {
 		return true
 	}
 	if int64(fs.Type) != fuseMagic {

@@ -3,25 +3,14 @@
 package outside
 
 import (
-	"encoding/binary"
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"time"
 
 	"cachebro/store/leaf/notifier"
 
 	"golang.org/x/sys/unix"
-)
-
-// A page shows the call that is being looked at: the kernel's notice, and what Pack made
-// of it with its size, which is written last.
-const (
-	packedSize = notifier.NoticeSize
-	packedAt   = packedSize + 4
-	pageSize   = 16 << 10
-	mostPacket = pageSize
 )
 
 // service answers those who run a tree.
@@ -110,7 +99,7 @@ func (s *service) rests(stop <-chan struct{}) {
 	}
 }
 
-// connection deals with one connection, until its other end closes it.
+// connection deals with one connection, and with the tree that it tells of.
 func (s *service) connection(c *net.UnixConn) {
 	f, err := c.File() // it blocks: that is quicker than Go's poller
 	c.Close()
@@ -119,113 +108,43 @@ func (s *service) connection(c *net.UnixConn) {
 	}
 	defer f.Close()
 	fd := int(f.Fd())
-	var t tree
-	defer t.close()
-	buf, oob := make([]byte, mostPacket), make([]byte, unix.CmsgSpace(2*4))
+	buf, oob := make([]byte, 2), make([]byte, unix.CmsgSpace(2*4))
 	for {
 		n, oobn, _, _, err := unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil || n == 0 {
-			break
+			return
 		}
-		answer := append(make([]byte, 0, answerSize), buf[0])
+		var t *tree
 		switch buf[0] {
 		case doWatch:
-			t.ours = n > 1
-			if err := t.take(oob[:oobn]); err != nil {
+			t, err = takeTree(fd, oob[:oobn], n > 1)
+			if err != nil {
 				s.r.o.Logger.Warn("a tree is not watched", "error", err)
 				return
 			}
 		case doSettle:
 			s.r.Settle()
-		case doCall:
-			call, err := notifier.AsPacked(buf[1:n])
-			if err != nil {
-				s.r.o.Logger.Warn("a call is not seen", "error", err)
-				return
-			}
-			s.see(call, t.origin)
-			answer = append(answer, buf[1:answerSize]...)
 		}
-		if err := unix.Sendto(fd, answer, unix.MSG_NOSIGNAL, nil); err != nil {
-			break
+		err = unix.Sendto(fd, buf[:1], unix.MSG_NOSIGNAL, nil)
+		if t != nil {
+			t.serve(s.see)
+			s.r.Settle()
+			return
+		}
+		if err != nil {
+			return
 		}
 	}
-	if t.listener == nil {
-		return
-	}
-	t.alone(func(n *notifier.Notice) { s.see(n, t.origin) })
-	s.r.Settle()
 }
 
-func (s *service) see(n *notifier.Notice, from origin) {
-	s.r.see(n, from)
+func (s *service) see(n *notifier.Notice, from origin) bool {
+	seen := s.r.see(n, from)
 	select {
 	case s.stir <- struct{}{}:
 	default:
 	}
-}
-
-// clockTick is by how much the times of files are behind at most.
-const clockTick = 50 * time.Millisecond
-
-// tree is one that is watched.
-type tree struct {
-	listener, page *os.File
-	origin
-}
-
-// origin is what a tree is.
-type origin struct {
-	began time.Time
-	ours  bool // it carries out a plan
-}
-
-func (t *tree) take(oob []byte) error {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil || len(msgs) != 1 {
-		return errors.New("it came without its listener")
-	}
-	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 2 {
-		return errors.New("it came without its page")
-	}
-	t.listener, t.page, t.began = os.NewFile(uintptr(fds[0]), "listener"), os.NewFile(uintptr(fds[1]), "page"), time.Now()
-	return nil
-}
-
-func (t *tree) close() {
-	if t.listener != nil {
-		t.listener.Close()
-		t.page.Close()
-	}
-}
-
-// alone sees the rest of a tree whose run has ended or died, beginning with the call that
-// it had taken. Where only ancestors may read a process's memory, no other is seen.
-func (t *tree) alone(see func(*notifier.Notice)) {
-	b := make([]byte, pageSize)
-	fd := int(t.listener.Fd())
-	if _, err := t.page.ReadAt(b, 0); err == nil {
-		if n := notifier.Taken(b); n != nil {
-			see(asPacked(b, n))
-			notifier.GoOn(fd, n.ID)
-		}
-	}
-	notifier.Serve(fd, -1, b[:notifier.NoticeSize], see)
-}
-
-// asPacked is the call that was taken last as it was packed, if it was.
-func asPacked(page []byte, taken *notifier.Notice) *notifier.Notice {
-	size := int(binary.NativeEndian.Uint32(page[packedSize:]))
-	if size < 2 || size > len(page)-packedAt {
-		return taken
-	}
-	n, err := notifier.AsPacked(page[packedAt+1 : packedAt+size])
-	if err != nil || n.ID != taken.ID {
-		return taken
-	}
-	return n
+	return seen
 }

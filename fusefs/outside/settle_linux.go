@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"cachebro/fusefs"
@@ -23,9 +21,21 @@ func (r *Recorder) Settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.confirm(0)
-	for _, e := range r.take() {
+	all := r.take()
+	for _, e := range all {
+		e.last, _ = lstat(e.path)
+	}
+	r.settleAll(all)
+}
+
+// settleAll settles what has just been looked at (last). What a process has open is looked
+// at after that, and once: it was a quarter of what a file cost that was made.
+func (r *Recorder) settleAll(all []*entry) {
+	r.writable = map[*fusefs.Process]map[string]bool{}
+	for _, e := range all {
 		r.settle(e)
 	}
+	r.writable = nil
 }
 
 // quietFor is after how long without a change a file is taken to be closed.
@@ -45,15 +55,17 @@ func (r *Recorder) rest() (awaits bool) {
 		}
 		return young
 	})
+	var quiet []*entry
 	for _, e := range r.take() {
 		st, there := lstat(e.path)
 		if now.Before(e.next) || there && isRegular(st) && !unchanged(st, e.last) {
 			r.list(e)
-			e.last = st
-			continue
+		} else {
+			quiet = append(quiet, e)
 		}
-		r.settle(e)
+		e.last = st
 	}
+	r.settleAll(quiet)
 	r.journal.tidy(r.note)
 	return len(r.pending) > 0 || len(r.ops) > 0
 }
@@ -94,7 +106,7 @@ func (r *Recorder) settle(e *entry) {
 		return
 	case !there, !waited && unchanged(st, e.known):
 		return // what takes a name away tells, if that was the tree
-	case !waited && !(same(st, e.known) && e.opened && r.holds(e)):
+	case !waited && !(same(st, e.known) && e.opened && r.holds(e, st)):
 		r.byOthers(e, st)
 	case same(st, e.known):
 		r.altered(e, st)
@@ -109,7 +121,7 @@ func (r *Recorder) settle(e *entry) {
 			}
 		}
 	}
-	if waited && e.opened && isRegular(st) && r.holds(e) {
+	if waited && e.opened && isRegular(st) && r.holds(e, st) {
 		r.await(e) // who writes to it goes on
 		e.next = time.Now().Add(heldEvery)
 	}
@@ -200,37 +212,49 @@ func (r *Recorder) settleBelow(s spot) {
 	}
 }
 
-// holds reports whether who wrote to a file last still has it open for writing.
-func (r *Recorder) holds(e *entry) bool {
-	if e.by.Proc == nil {
+// holds reports whether who wrote to a file last still has it open for writing. st is how
+// the file is now.
+func (r *Recorder) holds(e *entry, st event.Stat) bool {
+	by := e.by.Proc
+	if by == nil {
 		return false
 	}
-	if st, err := procfs.ReadStat(int(e.by.Proc.PID)); err != nil || st.Start != e.by.Proc.Start {
-		return false
+	if r.writable == nil || !unchanged(st, e.last) {
+		return writable(by)[e.path]
 	}
-	at := fmt.Sprintf("/proc/%d/", e.by.Proc.PID)
-	fds, err := os.ReadDir(at + "fd")
+	paths, looked := r.writable[by]
+	if !looked {
+		paths = writable(by)
+		r.writable[by] = paths
+	}
+	return paths[e.path]
+}
+
+// writable are the paths that a process has open for writing.
+func writable(p *fusefs.Process) map[string]bool {
+	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
+		return nil
+	}
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", p.PID))
 	if err != nil {
-		return false
+		return nil
 	}
-	for _, fd := range fds {
-		to, err := os.Readlink(at + "fd/" + fd.Name())
-		if err != nil || to != e.path {
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	paths := map[string]bool{}
+	for _, name := range names {
+		var st unix.Stat_t // the link may be written to if the file may
+		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
 			continue
 		}
-		b, err := os.ReadFile(at + "fdinfo/" + fd.Name())
-		if err != nil {
-			continue
-		}
-		for line := range strings.SplitSeq(string(b), "\n") {
-			if flags, ok := strings.CutPrefix(line, "flags:"); ok {
-				if v, err := strconv.ParseUint(strings.TrimSpace(flags), 8, 64); err == nil && v&unix.O_ACCMODE != unix.O_RDONLY {
-					return true
-				}
-			}
+		if to, err := os.Readlink(filepath.Join(dir.Name(), name)); err == nil {
+			paths[to] = true
 		}
 	}
-	return false
+	return paths
 }
 
 // confirm tells the histories of calls on names whose effect is there. A thread that
@@ -327,7 +351,7 @@ func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *e
 // stillHeld has a file that got another name looked at as long as it is written to.
 func (r *Recorder) stillHeld(e *entry, opened bool) {
 	e.opened = opened
-	if opened && isRegular(e.known) && r.holds(e) {
+	if opened && isRegular(e.known) && r.holds(e, e.known) {
 		r.await(e)
 	}
 }

@@ -3,14 +3,11 @@
 package outside
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/text"
@@ -19,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch shows a recorder the calls of a tree. It is in the process that starts the tree:
-// only an ancestor may read what a call points to.
+// Watch has a recorder see the calls of a tree. It is in the process that starts the tree:
+// where only an ancestor may read what a call points to, it does that for the recorder.
 type Watch struct {
 	paths    wire.Paths
 	begin    []byte // the packet that tells of the tree
@@ -30,14 +27,12 @@ type Watch struct {
 	gap      func()       // is told when a recorder has died and another one goes on
 	listener int
 	memfd    int
-	page     []byte
+	page     page
 
 	// The goroutine that serves owns these.
-	conn    int    // -1: there is none
-	waitsID []byte // of a call that went on without its answer; nil: none
-	starts  []time.Time
-	failed  bool
-	unseen  int // calls that went on without having been looked at
+	conn   int // -1: there is none
+	starts []time.Time
+	failed bool
 
 	ended chan bool // the tree has: nothing is left of it
 	stop  [2]int    // a pipe that ends the serving
@@ -51,7 +46,7 @@ const (
 	soon       = 10 * time.Second
 )
 
-// NewWatch begins to show the calls of a listener's tree to the user's recorder; start
+// NewWatch has the user's recorder see the calls of a listener's tree; start
 // starts one, trouble and gap hear of its end. It takes the listener over.
 func NewWatch(p wire.Paths, listener int, start func() error, trouble func(error), gap func()) *Watch {
 	return newWatch(p, []byte{doWatch}, listener, start, trouble, gap)
@@ -96,24 +91,24 @@ func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trou
 		err = unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
 	}
 	if err == nil {
-		w.memfd, err = unix.MemfdCreate("cachebro-call", unix.MFD_CLOEXEC)
+		w.memfd, err = unix.MemfdCreate("cachebro-calls", unix.MFD_CLOEXEC)
 	}
 	if err == nil {
 		err = unix.Ftruncate(w.memfd, pageSize)
 	}
 	if err == nil {
-		w.page, err = unix.Mmap(w.memfd, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		w.page, err = mapPage(w.memfd)
 	}
 	if err == nil {
 		err = w.attach()
 	}
 	if w.page == nil {
-		w.page = make([]byte, pageSize)
+		w.page = make(page, pageSize)
 	}
 	if err != nil {
 		w.fail(err)
 	}
-	go func() { w.ended <- notifier.Serve(w.listener, w.stop[0], w.page[:notifier.NoticeSize], w.see) }()
+	go func() { w.ended <- w.serve() }()
 	return w
 }
 
@@ -128,7 +123,7 @@ func (w *Watch) drop() {
 	if w.conn >= 0 {
 		unix.Close(w.conn)
 	}
-	w.conn, w.waitsID = -1, nil
+	w.conn = -1
 }
 
 // attach finds or starts a recorder, and tells it of the tree.
@@ -171,79 +166,63 @@ func (w *Watch) again() {
 	w.gap()
 }
 
-// see shows the recorder one call, and returns when that may go on. A recorder that ends
-// meanwhile may have looked at it or not: the next one is shown it again.
-func (w *Watch) see(n *notifier.Notice) {
-	packet, err := w.pack(n)
-	switch {
-	case err != nil: // it cannot be seen, or fails by itself
-		if n.Waits(w.listener) {
-			w.unseen++
-		}
-		return
-	case w.waitsID != nil && !w.answered(unix.MSG_DONTWAIT): // it is still busy with an earlier one
-		w.unseen++
-		return
-	}
+// serve has somebody see the calls until it is stopped. A recorder that ends has looked at
+// the calls that it had taken or not: the next one is shown them again. It reports whether
+// the tree has ended.
+func (w *Watch) serve() (ended bool) {
 	for !w.failed {
-		if w.conn < 0 {
-			w.again()
-			continue
-		}
-		if err := unix.Sendto(w.conn, packet, unix.MSG_NOSIGNAL, nil); err != nil {
-			w.drop()
-			continue
-		}
-		w.waitsID = bytes.Clone(packet[1:answerSize])
-		answered := w.answered(0)
-		if w.conn >= 0 {
-			if !answered {
-				w.unseen++
-			}
-			return
-		}
-	}
-	w.unseen++
-}
-
-// pack packs a call in the page: whoever has that can show it when we are killed.
-func (w *Watch) pack(n *notifier.Notice) ([]byte, error) {
-	size := (*uint32)(unsafe.Pointer(&w.page[packedSize]))
-	atomic.StoreUint32(size, 0)
-	packet, err := n.Pack(append(w.page[packedAt:packedAt], doCall), w.page)
-	if err == nil && len(packet) <= len(w.page)-packedAt {
-		atomic.StoreUint32(size, uint32(len(packet)))
-	}
-	return packet, err
-}
-
-// answered takes in the answer to the call that waits for one; false: it has not come in
-// time. When the recorder has ended there is no connection afterwards.
-func (w *Watch) answered(flags int) bool {
-	var b [answerSize]byte
-	for {
-		n, _, err := unix.Recvfrom(w.conn, b[:], flags)
-		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN: // heldFor has passed
+		if w.read() {
 			return false
-		case err != nil || n == 0:
-			w.drop()
+		}
+		w.drop()
+		w.again()
+	}
+	for _, b := range w.page.notices() {
+		if n := notifier.Taken(w.listener, b); n != nil {
+			w.page.unseen(1)
+			notifier.GoOn(w.listener, n.ID)
+		}
+	}
+	return notifier.Serve(w.listener, w.stop[0], make([]byte, notifier.NoticeSize), func(*notifier.Notice) { w.page.unseen(1) })
+}
+
+// read reads what the recorder asks for in the memory of the tree's processes, until the
+// recorder ends. It reports whether it was stopped.
+func (w *Watch) read() (stopped bool) {
+	var b [mostRead]byte
+	for {
+		pfd := []unix.PollFd{{Fd: int32(w.conn), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
+		if _, err := unix.Poll(pfd, -1); err != nil && err != unix.EINTR {
+			return false
+		}
+		if pfd[1].Revents != 0 {
 			return true
-		case bytes.Equal(b[1:n], w.waitsID):
-			w.waitsID = nil
-			return true
+		}
+		if pfd[0].Revents == 0 {
+			continue
+		}
+		n, _, err := unix.Recvfrom(w.conn, b[:], 0)
+		if err != nil || n != readSize {
+			return false
+		}
+		pid, addr, size := asRead(b[:n])
+		answer := b[:min(size, mostRead)]
+		if !notifier.Peek(pid, addr, answer) {
+			answer = nil
+		}
+		if err := unix.Sendto(w.conn, answer, unix.MSG_NOSIGNAL, nil); err != nil {
+			return false
 		}
 	}
 }
 
-// End is called when the command has ended. What it left running is seen by the recorder
+// End is called when the command has ended. What it left running is the recorder's alone
 // from now on. self is this binary. unseen counts calls that nobody could look at before
 // they went on.
 func (w *Watch) End(self string) (unseen int, err error) {
 	err = Settle(w.paths, SettleWithin, w.start)
 	_, _ = unix.Write(w.stop[1], []byte{0})
-	if ended := <-w.ended; !ended && w.conn < 0 {
+	if ended := <-w.ended; !ended && w.failed {
 		if fd, derr := unix.Dup(w.listener); derr == nil {
 			notifier.Leave(self, os.NewFile(uintptr(fd), "listener"))
 		}
@@ -254,5 +233,7 @@ func (w *Watch) End(self string) (unseen int, err error) {
 			unix.Close(fd)
 		}
 	}
-	return w.unseen, err
+	unseen = w.page.unseen(0)
+	_ = unix.Munmap(w.page) // or it is none
+	return unseen, err
 }

@@ -26,10 +26,12 @@ func On(dir int, name string) bool {
 // Is reports whether a descriptor is of such a file system, or that cannot be told.
 func Is(fd int) bool {
 	var s unix.Statfs_t
-	if err := unix.Fstatfs(fd, &s); err != nil {
-		return true
-	}
-	switch int64(s.Type) {
+	return unix.Fstatfs(fd, &s) != nil || IsType(int64(s.Type))
+}
+
+// IsType reports whether statfs(2) says of such a file system that it is of this type.
+func IsType(magic int64) bool {
+	switch magic {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC,
 		unix.SECURITYFS_MAGIC, unix.SELINUX_MAGIC, unix.BPF_FS_MAGIC, unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.BINFMTFS_MAGIC,
 		unix.DEVPTS_SUPER_MAGIC, unix.NSFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, configfsMagic, fusectlMagic:

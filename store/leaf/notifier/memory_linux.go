@@ -25,11 +25,13 @@ func Peek(pid uint32, addr uint64, buf []byte) bool {
 }
 
 // PeekString reads up to a NUL, page by page.
-func PeekString(pid uint32, addr uint64) (string, bool) {
+func PeekString(pid uint32, addr uint64) (string, bool) { return readString(Peek, pid, addr) }
+
+func readString(read func(uint32, uint64, []byte) bool, pid uint32, addr uint64) (string, bool) {
 	var out []byte
 	for len(out) <= unix.PathMax {
 		buf := make([]byte, min(256, 4096-addr%4096))
-		if !Peek(pid, addr, buf) {
+		if !read(pid, addr, buf) {
 			return "", false
 		}
 		if i := bytes.IndexByte(buf, 0); i >= 0 {
@@ -41,12 +43,16 @@ func PeekString(pid uint32, addr uint64) (string, bool) {
 	return "", false
 }
 
+func (n *Notice) read() func(uint32, uint64, []byte) bool {
+	if n.Read == nil {
+		return Peek
+	}
+	return n.Read
+}
+
 // Name is the name that an argument points to, as the caller gave it.
 func (n *Notice) Name(arg int8) (string, error) {
-	if n.memory != nil {
-		return n.memory.name(arg)
-	}
-	name, ok := PeekString(n.PID, n.Args[arg])
+	name, ok := readString(n.read(), n.PID, n.Args[arg])
 	if !ok {
 		return "", ErrHidden
 	}
@@ -96,11 +102,9 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 // OpenFlags are the flags of an Open or Open2.
 func (n *Notice) OpenFlags(c Call) (uint64, error) {
 	switch {
-	case c.Op == Open2 && n.memory != nil:
-		return n.memory.how, nil
 	case c.Op == Open2:
 		var how [8]byte
-		if !Peek(n.PID, n.Args[c.Flags], how[:]) {
+		if !n.read()(n.PID, n.Args[c.Flags], how[:]) {
 			return 0, ErrHidden
 		}
 		return binary.NativeEndian.Uint64(how[:]), nil

@@ -23,11 +23,11 @@ type Notice struct {
 	Arch uint32
 	Args [6]uint64
 
-	memory *memory // nil: the caller's own is read
+	// Read reads the caller's memory, like Peek, which it is where it is nil.
+	Read func(pid uint32, addr uint64, buf []byte) bool
 }
 
 func (n *Notice) decode(b []byte) {
-	n.memory = nil
 	e := binary.NativeEndian
 	n.ID, n.PID = e.Uint64(b), e.Uint32(b[8:])
 	n.NR, n.Arch = int32(e.Uint32(b[16:])), e.Uint32(b[20:])
@@ -61,11 +61,12 @@ func (n *Notice) Waits(fd int) bool {
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Taken is the call whose notice lies in b, where Serve of a process that has been killed
-// may have left one unanswered; nil: it had none.
-func Taken(b []byte) *Notice {
+// Taken is the call whose notice lies in b and which still waits: Serve of a process that
+// was killed has left it unanswered. nil: there is none.
+func Taken(fd int, b []byte) *Notice {
 	n := &Notice{}
-	if n.decode(b); n.ID == 0 && n.PID == 0 {
+	n.decode(b)
+	if n.PID == 0 || !n.Waits(fd) {
 		return nil
 	}
 	return n

@@ -1,0 +1,174 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"cachebro/store/leaf/notifier"
+
+	"golang.org/x/sys/unix"
+)
+
+// page is memory that a recorder and the process that runs a tree share: into it the
+// kernel writes the calls that are being looked at. When the recorder is killed, the other
+// one still has them. It begins with two notices, the second of a call that was taken while
+// the first took too long; a counter of the calls that went on unseen follows.
+type page []byte
+
+const (
+	unseenAt = 2 * notifier.NoticeSize
+	pageSize = 4 << 10
+)
+
+func mapPage(fd int) (page, error) {
+	return unix.Mmap(fd, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func (p page) notices() [2][]byte {
+	return [2][]byte{p[:notifier.NoticeSize], p[notifier.NoticeSize:unseenAt]}
+}
+
+// unseen counts so many more calls that went on unseen, and returns how many did.
+func (p page) unseen(more uint32) int {
+	return int(atomic.AddUint32((*uint32)(unsafe.Pointer(&p[unseenAt])), more))
+}
+
+// heldFor is how long a call waits for us at most.
+const heldFor = 5 * time.Second
+
+// clockTick is by how much the times of files are behind at most.
+const clockTick = 50 * time.Millisecond
+
+// origin is what a tree is.
+type origin struct {
+	began time.Time
+	ours  bool // it carries out a plan
+}
+
+// tree is one that is watched.
+type tree struct {
+	origin
+	conn     int // to the process that runs it
+	listener int
+	page     page
+	pass     [2]int        // a pipe that ends passing
+	passed   chan struct{} // passing has ended
+}
+
+// takeTree takes over a tree that a packet tells of.
+func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) != 1 {
+		return nil, errors.New("it came without its listener")
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	if len(fds) != 2 {
+		return nil, errors.New("it came without its page")
+	}
+	t := &tree{origin: origin{time.Now(), ours}, conn: conn, listener: fds[0], passed: make(chan struct{})}
+	tv := unix.NsecToTimeval(int64(heldFor))
+	if err := unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
+		return nil, err
+	}
+	t.page, err = mapPage(fds[1])
+	if err != nil {
+		return nil, fmt.Errorf("map its page: %w", err)
+	}
+	if err := unix.Pipe2(t.pass[:], unix.O_CLOEXEC); err != nil {
+		return nil, errors.Join(err, unix.Munmap(t.page))
+	}
+	fds = fds[1:] // the listener is kept
+	return t, nil
+}
+
+// serve shows the calls of a tree until nothing is left of it, beginning with those that
+// a recorder had taken which was killed.
+func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
+	defer func() {
+		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
+			unix.Close(fd)
+		}
+		_ = unix.Munmap(t.page)
+	}()
+	var stuck atomic.Uint64 // the call that is being looked at
+	late := time.AfterFunc(math.MaxInt64, func() {
+		t.letPass(stuck.Load())
+		t.passed <- struct{}{}
+	})
+	look := func(n *notifier.Notice) {
+		n.Read = t.read
+		stuck.Store(n.ID)
+		late.Reset(heldFor)
+		if !see(n, t.origin) && n.Waits(t.listener) {
+			t.page.unseen(1)
+		}
+		if !late.Stop() {
+			_, _ = unix.Write(t.pass[1], []byte{0})
+			<-t.passed
+		}
+	}
+	notices := t.page.notices()
+	for _, b := range notices {
+		if n := notifier.Taken(t.listener, b); n != nil {
+			look(n)
+			notifier.GoOn(t.listener, n.ID)
+		}
+	}
+	notifier.Serve(t.listener, -1, notices[0], look)
+}
+
+// letPass lets a call go on that takes too long to be looked at, and all others meanwhile.
+func (t *tree) letPass(id uint64) {
+	t.page.unseen(1)
+	notifier.GoOn(t.listener, id)
+	notifier.Serve(t.listener, t.pass[0], t.page.notices()[1], func(*notifier.Notice) { t.page.unseen(1) })
+	_, _ = unix.Read(t.pass[0], make([]byte, 1))
+}
+
+// What is asked of the process that runs a tree is a process, an address and a size; the
+// answer is what is in memory there, or shorter where it cannot be read.
+const (
+	readSize = 16
+	mostRead = 512
+)
+
+func asRead(b []byte) (pid uint32, addr uint64, size int) {
+	e := binary.NativeEndian
+	return e.Uint32(b), e.Uint64(b[8:]), int(e.Uint32(b[4:]))
+}
+
+// read reads a caller's memory. Where only ancestors may (Yama), whoever runs the tree does
+// it for us, if that is still there.
+func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
+	if notifier.Peek(pid, addr, buf) {
+		return true
+	}
+	e := binary.NativeEndian
+	b := e.AppendUint64(e.AppendUint32(e.AppendUint32(make([]byte, 0, readSize), pid), uint32(len(buf))), addr)
+	if err := unix.Sendto(t.conn, b, unix.MSG_NOSIGNAL, nil); err != nil {
+		return false
+	}
+	n, _, err := unix.Recvfrom(t.conn, buf, 0)
+	for err == unix.EINTR {
+		n, _, err = unix.Recvfrom(t.conn, buf, 0)
+	}
+	if err != nil {
+		t.conn = -1 // an answer that comes late would be taken for the next one's
+	}
+	return err == nil && n == len(buf)
+}
