@@ -332,6 +332,36 @@ func TestAlteredByAnotherName(t *testing.T) {
 	}
 }
 
+// TestAlteredAndWritten: what is told first of a file whose attributes were to be changed and
+// which was written to is the new content. An earlier chmod with the new size hid what the
+// file had held: nothing was to be undone.
+func TestAlteredAndWritten(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "one")
+	p.open("one", unix.O_WRONLY|unix.O_TRUNC)
+	p.write("one", "much longer")
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.paths.State(wire.OutsideRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first event.Op
+	if err := readSpool(wire.SpoolDir(state), func(r *spool.Record) {
+		if first == 0 && r.Kind == spool.KindVersion && r.Stat.Size == int64(len("much longer")) {
+			first = r.Op
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if first != event.OpWrite {
+		t.Errorf("told of the new size by a %v", first)
+	}
+}
+
 // TestFailedByAnotherName: a write that failed is not told of when the mode is changed by
 // another name later: the change was taken for that write, by who had tried it.
 func TestFailedByAnotherName(t *testing.T) {

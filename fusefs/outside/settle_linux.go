@@ -142,18 +142,20 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	}
 }
 
-// altered: the file that was there may have been changed by the tree.
+// altered: the file that was there may have been changed by the tree. A new content is told
+// before a new mode: the other way round the first of them would say that the file had been
+// as long, and as old, before it was written to.
 func (r *Recorder) altered(e *entry, st event.Stat) {
 	as := unchanged(st, e.known)
-	if !as && (e.altered || !e.opened) {
-		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
-	}
 	if e.opened && isRegular(st) {
 		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Time: e.when}
 		if as {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)
+	}
+	if !as && (e.altered || !e.opened) {
+		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
 	}
 	e.altered = false
 }

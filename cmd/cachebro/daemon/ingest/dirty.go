@@ -40,6 +40,32 @@ func (t *dirtyTable) clear(node uint64) {
 	delete(t.nodes, node)
 }
 
+// gone: nothing of what was in motion has that name any more. Its file may still be written
+// to by somebody who had it open, and another one may have the name.
+func (t *dirtyTable) gone(p store.Path) { t.renamed(p, "") }
+
+// renamed: what was in motion under a name is so under another one; "": under none.
+func (t *dirtyTable) renamed(from, to store.Path) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.former, from)
+	if t.paths[from] == 0 {
+		return
+	}
+	for node, all := range t.nodes {
+		i := slices.Index(all, from)
+		switch {
+		case i < 0:
+		case to == "" || slices.Contains(all, to):
+			t.nodes[node] = slices.Delete(all, i, i+1)
+		default:
+			all[i] = to
+			t.paths[to]++
+		}
+	}
+	delete(t.paths, from)
+}
+
 // mount begins anew for another mountd; ended: the last one left nothing open.
 func (t *dirtyTable) mount(ended bool) {
 	t.mu.Lock()

@@ -80,6 +80,11 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 	switch c.Op {
 	case store.OpWrite, store.OpCreate, store.OpTruncate, store.OpOutside:
 		g.dirty.clear(c.Node)
+	case store.OpUnlink:
+		g.dirty.gone(c.Path)
+	case store.OpRename:
+		g.dirty.gone(c.Path2) // what had that name
+		g.dirty.renamed(c.Path, c.Path2)
 	}
 	switch {
 	case r.Reason != "":

@@ -1,0 +1,31 @@
+package ingest
+
+import (
+	"testing"
+
+	"cachebro/store"
+)
+
+// A file that was removed while somebody had it open for writing is in motion no more under
+// that name: the file that was made there since could not be taken back.
+func TestDirtyNames(t *testing.T) {
+	var d dirtyTable
+	d.mount(true)
+	d.set(1, "removed")
+	d.set(1, "other name")
+	d.set(2, "moved")
+	d.set(3, "replaced")
+	d.gone("removed")
+	d.gone("replaced")
+	d.renamed("moved", "replaced")
+	for p, want := range map[store.Path]bool{"removed": false, "other name": true, "moved": false, "replaced": true} {
+		if d.has(p) != want {
+			t.Errorf("%s is in motion: %v, want %v", p, !want, want)
+		}
+	}
+	d.clear(1)
+	d.clear(2)
+	if len(d.paths) > 0 {
+		t.Errorf("in motion when everything is closed: %v", d.paths)
+	}
+}
