@@ -77,7 +77,6 @@ type entry struct {
 	listed  bool       // it is in pending
 	opened  bool       // for writing
 	altered bool       // its mode, owner or attributes may have been changed, too
-	shifted bool       // it has just got the path that it has
 	last    event.Stat // when it was looked at last
 	next    time.Time  // when to look again
 }

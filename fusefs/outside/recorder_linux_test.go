@@ -407,3 +407,38 @@ func TestBornBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestExchangedWithItsDirectory: a file that changes places with the directory in which it
+// has another name keeps both names, and what was done to one of them is nobody else's doing
+// to the other.
+func TestExchangedWithItsDirectory(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	if err := os.Mkdir(p.path("dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(p.path("one"), p.path("dir/two")); err != nil {
+		t.Fatal(err)
+	}
+	p.open("dir/two", unix.O_WRONLY)
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at(), 0, unix.RENAME_EXCHANGE}, "one", "dir")
+	if err := unix.Renameat2(unix.AT_FDCWD, p.path("one"), unix.AT_FDCWD, p.path("dir"), unix.RENAME_EXCHANGE); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	p.unlink("one/two")
+	if err := os.Remove(p.path("one/two")); err != nil {
+		t.Fatal(err)
+	}
+	p.open("dir", unix.O_WRONLY)
+	p.write("dir", "second")
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	want := told{{event.OpExchange, "one dir"}, {event.OpUnlink, "two"}, {event.OpWrite, "dir"}}.sorted()
+	changes = slices.DeleteFunc(changes, func(c change) bool { return c == change{event.OpWrite, "two"} || c == change{event.OpWrite, "one"} })
+	if !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
+	}
+}

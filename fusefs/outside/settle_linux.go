@@ -295,6 +295,7 @@ func (r *Recorder) happened(o *op) bool {
 	switch o.op {
 	case event.OpLink:
 		o.file.named(o.b.rel(o.to.path))
+		r.relinked(o.file)
 		r.told(o.to.path, o.b, to, o.file, o)
 		o.a.capture.Done(fusefs.Event{Op: event.OpLink, File: o.file, Caller: o.by, Path: o.a.rel(o.from.path), Path2: o.b.rel(o.to.path), Target: o.target, Stat: to,
 			Class: o.a.class(o.from.path, false), Class2: o.b.class(o.to.path, false), Time: o.when})
@@ -319,6 +320,7 @@ func (r *Recorder) removed(o *op) {
 	o.file.unnamed(ev.Path)
 	if o.op == event.OpUnlink {
 		ev.File = o.file
+		r.relinked(o.file)
 	}
 	o.a.capture.Done(ev)
 	r.absent(o.from.path)
@@ -397,6 +399,8 @@ func (r *Recorder) moved(o *op, from, to event.Stat) {
 	} else if o.replaced != nil {
 		o.a.forget(o.replaced)
 	}
+	r.relinked(o.file)
+	r.relinked(o.replaced)
 	if ev.Class2 != ev.Class && ev.Class == ignore.Excluded {
 		ev.Class = ev.Class2
 	}
@@ -411,41 +415,57 @@ func (r *Recorder) unawait(e *entry) {
 	}
 }
 
-// shift gives what is known below a directory that moved its new paths. Of two that
-// changed places it is forgotten.
+// relinked takes note of what a name more or less has changed of a file's other names: the
+// count, and the time of that. Nobody else has done it.
+func (r *Recorder) relinked(f *file) {
+	for _, e := range r.byOtherNames(f, "") {
+		st, there := lstat(e.path)
+		if there && same(st, e.known) && st.Size == e.known.Size && st.Mtime == e.known.Mtime && st.Mode == e.known.Mode {
+			e.known = st
+		}
+	}
+}
+
+// shift gives what is known below a directory that moved its new paths; both: below two that
+// have changed places.
 func (r *Recorder) shift(o *op, both bool) {
 	from, to := o.from.path, o.to.path
+	var moved []*entry
 	for p, e := range r.entries {
 		switch {
 		case p == from || p == to:
-		case within(p, to), both && within(p, from): // of what had the name before
-			if !e.shifted {
-				delete(r.entries, p)
-				r.unawait(e)
-			}
-		case within(p, from):
-			e.shifted = true
+		case within(p, from), both && within(p, to):
+			moved = append(moved, e)
 			delete(r.entries, p)
-			awaited := e.waits
+		case within(p, to): // of what had the name before
+			delete(r.entries, p)
 			r.unawait(e)
-			e.path = to + p[len(from):]
-			r.entries[e.path] = e
-			if awaited {
-				r.await(e)
-			}
 		}
 	}
-	for _, e := range r.entries {
-		e.shifted = false
+	for _, e := range moved {
+		awaited := e.waits
+		r.unawait(e)
+		e.path = shifted(e.path, from, to, both)
+		r.entries[e.path] = e
+		if awaited {
+			r.await(e)
+		}
 	}
 	a, b := o.a.rel(from), o.b.rel(to)
-	for key, f := range o.a.files {
-		switch {
-		case f == o.file || f == o.replaced:
-		case both && (within(f.Path(), a) || within(f.Path(), b)):
-			delete(o.a.files, key)
-		default:
-			f.moved(a, b)
-		}
+	for _, f := range o.a.files {
+		f.moved(a, b, both)
 	}
+}
+
+// shifted is the new path of what lies below a directory that moved, or one of two that have
+// changed places.
+func shifted(p, from, to string, both bool) string {
+	switch {
+	case p == from || p == to:
+	case within(p, from):
+		return to + p[len(from):]
+	case both && within(p, to):
+		return from + p[len(to):]
+	}
+	return p
 }

@@ -208,14 +208,12 @@ func (f *file) moving(rel string) {
 	f.next = rel
 }
 
-// moved changes the names that lie below a directory.
-func (f *file) moved(from, to string) {
+// moved changes the names that lie below a directory; both: below two that changed places.
+func (f *file) moved(from, to string, both bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, p := range f.paths {
-		if within(p, from) {
-			f.paths[i] = to + p[len(from):]
-		}
+		f.paths[i] = shifted(p, from, to, both)
 	}
 }
 
