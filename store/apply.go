@@ -355,7 +355,8 @@ func (b *batch) otherNames(v Version) error {
 		if err != nil {
 			return err
 		}
-		if !live || InodeOf(cur.Stat) != InodeOf(v.Stat) || sameContent(cur, v) {
+		as := sameContent(cur, v) && cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v)
+		if !live || InodeOf(cur.Stat) != InodeOf(v.Stat) || as {
 			continue
 		}
 		o := v

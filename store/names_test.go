@@ -32,3 +32,17 @@ func TestNamesAreCounted(t *testing.T) {
 	has("e", 1)
 	has("c", 2)
 }
+
+// A write that brings a new mode and the same content says so of the file's other names, too.
+func TestModeOfOtherNames(t *testing.T) {
+	s := fresh(t)
+	is := func(c Change, mode uint32) Change {
+		c.Stat.Dev, c.Stat.Ino, c.Stat.Birth, c.Stat.Nlink, c.Stat.Mode = 1, 10, 1, 2, mode
+		return c
+	}
+	apply(t, s, is(file(OpCreate, "a", "a"), fileMode), is(op(OpLink, "a", "b", fileMode), fileMode))
+	apply(t, s, is(file(OpWrite, "a", "a"), fileMode|0o111))
+	if v, ok, err := s.Current("b"); err != nil || !ok || v.Stat.Mode != fileMode|0o111 {
+		t.Errorf("the other name has mode %o: %v", v.Stat.Mode, err)
+	}
+}

@@ -30,6 +30,9 @@ type Options struct {
 	Keep int
 	// KeepAge: younger versions are left alone as well; 0: limits.KeepAge.
 	KeepAge time.Duration
+	// MaxAge, if not 0, is for a history of places that nobody's project is: no older
+	// content is kept, and what files hold now goes before what an undo would need.
+	MaxAge time.Duration
 	// Ballast is the size in bytes of the preallocated file that is given
 	// back in order to open the store on a full disk; 0: 32 MiB; < 0: none.
 	Ballast int64

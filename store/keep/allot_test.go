@@ -105,3 +105,45 @@ func TestAllowed(t *testing.T) {
 	}
 	checked(t, s)
 }
+
+// A history of places has an age beyond which no content is kept, and what files hold now
+// goes before what an undo would need: they have it themselves.
+func TestPlacesAreBounded(t *testing.T) {
+	o := testOptions()
+	o.Cap, o.MaxAge = 64*mib, 30*24*time.Hour
+	o.Now = storetest.Now
+	allowed := o.Cap
+	o.Allowed = func(int64) int64 { return allowed }
+	s := open(t, t.TempDir(), o)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	collect := func() {
+		t.Helper()
+		if _, err := s.Collect(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		checked(t, s)
+	}
+	has := func(p Path) bool {
+		t.Helper()
+		v, ok, err := s.Current(p)
+		if err != nil || !ok {
+			t.Fatal(p, ok, err)
+		}
+		return v.Blob != Hash{}
+	}
+	apply(t, s, file(OpWrite, "old", string(noise(rnd, 4000))))
+	storetest.Wait(o.MaxAge + time.Hour)
+	apply(t, s, file(OpWrite, "young", string(noise(rnd, 4000))))
+	collect()
+	if has("old") || !has("young") {
+		t.Errorf("beyond its age: old %v, young %v", has("old"), has("young"))
+	}
+	for i := range 40 {
+		apply(t, s, file(OpWrite, Path(fmt.Sprint("present", i)), string(noise(rnd, 20_000))))
+	}
+	allowed = 8 * mib
+	collect()
+	if has("present0") {
+		t.Error("what a file holds now is kept beyond the size")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"time"
 
@@ -160,6 +161,8 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 			k.shrunken = shrunken{at: now, seq: k.s.Seq()}
 			k.remember()
 		}
+	case due && k.opt.MaxAge > 0:
+		err = k.dropAged(ctx, &r)
 	case due && used > limit/2:
 		err = k.prune(ctx, 0, "", &r)
 		if err == nil && r.Blobs > 0 {
@@ -221,7 +224,7 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 // shrink frees need bytes: first by packing, which drops no content; then by age and
 // count; then superseded contents, oldest first, without regard to age and count;
 // then what an undo within reach would need; last what a live session's diff is based
-// on. The present contents of paths are never dropped.
+// on. The present contents of a project's paths are never dropped.
 func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
 	if st := k.s.Stats(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {
@@ -236,11 +239,16 @@ func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	if err != nil {
 		return err
 	}
-	rounds := []func(store.Version) bool{
+	rounds := []func(v store.Version, present bool) bool{
 		nil, // prune
-		func(v store.Version) bool { return unreached(v.Seq, v.Time) && !k.pinned(v.Blob) },
-		func(v store.Version) bool { return !k.pinned(v.Blob) },
-		func(store.Version) bool { return true },
+		func(v store.Version, present bool) bool {
+			return !present && unreached(v.Seq, v.Time) && !k.pinned(v.Blob)
+		},
+		func(v store.Version, present bool) bool {
+			return present && k.opt.MaxAge > 0 && !k.pinned(v.Blob)
+		},
+		func(v store.Version, present bool) bool { return !present && !k.pinned(v.Blob) },
+		func(_ store.Version, present bool) bool { return !present },
 	}
 	for i, may := range rounds {
 		for {
@@ -272,24 +280,32 @@ func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	return nil
 }
 
-// dropOldest drops superseded contents, oldest first, until about need bytes
-// are free.
-func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(store.Version) bool, r *Report) error {
+// dropAged drops all contents that are older than MaxAge.
+func (k *Keeper) dropAged(ctx context.Context, r *Report) error {
+	old, err := k.olderThan(k.opt.MaxAge)
+	if err != nil {
+		return err
+	}
+	return k.dropOldest(ctx, math.MaxInt64/2, func(v store.Version, _ bool) bool { return old(v.Seq, v.Time) }, r)
+}
+
+// dropOldest drops contents, oldest first, until about need bytes are free. may is also
+// told whether a path holds the content now.
+func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Version, present bool) bool, r *Report) error {
 	var drop []uint64
 	sizes, err := k.contents.Sizes()
 	if err != nil {
 		return err
 	}
-	// A path's newest version stays; so does a content that is also the
-	// newest of another path.
-	keep, err := k.liveHashes()
+	// What is the newest of one path is also present as an older one of another.
+	live, err := k.liveHashes()
 	if err != nil {
 		return err
 	}
 	freed := int64(0)
 	counted := map[uint64]bool{}
 	err = k.s.Each(func(v store.Version) bool {
-		if v.Blob != (content.Hash{}) && !keep.Has(v.Blob) && may(v) {
+		if v.Blob != (content.Hash{}) && may(v, live.Has(v.Blob)) {
 			drop = append(drop, v.Seq)
 			if k := content.Short(v.Blob); !counted[k] {
 				counted[k] = true

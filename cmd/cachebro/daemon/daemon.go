@@ -214,6 +214,9 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if so.Log == nil {
 		so.Log = o.Log
 	}
+	if d.outside() {
+		so.MaxAge = limits.OutsideFor
+	}
 	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)
 	if errors.Is(err, store.ErrNoSpace) {

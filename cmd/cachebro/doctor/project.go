@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -177,7 +178,7 @@ func notCaptured(t cli.Target, st wire.Status) []Finding {
 	if len(names) > 0 {
 		out = append(out, good("not kept", "excluded: %s", joinSome(names, 5)))
 	}
-	return append(out, good("not kept", "contents of files above 32 MiB; of ignored files only what is about to be destroyed; of .git only what git loses"))
+	return append(out, good("not kept", "contents of files above %d MiB; of ignored files only what is about to be destroyed; of .git only what git loses", limits.Content>>20))
 }
 
 // excluded collects directories of that class.

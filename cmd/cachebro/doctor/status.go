@@ -17,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
@@ -137,7 +138,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 	case !st.Mounted && other != nil:
 		fmt.Fprintf(w, "%s\n  %s\n", p.Red(cli.OneLine(other.Error())), other.Hint())
 	case st.Root == wire.OutsideRoot:
-		fmt.Fprintln(w, "What watched commands do outside of projects is kept (cachebro run; cachebro log --outside)")
+		fmt.Fprintf(w, "What watched commands do outside of projects is kept for %d days, of files up to %d MiB (cachebro run; cachebro log --outside)\n", limits.OutsideFor/(24*time.Hour), limits.Content>>20)
 	case !st.Mounted:
 		fmt.Fprintf(w, "%s: %s is not mounted (cachebro mount %s)\n", p.Red("Changes are not kept as they happen"), cli.Quote(st.Root), cli.Arg(st.Root))
 		sayCrash(e, st.State)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
@@ -80,7 +82,7 @@ the others are listed as conflicts, as are files that somebody has open for
 writing (on a mount --force writes into them). Without a choice: the newest line of
 the log. A number is the action that log shows with it.
 What the history does not have is taken into it first; where that cannot be (more
-than 32 MiB), the file is left alone.
+than ` + strconv.Itoa(limits.Content>>20) + ` MiB), the file is left alone.
 
 The exit status is 0 when all of it was taken back, 1 when something was left
 and is named, 2 when nothing was done.

@@ -147,7 +147,7 @@ func (s *session) sayLimits() {
 	}
 	f.Close()
 	fmt.Fprintln(s.Stderr, "note: a net keeps what this command destroys outside of mounts; cachebro undo takes it back. Its limits, said this once:")
-	fmt.Fprint(s.Stderr, NetLimits)
+	fmt.Fprint(s.Stderr, NetLimits())
 }
 
 // setUID: the command needs the rights of a set-uid program.

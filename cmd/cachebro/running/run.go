@@ -39,7 +39,7 @@ Outside of the mount, and where nothing can be mounted at all, a net keeps what 
 command and its children overwrite, remove, rename or change: undo --session, --prompt
 and undo of an action take that back too. The mount sees more, so it is used where it
 can be. What the net cannot do:
-` + NetLimits + `
+` + NetLimits() + `
 With --private only this command sees the overlay, in a mount namespace of its
 own: it needs no fusermount3, and nothing can be left behind. Where the project
 cannot be mounted for all, that is tried, and said; where not even that can be, an

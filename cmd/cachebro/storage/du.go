@@ -83,8 +83,11 @@ func duAll(e *cli.Env, asJSON bool) error {
 	sum, shared := int64(0), int64(0)
 	for _, p := range tidy.Peers(base, limit, e.Now()) {
 		all, elsewhere := space.Shared(filepath.Join(p.State, "store"))
-		lines = append(lines, duLine{Root: rootOfState(e, p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote})
-		sum, shared = sum+p.Used, shared+all-elsewhere
+		l := duLine{Root: rootOfState(e, p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote}
+		lines = append(lines, l)
+		if l.Root != wire.OutsideRoot { // which has as much for itself
+			sum, shared = sum+p.Used, shared+all-elsewhere
+		}
 	}
 	slices.SortStableFunc(lines, func(a, b duLine) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	if asJSON {
@@ -92,7 +95,9 @@ func duAll(e *cli.Env, asJSON bool) error {
 	}
 	for _, l := range lines {
 		name := cli.Quote(cmp.Or(l.Root, stateName(l.State)))
-		if l.Bytes > l.Allowed {
+		if l.Root == wire.OutsideRoot {
+			name += " (outside of projects: " + tidy.OutsideLimits(limit) + ")"
+		} else if l.Bytes > l.Allowed {
 			name += fmt.Sprintf(" (above its share of %s)", text.Bytes(l.Allowed))
 		}
 		fmt.Fprintf(e.Stdout, "%10s  %s  %s\n", text.Bytes(l.Bytes), l.Wrote.Format("2006-01-02"), name)
@@ -107,7 +112,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 // rootOfState is the root whose history a state directory holds, "" when it is
 // not known or when the history was put aside.
 func rootOfState(e *cli.Env, state string) string {
-	root := cmp.Or(mounts.ReadIdentity(state).Root, mounting.RootOf(state))
+	root := cmp.Or(mounts.ReadIdentity(state).Root, mounting.RootOf(state), wire.OutsideRoot)
 	if own, err := e.Paths().State(root); err != nil || own != state {
 		return ""
 	}

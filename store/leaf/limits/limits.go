@@ -21,7 +21,8 @@ const (
 // Sizes of all of it, in bytes.
 const (
 	// History is what the histories of all projects together should not pass
-	// (CACHEBRO_CAP).
+	// (CACHEBRO_CAP). What watched commands did outside of projects may take as much again:
+	// a disaster there must not cost the projects their past.
 	History = 2 << 30
 	// IgnoredHourly is how much of ignored files is kept in an hour.
 	IgnoredHourly = 256 << 20
@@ -43,6 +44,8 @@ const (
 	KeepVersions = 5
 	// KeepAge is the age below which each version keeps its content (CACHEBRO_KEEP_AGE).
 	KeepAge = 7 * 24 * time.Hour
+	// OutsideFor is for how long a content of outside of projects is kept.
+	OutsideFor = 30 * 24 * time.Hour
 	// LogVersions is how many versions the log keeps; above it the oldest without
 	// content go.
 	LogVersions = 500_000

@@ -64,7 +64,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 			return a, nil, err
 		}
 		u.Paths = shares(u.Paths, p)
-		a.OK, a.Text, facts = true, usageText(u, p), u
+		a.OK, a.Text, facts = true, usageText(u, td.Store.Options(), p), u
 	case "fsck":
 		c, err := td.Store.Fsck(ctx, true, nil)
 		if err != nil {
@@ -154,8 +154,11 @@ func shares(all []keep.Share, p store.Path) []keep.Share {
 // maxShares is how many lines of each kind du prints.
 const maxShares = 20
 
-func usageText(u keep.Usage, p store.Path) string {
+func usageText(u keep.Usage, o store.Options, p store.Path) string {
 	var b strings.Builder
+	if o.MaxAge > 0 {
+		fmt.Fprintf(&b, "kept of what watched commands did outside of projects: %s\n", OutsideLimits(o.Cap))
+	}
 	if p == "" {
 		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
 			text.Bytes(u.Disk), text.Bytes(u.Free), text.Bytes(u.Contents), text.Bytes(u.Log), text.Bytes(u.Slack))

@@ -2,18 +2,23 @@ package tidy
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/text"
 	"cachebro/store/space"
+	"cachebro/store/wire"
 )
 
 // The cap is the user's: it bounds the stores of all projects in the state
 // directory together. There is no process above the daemons, so each looks at
 // what the others take (an lstat per file, once a minute), comes to the same
 // shares (space.Allot), and keeps to its own. A project without a daemon is
-// tidied by one that is started for it, since nobody else may open its store.
+// tidied by one that is started for it, since nobody else may open its store. The user's
+// own history, of what happens outside of projects, has as much again for itself.
 
 // Peer is one of the user's projects.
 type Peer struct {
@@ -26,18 +31,40 @@ type Peer struct {
 // that they share.
 func Peers(base string, limit int64, now time.Time) []Peer {
 	states, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
-	var all []Peer
+	var all, outside []Peer
 	var hs []space.Holding
 	for _, state := range states {
 		h := space.Measure(filepath.Join(state, "store"))
-		if h.Used > 0 {
+		switch {
+		case h.Used == 0:
+		case state == outsideIn(base):
+			own := Peer{State: state, Holding: h, Allowed: limit}
+			if now.Sub(h.Wrote) > limits.OutsideFor { // all of it is too old
+				own.Allowed = 0
+			}
+			outside = []Peer{own}
+		default:
 			all, hs = append(all, Peer{State: state, Holding: h}), append(hs, h)
 		}
 	}
 	for i, n := range space.Allot(limit, hs, now) {
 		all[i].Allowed = n
 	}
-	return all
+	return append(all, outside...)
+}
+
+// outsideIn is the state directory of the user's own history among those in base.
+func outsideIn(base string) string {
+	state, err := wire.Paths{Override: base}.State(wire.OutsideRoot)
+	if err != nil {
+		return ""
+	}
+	return state
+}
+
+// OutsideLimits says what the user's own history keeps, where limit is its size.
+func OutsideLimits(limit int64) string {
+	return fmt.Sprintf("up to %s, of files up to %d MiB, for %d days", text.Bytes(limit), limits.Content>>20, limits.OutsideFor/(24*time.Hour))
 }
 
 // Allowed is what the store of a state directory may take at present, where all share

@@ -10,6 +10,8 @@ import (
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/keep"
+	"cachebro/store/leaf/limits"
+	"cachebro/store/wire"
 )
 
 // All projects of a state directory share the cap; one alone may have all of it.
@@ -46,6 +48,36 @@ func TestProjectsShareTheCap(t *testing.T) {
 	}
 	if got := Allowed(filepath.Join(base, "none-0123456789abcdef"), limit); got != limit {
 		t.Errorf("a store that takes nothing yet: %d of %d", got, limit)
+	}
+}
+
+// The history of what happens outside of projects takes nothing of what projects share, and
+// may keep nothing once all of it is too old.
+func TestOutsideHasItsOwnShare(t *testing.T) {
+	base := t.TempDir()
+	outside, err := wire.Paths{Override: base}.State(wire.OutsideRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := filepath.Join(base, "project-0123456789abcdef")
+	for _, state := range []string{outside, project} {
+		if err := os.MkdirAll(filepath.Join(state, "store"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(state, "store", "000001.vlog"), make([]byte, 900<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const limit = 1 << 20
+	for _, state := range []string{outside, project} {
+		if got := Allowed(state, limit); got != limit {
+			t.Errorf("%s may take %d of %d", state, got, limit)
+		}
+	}
+	for _, p := range Peers(base, limit, time.Now().Add(limits.OutsideFor+time.Hour)) {
+		if want := map[string]int64{outside: 0, project: limit}[p.State]; p.Allowed != want {
+			t.Errorf("much later %s may take %d, want %d", p.State, p.Allowed, want)
+		}
 	}
 }
 
