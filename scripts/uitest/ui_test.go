@@ -446,6 +446,44 @@ func TestPages(t *testing.T) {
 		eval[any](b, `document.querySelector("#plan [data-close]").click()`)
 	})
 
+	t.Run("lines are left out of the plan, by keys only", func(t *testing.T) {
+		b.t, p.t = t, t
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 4`)
+		before := p.read("src/client.go")
+		b.until("j reaches the change", `(() => { document.dispatchEvent(new KeyboardEvent("keydown", {key: "j", bubbles: true})); return document.activeElement.matches(".action") && document.activeElement.innerText.includes("no key given") || document.activeElement.closest(".action")?.querySelector(".cmd").textContent.includes("no key/no key given") && document.activeElement.matches(".action") })()`)
+		b.key("u")
+		b.until("the lines can be chosen", `document.querySelectorAll("#plan [data-pick=line]").length == 6 && document.querySelectorAll("#plan [data-pick=hunk]").length == 2`)
+		b.targets("plan")
+		b.accessible("plan with lines to choose")
+		eval[any](b, `document.querySelector("#plan [data-pick=hunk]").focus()`)
+		b.key(" ")
+		b.until("a hunk takes its lines along", `document.querySelectorAll("#plan [data-pick=line]:checked").length == 4 && !document.querySelector("#plan [data-pick=hunk]").checked`)
+		b.key("\u0301", "\u0301", "\u0301", "\u0301")
+		b.until("the arrows go on to the next hunk's line", `document.activeElement.dataset.pick == "line" && document.activeElement.closest("tr").innerText.includes("missing")`)
+		b.key(" ")
+		b.until("a hunk of which a line is left is marked so", `[...document.querySelectorAll("#plan [data-pick=hunk]")].map(h => h.checked + " " + h.indeterminate).join() == "false false,true true"`)
+		b.shot("plan-lines-light")
+		b.accessible("plan with lines left out")
+		b.key("\r")
+		b.until("it is done", `document.querySelector("#plan")?.innerText.includes("done: 1 file")`)
+		want := strings.Replace(before, "missing: %s\", key)\n", "missing: %s\", key)\n\treturn \"\", fmt.Errorf(\"not found: %s\", key)\n", 1)
+		want = strings.Replace(want, "ends the client", "ends it", 1)
+		if got := p.read("src/client.go"); got != want {
+			t.Errorf("after it:\n%s\nwant\n%s", got, want)
+		}
+		b.until("the action is marked", `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("sed -i 's/not found")).querySelector(".back")?.textContent.startsWith("partly taken back by")`)
+		eval[any](b, `document.querySelector("#plan [data-redo]").click()`)
+		b.until("the redo is shown", `document.querySelector("#plan form .go")`)
+		b.key("\r")
+		b.until("the redo is done", `document.querySelector("#plan")?.innerText.includes("done:")`)
+		if got := p.read("src/client.go"); got != before {
+			t.Errorf("after the redo:\n%s", got)
+		}
+		b.key("\r")
+		b.keepsPolicy("plan with lines to choose")
+	})
+
 	t.Run("overwriting is apart", func(t *testing.T) {
 		b.t, p.t = t, t
 		before := p.read("web/cart.py")

@@ -50,6 +50,53 @@ func (s *Script) Removed() int {
 	return n
 }
 
+// Without is the new text with the old lines stay of edits still in it, and without the new
+// lines out. False: one of them is in no edit.
+func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
+	stays, drops := map[int]bool{}, map[int]bool{}
+	for _, n := range stay {
+		stays[n] = true
+	}
+	for _, n := range out {
+		drops[n] = true
+	}
+	left := len(stays) + len(drops)
+	end := "\n"
+	if len(s.New) > 0 && bytes.HasSuffix(s.New[0], []byte("\r\n")) {
+		end = "\r\n"
+	}
+	add := func(l []byte) {
+		if n := len(without); n > 0 && without[n-1] != '\n' { // it was the last
+			without = append(without, end...)
+		}
+		without = append(without, l...)
+	}
+	at := 0
+	for _, e := range s.Edits {
+		for _, l := range s.New[at:e.NewFrom] {
+			add(l)
+		}
+		for n := e.OldFrom; n < e.OldTo; n++ {
+			if stays[n] {
+				add(s.Old[n])
+				left--
+			}
+		}
+		for n := e.NewFrom; n < e.NewTo; n++ {
+			if drops[n] {
+				left--
+			} else {
+				add(s.New[n])
+			}
+		}
+		at = e.NewTo
+	}
+	for _, l := range s.New[at:] {
+		add(l)
+	}
+	return without, left == 0
+}
+
 // Unmoved reports whether new lines first..last (1-based, inclusive) are, byte
 // for byte and under the same numbers, old lines first..last and lie outside
 // every edit.

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,24 +99,69 @@ func (m *maker) text(h store.Hash) ([]byte, bool) {
 // any.
 func withoutEdits(old, new []byte, which []int) (without []byte, all bool, err error) {
 	sc := diff.Compare(old, new)
-	var out []byte
-	at := 0
-	add := func(lines [][]byte) {
-		for _, l := range lines {
-			out = append(out, l...)
-		}
-	}
 	which = slices.Compact(slices.Sorted(slices.Values(which)))
 	if len(which) == 0 || which[0] < 0 || which[len(which)-1] >= len(sc.Edits) {
 		return nil, false, fmt.Errorf("there are %s: %w", text.Count(len(sc.Edits), "edit"), ErrEdits)
 	}
+	var stay, out []int
 	for _, i := range which {
 		e := sc.Edits[i]
-		add(sc.New[at:e.NewFrom])
-		add(sc.Old[e.OldFrom:e.OldTo])
-		at = e.NewTo
+		for n := e.OldFrom; n < e.OldTo; n++ {
+			stay = append(stay, n)
+		}
+		for n := e.NewFrom; n < e.NewTo; n++ {
+			out = append(out, n)
+		}
 	}
-	add(sc.New[at:])
-	without, err = text.Like(new, out)
+	without, _ = sc.Without(stay, out)
+	without, err = text.Like(new, without)
 	return without, len(which) == len(sc.Edits), err
+}
+
+// LeftLines are lines of one file that a plan leaves as they are: of what it would take
+// away those that stay, of what it would bring those that stay out. They are counted from 0,
+// in the Script that package diff finds between the file now and after the whole plan.
+type LeftLines struct {
+	Path      store.Path
+	Stay, Out []int
+}
+
+// without leaves single lines of files out of their goals.
+func (m *maker) without(goals []goal, left []LeftLines) ([]goal, error) {
+	for _, l := range left {
+		i := slices.IndexFunc(goals, func(g goal) bool { return g.path == l.Path })
+		if i < 0 || !goals[i].haveLines() {
+			return nil, fmt.Errorf("%q goes as a whole only: %w", string(l.Path), ErrEdits)
+		}
+		g := &goals[i]
+		have, okHave := m.text(g.have.blob)
+		want, okWant := m.text(g.want.blob)
+		if !okHave || !okWant || text.EncodingOf(have) != text.EncodingOf(want) {
+			return nil, fmt.Errorf("%q has no lines that could be left: %w", string(l.Path), ErrEdits)
+		}
+		part, ok := diff.Compare(have, want).Without(l.Stay, l.Out)
+		if !ok {
+			return nil, fmt.Errorf("%q does not change these lines: %w", string(l.Path), ErrEdits)
+		}
+		part, err := text.Like(want, part)
+		if err != nil {
+			return nil, err
+		}
+		g.want.blob, g.want.size, g.want.mtime, g.want.seq = sha256.Sum256(part), int64(len(part)), 0, 0
+		g.made, g.part, g.retime = true, true, false
+		m.plan.Made[g.want.blob] = part
+		if g.idle() {
+			goals = slices.Delete(goals, i, i+1)
+		}
+	}
+	if len(left) > 0 {
+		m.plan.Title += ", in part"
+	}
+	return goals, nil
+}
+
+// haveLines reports whether the goal is of one file that is there before and after, and
+// has no other name.
+func (g *goal) haveLines() bool {
+	return g.have.regular() && g.want.regular() && g.have.nlink <= 1 && !g.parted()
 }

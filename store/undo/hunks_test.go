@@ -223,3 +223,48 @@ func TestHunksAndTheRest(t *testing.T) {
 		t.Errorf("of a file that is gone: %+v", p)
 	}
 }
+
+// TestLeftLines: a plan leaves the lines that it is told to, whatever kind it is; what is
+// asked of no line that changes, or of a file that goes as a whole, is refused.
+func TestLeftLines(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "one\ntwo\nthree\nfour"), tr.Write("b", "b\n"))
+	then := c.s.Seq()
+	c.as("A", "sed", "t1", 10).do(tr.Write("a", "ONE\nTWO\nthree\nFOUR"), tr.Write("b", "B\n"), tr.Write("c", "new\n"))
+	undo := func(left ...LeftLines) (*Draft, error) {
+		return Planner{Store: c.s, Leave: left}.Undo(Query{Select: store.Filter{ToolCall: "t1"}})
+	}
+	// ONE stays above one, TWO goes, FOUR stays and four does not come.
+	p, err := undo(LeftLines{"a", []int{0, 3}, []int{3}}, LeftLines{"b", []int{0}, []int{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Steps) != 2 || !strings.HasSuffix(p.Title, ", in part") {
+		t.Errorf("%+v", p)
+	}
+	c.carry(p)
+	c.want("a", "ONE\none\ntwo\nthree\nFOUR")
+	c.want("b", "B\n")
+	if _, there := c.tr.Files["c"]; there {
+		t.Error("what was added is still there")
+	}
+	redo, err := Planner{Store: c.s}.Redo("", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redo)
+	c.want("a", "ONE\nTWO\nthree\nFOUR")
+	// The last line has no end, and gets one where it does not stay the last.
+	p, err = Planner{Store: c.s, Leave: []LeftLines{{"a", []int{3}, nil}}}.Restore([]store.Path{"a"}, then)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(p)
+	c.want("a", "one\ntwo\nthree\nFOUR\nfour")
+	for _, l := range []LeftLines{{"c", nil, []int{0}}, {"nosuch", nil, []int{0}}, {"b", []int{1}, nil}, {"b", []int{-1}, nil}} {
+		if p, err := undo(l); err == nil {
+			t.Errorf("%v: %+v", l, p)
+		}
+	}
+}

@@ -11,6 +11,8 @@ type Planner struct {
 	// Secure brings contents into the store that a plan would destroy; nil: plans are
 	// only to be shown, and what can be secured will be.
 	Secure Secure
+	// Leave are lines of files that a plan leaves as they are, though it would change them.
+	Leave []LeftLines
 }
 
 // Secure is called while a plan is made, to bring the present contents of files into
@@ -26,6 +28,8 @@ type Draft struct {
 	// Read are some of the contents that its steps write, as far as they were read
 	// to count their lines: who carries the plan out need not read them again.
 	Read map[store.Hash][]byte
+	// ByLine are the files of which single lines can be left, see Planner.Leave.
+	ByLine map[store.Path]bool
 	// Partly: the lines of the later steps were not counted.
 	Partly bool
 	// Newest is, of an undo of the last action, its newest version.
@@ -71,7 +75,7 @@ type place struct {
 // change under one name alone.
 func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, err error)) (*Draft, error) {
 	m := &maker{
-		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}},
+		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}, ByLine: map[store.Path]bool{}},
 		show: p.Secure == nil,
 		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{},
 	}
@@ -81,6 +85,10 @@ func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, 
 	err := p.Store.View(func(v *store.View) (err error) {
 		m.view, m.plan.Seq = v, v.Seq()
 		goals, apart, err = find(m)
+		if err != nil {
+			return err
+		}
+		goals, err = m.without(goals, p.Leave)
 		if err != nil {
 			return err
 		}
@@ -103,6 +111,9 @@ func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, 
 		goals, err = m.possible(goals, apart)
 		if err != nil {
 			return err
+		}
+		for i := range goals {
+			m.plan.ByLine[goals[i].path] = goals[i].haveLines()
 		}
 		return m.steps(goals)
 	})

@@ -127,7 +127,8 @@ type goal struct {
 	from       store.Path // where it came from by a rename that is taken back
 	came       uint64     // the version that says so
 	since      uint64     // the first version of all that is taken back
-	took       uint64     // of a merge: the newest version that is taken out
+	took       uint64     // the newest version that is taken out
 	edits      []int      // and which of its edits, nil: all
+	part       bool       // single lines are left
 	retime     bool       // what is taken back set the file's time, if nothing else
 }

@@ -18,7 +18,11 @@ import (
 
 // returns is what the journal keeps of a goal.
 func (g *goal) returns() store.Return {
-	return store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made, Took: g.took, Edits: g.edits}
+	r := store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made, Edits: g.edits, Part: g.part}
+	if g.made {
+		r.Took = g.took
+	}
+	return r
 }
 
 // steps turns goals into a plan's steps: renames first (they need no content,

@@ -33,9 +33,7 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 			return err
 		}
 		g.since = oldest
-		if g.made {
-			g.took = slices.Max(slices.Collect(maps.Keys(sel[path])))
-		}
+		g.took = slices.Max(slices.Collect(maps.Keys(sel[path])))
 		matchContent(&g.have, &g.want)
 		if store.OwnFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}

@@ -315,6 +315,8 @@ type PlanRequest struct {
 	// Contents: of a dry run, the file whose content before and after it the answer's
 	// body holds, see Plan.Contents.
 	Contents []byte `json:"contents,omitempty"`
+	// Leave: lines of files that stay as they are, though the plan would change them.
+	Leave []LeftLines `json:"leave,omitempty"`
 	// Elsewhere: undo what another machine did.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Then: restore what another machine had. The contents of Then.Sent lie in the body
@@ -381,6 +383,15 @@ type FileEdits struct {
 	Which  []int  `json:"which"`
 }
 
+// LeftLines are lines of one file: of those that a plan would take away the ones that stay,
+// of those that it would bring the ones that stay out. They are counted from 0, in what
+// package diff finds between the file now and after the whole plan.
+type LeftLines struct {
+	Path []byte `json:"path"`
+	Stay []int  `json:"stay,omitempty"`
+	Out  []int  `json:"out,omitempty"`
+}
+
 // Plan is journalled by the daemon and carried out by the client through the
 // mountpoint, step by step.
 type Plan struct {
@@ -426,6 +437,8 @@ type PlannedContents struct {
 	Will bool   `json:"will,omitempty"`
 	Old  int64  `json:"old,omitempty"` // size of the first
 	Why  string `json:"why,omitempty"` // the contents are not to be had: why
+	// Lines: single ones can be left, see PlanRequest.Leave.
+	Lines bool `json:"lines,omitempty"`
 }
 
 // OpenPlans are the plans that no living client carries out: heads, without

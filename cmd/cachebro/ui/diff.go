@@ -27,8 +27,9 @@ const (
 // side is a file at one end of a diff.
 type side struct {
 	wire.Version
-	there bool
-	data  []byte
+	there  bool
+	data   []byte
+	byLine bool // of what a plan makes: single lines can be left
 }
 
 // sideOf asks for one version; 0 is no file.
@@ -42,7 +43,7 @@ func (s *server) sideOf(ctx context.Context, seq uint64) (side, error) {
 		if v.Deleted {
 			data = nil
 		}
-		return side{v, !v.Deleted, data}, nil
+		return side{Version: v, there: !v.Deleted, data: data}, nil
 	}
 	if !errors.Is(err, wire.ErrNotFound) && !errors.Is(err, wire.ErrPruned) {
 		return side{}, err
@@ -77,6 +78,9 @@ type diffPart struct {
 	Blank      bool         // it is not looked at
 	Page       template.URL
 	Mode, Note string
+	// Step is, of a plan of which single lines can be left, the number of the file's step, and
+	// Lines names them behind it.
+	Step, Lines string
 }
 
 type image struct {
@@ -95,6 +99,7 @@ type row struct {
 	NewNoEnd   bool
 	Comment    template.URL // where one says something about the new line
 	Said       []commentRow
+	Pick       string // of a plan: what can be left, "hunk" all of it
 }
 
 func (s *server) diff(ctx context.Context, q url.Values) (any, error) {

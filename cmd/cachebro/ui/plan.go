@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/history"
+	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -40,6 +42,7 @@ type planPart struct {
 	Chosen           string
 	Danger           bool // what others changed goes
 	Choose           bool // single files may be left out
+	Pick             bool // and single lines, if not files
 }
 
 type stepRow struct {
@@ -168,7 +171,7 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 		}
 		row := stepRow{N: i, Letter: history.StepLetter(st), Name: name(st.Path), Added: st.Added, Removed: st.Removed}
 		if st.Do == "write" || st.Do == "delete" {
-			row.Diff = template.URL("plandiff?" + with(asked, "of", string(st.Path)).Encode())
+			row.Diff = template.URL("plandiff?" + with(with(asked, "of", string(st.Path)), "step", strconv.Itoa(i)).Encode())
 			row.Open = shown < openDiffs
 			shown++
 		}
@@ -191,6 +194,7 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 	for _, x := range p.Lost {
 		out.Lost = append(out.Lost, name(x.Path)+": "+oneLine(x.Why))
 	}
+	out.Pick = q.Get("kind") != "redo"
 	if q.Get("edits") != "" {
 		return out // lines of others are kept anyway, and nothing is to be forced
 	}
@@ -251,11 +255,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	var chosen []string
-	if r.PostForm.Get("choose") != "" {
-		chosen = append([]string{}, r.PostForm["file"]...)
-	}
-	v, page, err := s.carryOut(r.Context(), q, r.PostForm.Get("digest"), chosen)
+	v, page, err := s.carryOut(r.Context(), q, r.PostForm.Get("digest"), r.PostForm)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -263,9 +263,8 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, page, v)
 }
 
-// carryOut does what was agreed to. chosen are the numbers of the files that are meant;
-// nil: all.
-func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chosen []string) (v any, page string, err error) {
+// carryOut does what was agreed to, as far as it was chosen.
+func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chosen url.Values) (v any, page string, err error) {
 	r, err := request(q)
 	if err != nil {
 		return nil, "", err
@@ -285,52 +284,56 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 		return nil, "", err
 	}
 	apply.Settle(t.Base())
-	again := func(p wire.Plan, q url.Values, note string) (any, string, error) {
-		s.drop(ctx, p)
-		digest := digestOf(p)
-		if err := apply.Preview(t.Base(), &p, r.Force); err != nil {
+	again := func(note string) (any, string, error) {
+		v, err := s.plan(ctx, q)
+		if err != nil {
 			return nil, "", err
 		}
-		part := s.planPart(ctx, p, q, digest)
+		part := v.(planPart)
 		part.Note = note
 		return part, "plan", nil
 	}
-	var whole wire.Plan
-	if chosen != nil {
-		r.DryRun = true
-		whole, err = wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
+	r.DryRun = true
+	whole, err := wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
+	if err != nil {
+		return nil, "", err
+	}
+	if digestOf(whole) != digest {
+		return again(changedMeanwhile)
+	}
+	lines, err := s.leftLines(ctx, r, &whole, chosen)
+	if err != nil {
+		return nil, "", err
+	}
+	narrowed := len(lines) > 0
+	if chosen.Get("choose") != "" {
+		files, err := pathsOf(whole, chosen["file"])
 		if err != nil {
 			return nil, "", err
 		}
-		r.DryRun = false
-		if digestOf(whole) != digest {
-			return again(wire.Plan{Title: whole.Title, Steps: whole.Steps, Conflicts: whole.Conflicts, Lost: whole.Lost}, q, changedMeanwhile)
-		}
-		chosen, err = pathsOf(whole, chosen)
-		if err != nil {
-			return nil, "", err
-		}
-		if len(chosen) > 0 {
+		if len(files) > 0 {
+			narrowed = true
 			q = url.Values(maps.Clone(q))
-			q["path"] = chosen
-			if len(chosen) == 1 {
-				q.Set("path", chosen[0])
-			}
+			q["path"] = files
 			r, err = request(q)
 			if err != nil {
 				return nil, "", err
 			}
+			lines = slices.DeleteFunc(lines, func(l wire.LeftLines) bool { return !slices.Contains(files, string(l.Path)) })
 		}
 	}
+	r.DryRun, r.Leave = false, lines
 	p, err := wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
 	if err != nil {
 		return nil, "", err
 	}
 	switch {
-	case len(chosen) == 0 && digestOf(p) != digest:
-		return again(p, q, changedMeanwhile)
-	case len(chosen) > 0 && !within(p, whole):
-		return again(p, q, "Without the others, this is what would be done. Nothing was done yet.")
+	case !narrowed && digestOf(p) != digest:
+		s.drop(ctx, p)
+		return again(changedMeanwhile)
+	case narrowed && !within(p, whole):
+		s.drop(ctx, p)
+		return again("Without the others, this is what would be done. Nothing was done yet.")
 	}
 	if len(p.Steps) == 0 {
 		return donePart{Text: "nothing to do"}, "done", nil
@@ -393,6 +396,52 @@ func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
 	return paths, nil
 }
 
+// leftLines are the lines that were not chosen of those that a page showed of a plan. The
+// plan's steps get the contents that they have without them.
+func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.Plan, form url.Values) (all []wire.LeftLines, err error) {
+	unchosen := map[int]*wire.LeftLines{}
+	for _, shown := range form["shown"] {
+		step, lines, _ := strings.Cut(shown, ":")
+		i, err := strconv.Atoi(step)
+		if err != nil || i < 0 || i >= len(whole.Steps) {
+			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "the plan has no file %q", step)
+		}
+		for _, l := range strings.Split(lines, ",") {
+			if slices.Contains(form["line"+step], l) {
+				continue
+			}
+			n, err := strconv.Atoi(strings.TrimLeft(l, "on"))
+			if err != nil {
+				return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%q is no line", l)
+			}
+			if unchosen[i] == nil {
+				unchosen[i] = &wire.LeftLines{Path: whole.Steps[i].Path}
+			}
+			if strings.HasPrefix(l, "o") {
+				unchosen[i].Stay = append(unchosen[i].Stay, n)
+			} else {
+				unchosen[i].Out = append(unchosen[i].Out, n)
+			}
+		}
+	}
+	for i, l := range unchosen {
+		from, to, err := s.planned(ctx, r, l.Path)
+		if err != nil {
+			return nil, err
+		}
+		part, ok := diff.Compare(from.data, to.data).Without(l.Stay, l.Out)
+		if ok {
+			part, err = text.Like(to.data, part)
+		}
+		if !ok || err != nil {
+			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%s goes as a whole only", name(l.Path))
+		}
+		whole.Steps[i].Hash = fmt.Sprintf("%x", sha256.Sum256(part))
+		all = append(all, *l)
+	}
+	return all, nil
+}
+
 // within reports whether a plan does nothing that another one does not do.
 func within(p, whole wire.Plan) bool {
 	key := func(s wire.PlanStep) string {
@@ -405,41 +454,79 @@ func within(p, whole wire.Plan) bool {
 	return !slices.ContainsFunc(p.Steps, func(s wire.PlanStep) bool { return !known[key(s)] })
 }
 
+// planned are a file now and as a plan makes it.
+func (s *server) planned(ctx context.Context, r wire.PlanRequest, path []byte) (from, to side, err error) {
+	r.DryRun, r.Contents = true, path
+	var p wire.Plan
+	body, err := s.c.Call(ctx, wire.MPlan, r, nil, &p)
+	if err != nil {
+		return from, to, err
+	}
+	c := p.Contents
+	if c == nil || c.Old > int64(len(body)) {
+		return from, to, wire.Errorf(wire.ErrUnsupported, "end cachebro ui and start it again", "the daemon is of another version and shows no lines")
+	}
+	if c.Why != "" {
+		return from, to, wire.Errorf(wire.ErrNotFound, "", "%s", c.Why)
+	}
+	from = side{there: c.Was, data: body[:c.Old:c.Old], Version: wire.Version{Path: path, Size: c.Old}}
+	to = side{there: c.Will, data: body[c.Old:], Version: wire.Version{Path: path, Size: int64(len(body)) - c.Old}, byLine: c.Lines}
+	return from, to, nil
+}
+
 // planDiff shows what a plan does to the lines of one file.
 func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	r, err := request(q)
 	if err != nil {
 		return nil, err
 	}
-	r.DryRun, r.Contents = true, []byte(q.Get("of"))
-	var p wire.Plan
-	body, err := s.c.Call(ctx, wire.MPlan, r, nil, &p)
+	from, to, err := s.planned(ctx, r, []byte(q.Get("of")))
+	if errors.Is(err, wire.ErrNotFound) {
+		return diffPart{Note: oneLine(err.Error())}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if p.Contents == nil || p.Contents.Old > int64(len(body)) {
-		return nil, wire.Errorf(wire.ErrUnsupported, "end cachebro ui and start it again", "the daemon is of another version and shows no lines")
-	}
-	c := *p.Contents
-	if c.Why != "" {
-		return diffPart{Note: oneLine(c.Why)}, nil
-	}
-	from := side{there: c.Was, data: body[:c.Old:c.Old], Version: wire.Version{Path: r.Contents, Size: c.Old}}
-	to := side{there: c.Will, data: body[c.Old:], Version: wire.Version{Path: r.Contents, Size: int64(len(body)) - c.Old}}
-	if text.Binary(from.data) || text.Binary(to.data) || len(body) > maxDiffed {
+	if text.Binary(from.data) || text.Binary(to.data) || len(from.data)+len(to.data) > maxDiffed {
 		return diffPart{Note: "binary, " + text.Bytes(from.Size) + " → " + text.Bytes(to.Size)}, nil
 	}
 	rows, out := s.rows(from, to), diffPart{}
 	if len(rows.all) == 0 {
 		out.Note = "no line differs"
 	}
-	for _, r := range rows.all[:min(len(rows.all), diffPiece)] {
-		out.Rows = append(out.Rows, rows.show(r))
+	choose := to.byLine && r.Kind != "redo"
+	var lines []string
+	for _, p := range rows.all[:min(len(rows.all), diffPiece)] {
+		row := rows.show(p)
+		if choose {
+			row.Pick = pickOf(p)
+		}
+		if choose && p.hunk < 0 && row.Pick != "" {
+			lines = append(lines, row.Pick)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	if len(lines) > 0 {
+		out.Step = q.Get("step")
+		out.Lines = out.Step + ":" + strings.Join(lines, ",")
 	}
 	if n := len(rows.all) - diffPiece; n > 0 {
-		out.Note = text.Count(n, "row") + " more are not shown"
+		out.Note = text.Count(n, "row") + " more are not shown, and would change as well"
 	}
 	return out, nil
+}
+
+// pickOf names what a row of a plan can leave out: a line, or all of a hunk.
+func pickOf(p place) string {
+	switch {
+	case p.hunk >= 0:
+		return "hunk"
+	case p.old >= 0 && p.new < 0:
+		return "o" + strconv.Itoa(p.old)
+	case p.new >= 0 && p.old < 0:
+		return "n" + strconv.Itoa(p.new)
+	}
+	return ""
 }
 
 // drop ends a plan of which nothing was done.

@@ -17,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
@@ -44,12 +45,17 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		return pl.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
 	planner := undo.Planner{Store: pl.Store}
+	for _, l := range q.Leave {
+		planner.Leave = append(planner.Leave, undo.LeftLines{Path: store.Path(l.Path), Stay: l.Stay, Out: l.Out})
+	}
 	if !q.DryRun {
 		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.Ingest.Secure(ctx, vs, maxSecured) }
 	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
 		err = pl.nothing(q, err)
+	} else if errors.Is(err, undo.ErrEdits) {
+		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk takes back all of it", "%v", err)
 	}
 	if !whole {
 		behind := pl.Ingest.Behind()
@@ -146,6 +152,7 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 	if out.Will {
 		body = append(body, read(step.Blob)...)
 	}
+	out.Lines = p.ByLine[path] && text.EncodingOf(body[:out.Old]) == text.EncodingOf(body[out.Old:])
 	return out, body, nil
 }
 
@@ -326,11 +333,7 @@ func (pl *Plans) planEdits(q wire.PlanRequest, planner undo.Planner) (*undo.Draf
 	for i, f := range q.Edits {
 		of[i] = undo.FileEdits(f)
 	}
-	p, err := planner.Edits(of)
-	if errors.Is(err, undo.ErrEdits) {
-		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk takes back all of it", "%v", err)
-	}
-	return p, err
+	return planner.Edits(of)
 }
 
 func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {

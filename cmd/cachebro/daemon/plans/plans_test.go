@@ -99,10 +99,19 @@ func TestContentsOfAPlan(t *testing.T) {
 	q := wire.PlanRequest{Kind: "revert", Path: []byte("a.txt"), DryRun: true, Contents: []byte("a.txt")}
 	plan, body := daemontest.Ask[wire.Plan](t, h, wire.MPlan, q)
 	c := plan.Contents
-	if c == nil || !c.Was || !c.Will || c.Why != "" || string(body[:c.Old]) != "after, and longer\n" || string(body[c.Old:]) != "before\n" {
+	if c == nil || !c.Was || !c.Will || !c.Lines || c.Why != "" || string(body[:c.Old]) != "after, and longer\n" || string(body[c.Old:]) != "before\n" {
 		t.Errorf("%+v, %q", c, body)
 	}
-	q.Contents = []byte("other.txt")
+	q.Leave = []wire.LeftLines{{Path: []byte("a.txt"), Stay: []int{0}}}
+	plan, body = daemontest.Ask[wire.Plan](t, h, wire.MPlan, q)
+	if c := plan.Contents; c == nil || string(body[c.Old:]) != "after, and longer\nbefore\n" {
+		t.Errorf("with a line that is left: %+v, %q", c, body)
+	}
+	q.Leave[0].Stay[0] = 1
+	if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, q); !errors.Is(err, wire.ErrBadRequest) {
+		t.Errorf("with one that does not change: %v", err)
+	}
+	q.Contents, q.Leave = []byte("other.txt"), nil
 	if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, q); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("%v", err)
 	}

@@ -195,6 +195,45 @@
     brush(svg, now.from, now.to);
   });
 
+  // --- a plan: files, hunks and lines that are left out
+  const picksOf = (e) => $$("[data-pick=line]", e);
+  const hunkLines = (box) => {
+    const all = [];
+    for (let r = box.closest("tr").nextElementSibling; r && !r.matches(".hunk"); r = r.nextElementSibling) all.push(...picksOf(r));
+    return all;
+  };
+  const sum = (box, lines) => {
+    const on = lines.filter((l) => l.checked).length;
+    if (!lines.length) return;
+    box.checked = on > 0;
+    box.indeterminate = on > 0 && on < lines.length;
+  };
+  const picked = (form) => {
+    for (const h of $$("[data-pick=hunk]", form)) sum(h, hunkLines(h));
+    for (const f of $$("[data-pick=file]", form)) sum(f, picksOf(f.closest("li")));
+    const files = $$("[data-pick=file]", form), all = files.length ? files : picksOf(form);
+    $(".go", form).disabled = all.length > 0 && !all.some((e) => e.checked);
+  };
+  document.addEventListener("change", (e) => {
+    const box = e.target.closest("[data-pick]");
+    if (!box) return;
+    const below = { file: () => picksOf(box.closest("li")), hunk: () => hunkLines(box), line: () => [] }[box.dataset.pick]();
+    for (const l of below) l.checked = box.checked;
+    picked(box.form);
+  });
+  // Lines that come later, as a file is opened, are chosen as their file is.
+  document.addEventListener("htmx:afterSettle", (e) => {
+    const file = e.target.closest?.("#plan li") && $("[data-pick=file]", e.target.closest("#plan li"));
+    if (file && !file.checked) { for (const l of picksOf(e.target)) l.checked = false; picked(file.form); }
+  });
+  document.addEventListener("keydown", (e) => {
+    const by = e.target.matches?.("[data-pick]") && { ArrowDown: 1, ArrowUp: -1 }[e.key];
+    if (!by) return;
+    const all = $$("[data-pick]", e.target.form).filter((b) => b.offsetParent !== null);
+    all[all.indexOf(e.target) + by]?.focus();
+    e.preventDefault();
+  });
+
   // --- keys
   const rows = () => $$("[data-row]").filter((e) => e.offsetParent !== null);
   let current = null;
