@@ -484,6 +484,37 @@ func TestPages(t *testing.T) {
 		b.keepsPolicy("plan with lines to choose")
 	})
 
+	t.Run("a tree beside a set of changes, by keys only", func(t *testing.T) {
+		b.t, p.t = t, t
+		p.apart("mkdir -p deep/down/here other; for i in 1 2 3; do echo $i > deep/down/here/n$i.txt; done; echo x > other/x.txt; echo top > top.txt")
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelector(".action .cmd")?.textContent.startsWith("mkdir")`)
+		eval[any](b, `document.querySelector(".action a.no").click()`)
+		b.until("the tree is there, directories of one directory in one", `[...document.querySelectorAll("#tree summary, #tree a")].map(e => e.innerText.replace(/\s+/g, " ").trim()).join() == "5 files,deep/down/here/ 3 +3 −0,A n1.txt +1 −0,A n2.txt +1 −0,A n3.txt +1 −0,other/ 1 +1 −0,A x.txt +1 −0,A top.txt +1 −0"`)
+		b.until("and all lines", `document.querySelectorAll("#timeline .diff tr.add").length == 5`)
+		b.key("t", "\u0301")
+		b.until("an arrow goes to the first directory", `document.activeElement.innerText.startsWith("deep/down/here")`)
+		b.key("\u0302")
+		b.until("left closes it", `!document.activeElement.parentElement.open`)
+		b.key("\u0301", "\u0301")
+		b.until("down passes over what is closed", `document.activeElement.innerText.includes("x.txt")`)
+		b.key("\r")
+		b.until("Enter goes to the lines", `location.hash && document.activeElement.closest("li")?.id == location.hash.slice(1) && document.activeElement.innerText.includes("other/x.txt")`)
+		b.do(chromedp.NavigateBack())
+		b.until("back is the set", `location.search.includes("action=") && !location.hash`)
+		b.do(chromedp.NavigateForward())
+		b.until("forward the file", `location.hash && document.querySelector("#tree a[aria-current=true]")?.innerText.includes("x.txt")`)
+		b.do(chromedp.Reload())
+		b.until("a reload shows it too", `document.querySelector("#tree a[aria-current=true]")?.innerText.includes("x.txt")`)
+		b.shot("tree-light")
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 4`)
+		eval[any](b, `[...document.querySelectorAll(".prompt")].find(g => g.querySelector("h2")?.innerText.includes("Rename Get")).querySelector(".about a").click()`)
+		b.until("a prompt has a tree of all that its actions changed", `document.querySelectorAll("#tree a").length == 4 && document.querySelectorAll(".action").length == 2 && document.querySelector("#tree a[title], #tree").innerText.includes("docs.md")`)
+		p.apart("rm -r deep other top.txt")
+		b.keepsPolicy("tree")
+	})
+
 	t.Run("overwriting is apart", func(t *testing.T) {
 		b.t, p.t = t, t
 		before := p.read("web/cart.py")
@@ -509,7 +540,7 @@ func TestPages(t *testing.T) {
 	t.Run("a comment reaches the next prompt once", func(t *testing.T) {
 		b.t, p.t = t, t
 		b.do(chromedp.Navigate(base))
-		b.until("the diff opens", `(() => { const d = [...document.querySelectorAll(".action")].find(a => a.innerText.includes("no key given"))?.querySelector("details"); if (d) d.open = true; return document.querySelector("tr.add .no button") })()`)
+		b.until("the diff opens", `(() => { const d = [...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("sed -i 's/not found"))?.querySelector("details"); if (d) d.open = true; return document.querySelector("tr.add .no button") })()`)
 		eval[any](b, `document.querySelector("tr.add .no button").click()`)
 		b.until("the form is shown", `document.querySelector("#plan[open] textarea")`)
 		eval[any](b, `document.querySelector("#plan textarea").value = "Say which key, please."`)
@@ -603,6 +634,7 @@ func TestPages(t *testing.T) {
 			scheme := view.scheme + view.name
 			for _, x := range []struct{ name, page, ready string }{
 				{"timeline", "", `document.querySelectorAll(".action").length >= 6 && document.querySelector("#lanes rect")`},
+				{"tree", "?session=" + session + "&prompt=p1", `document.querySelectorAll("#tree a").length >= 4 && document.querySelector(".set .diff")`},
 				{"files", "browse", `document.querySelector(".names a")`},
 				{"file", "file?path=src/client.go", `document.querySelector("table.code")`},
 				{"search", "search?q=Fetch", `document.querySelector("#hits li")`},

@@ -103,7 +103,7 @@ func (s *server) routes() http.Handler {
 	}
 	for name, answer := range map[string]answerer{
 		"comment": s.commentForm, "hits": s.hits, "since": s.since, "findings": s.findings, "stored": s.storage, "names": s.browse, "version": s.version,
-		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan, "plandiff": s.planDiff, "prune": s.prunePlan,
+		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan, "plandiff": s.planDiff, "prune": s.prunePlan, "tree": s.tree,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
 	}

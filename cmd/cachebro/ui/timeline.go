@@ -24,6 +24,7 @@ const (
 	pageActions = 30 // actions that are asked for at once
 	shortFiles  = 8  // files of an action that are listed at first
 	allFiles    = 2000
+	openFiles   = 50 // of a set of changes whose lines are shown at once
 	laneColumns = 120
 	laneTop     = 20 // height of a bar in the picture
 	maxLanes    = 8
@@ -39,7 +40,8 @@ type timelinePage struct {
 	Author        string
 	Since, Until  string
 	Kinds         []searchMode
-	Chosen        bool // they are not all
+	Chosen        bool         // they are not all
+	Tree          template.URL // of one set of changes: its files
 }
 
 // chosen are what a query may choose actions by.
@@ -86,6 +88,9 @@ func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 		p.Chosen = p.Chosen || q.Get(k) != ""
 	}
 	p.From, _ = link("actions", args...)
+	if isSet(q) {
+		p.Tree, _ = link("tree", args...)
+	}
 	for _, k := range kinds {
 		p.Kinds = append(p.Kinds, searchMode{k, changes[k], k == q.Get("kind")})
 	}
@@ -117,6 +122,7 @@ type group struct {
 	ID, Asked, About string
 	Session          string       // what it is called, "" outside of sessions
 	To               template.URL // all of the session
+	Set              template.URL // all files of the prompt
 	Actions          []action
 	Take             template.URL // a plan that takes back all of the prompt
 }
@@ -146,6 +152,8 @@ type action struct {
 
 // fileRow is what became of one file.
 type fileRow struct {
+	ID             string // its place on the page
+	Open           bool   // its lines are shown at once
 	Letter, What   string
 	From           string
 	Above, Name    string
@@ -174,7 +182,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		}
 	}
 	kind := q.Get("kind")
-	if kind != "" { // files of it may not be among the first
+	if kind != "" || isSet(q) { // files of it may not be among the first
 		aq.Files, aq.Fold = allFiles, false
 	}
 	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
@@ -204,6 +212,12 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		}
 		g := &out.Groups[len(out.Groups)-1]
 		row := s.actionOf(x, marks)
+		if isSet(q) {
+			row.Files, row.MoreFiles = s.rowsOf(x, allFiles), ""
+			for i := range row.Files {
+				row.Files[i].Open = i < openFiles
+			}
+		}
 		for _, l := range labels {
 			if x.Last <= l.Seq && l.Seq < newer {
 				row.Labels = append(row.Labels, oneLine(l.Name))
@@ -276,6 +290,7 @@ func (s *server) groupOf(a wire.Action, id string) group {
 	g.About = strings.Join(about, ", ")
 	if a.Actor.Prompt != "" {
 		g.Take = takePrompt(a.Actor)
+		g.Set, _ = link("./", "session", a.Actor.Session, "prompt", a.Actor.Prompt)
 	}
 	return g
 }
@@ -327,7 +342,7 @@ func (s *server) rowsOf(a wire.Action, most int) []fileRow {
 var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "changed", wire.FileDeleted: "deleted", wire.FileRenamed: "renamed", wire.FileMode: "mode"}
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
-	r := fileRow{Letter: history.LetterOf(cli.Paint{}, f), What: changes[f.Change], Added: f.Added, Removed: f.Removed}
+	r := fileRow{ID: placeOf(a, f), Letter: history.LetterOf(cli.Paint{}, f), What: changes[f.Change], Added: f.Added, Removed: f.Removed}
 	r.Above, r.Name = cutName(f.Path, f.Dir)
 	if f.Folded {
 		r.Above, r.Name = strings.TrimPrefix(r.Above+r.Name, "/"), "*"

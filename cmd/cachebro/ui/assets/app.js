@@ -251,6 +251,46 @@
     const i = all.indexOf(at || current);
     choose(all[Math.min(Math.max(i + by, 0), all.length - 1)]);
   };
+
+  // --- the tree of a set of changes; a file that is not on the page yet comes with what is older
+  const tree = $("#tree");
+  let goal = tree ? location.hash.slice(1) : "";
+  const markGoal = () => { for (const a of $$("a", tree)) a.setAttribute("aria-current", a.hash === location.hash); };
+  const toGoal = () => {
+    const row = goal && document.getElementById(goal);
+    if (!row) { if (goal) $("#timeline .more button")?.click(); return; }
+    goal = "";
+    markGoal();
+    const d = $("details", row);
+    if (d) d.open = true;
+    choose(d || row.closest("[data-row]"));
+    row.scrollIntoView({ block: "start" });
+  };
+  if (tree) {
+    addEventListener("hashchange", () => { goal = location.hash.slice(1); toGoal(); });
+    document.addEventListener("htmx:afterSettle", (e) => { if (e.target === tree) markGoal(); else if (goal && e.target.closest("#timeline")) toGoal(); });
+    tree.addEventListener("click", (e) => {
+      const a = e.target.closest("a");
+      if (a && a.hash === location.hash) { goal = a.hash.slice(1); toGoal(); }
+    });
+    tree.addEventListener("keydown", (e) => {
+      const here = e.target.closest("summary, a"), all = $$("summary, a", tree).filter((x) => x.checkVisibility());
+      const i = all.indexOf(here), d = here?.matches("summary") && here.parentElement;
+      if (i < 0 || e.ctrlKey || e.metaKey || e.altKey) return;
+      let to = null;
+      switch (e.key) {
+        case "ArrowDown": to = all[i + 1]; break;
+        case "ArrowUp": to = all[i - 1]; break;
+        case "Home": to = all[0]; break;
+        case "End": to = all[all.length - 1]; break;
+        case "ArrowRight": if (d && !d.open) d.open = true; else if (d) to = all[i + 1]; break;
+        case "ArrowLeft": if (d && d.open) d.open = false; else to = $("summary", (d || here).parentElement.closest("details")); break;
+        default: return;
+      }
+      to?.focus();
+      e.preventDefault();
+    });
+  }
   const close = () => { for (const d of $$("dialog[open]")) d.close(); };
   let go = false;
   document.addEventListener("keydown", (e) => {
@@ -273,6 +313,7 @@
       case "s": (here && $("[data-other]", here) || $("[data-other]"))?.click(); break;
       case "u": (here?.closest("li") && $(".take", here.closest("li")) || here && $(".take", here) || here?.closest(".action") && $(".take", here.closest(".action")))?.click(); break;
       case "/": { const s = $("#q"); if (s) s.focus(); else $("nav a[href^=search]")?.click(); break; }
+      case "t": if (tree) $("summary", tree)?.focus(); break;
       case "?": $("#keys").showModal(); break;
       default: return;
     }
