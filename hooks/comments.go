@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -19,7 +20,7 @@ const maxComments = 6000
 // comments are what a person said about lines that this session wrote, and has not told
 // it yet. They are claimed first: what could not be claimed is not told.
 func (c *call) comments(ctx context.Context) (text string, ids []string) {
-	if wire.TakesNoText(c.opt.client) {
+	if clients.TakesNoText(c.opt.client) {
 		return "", nil
 	}
 	var a wire.CommentsAnswer

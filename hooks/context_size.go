@@ -91,7 +91,7 @@ func (c *call) record() string {
 // look reads what is new in the transcript and says what that means for the
 // calling context, in the daemon's words.
 func (c *call) look() string {
-	if d := dialects[c.opt.client]; d.requests || d.record && c.tool == "Bash" {
+	if d := c.opt.dialect(); d.Requests || d.Record && c.tool == "Bash" {
 		return wire.ContextHeld // what had gone was told before this call
 	}
 	if c.opt.client != "" || c.toolUse == "" || c.record() == "" {

@@ -4,50 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+
+	"cachebro/hooks/clients"
 )
 
-// dialect translates what another client says into what Claude Code says. All of them
-// report who did what. Only a client that shows what its requests to the model hold, by
-// its plugin or in its record, has its own reads counted as shown and rewritten: of the
-// others nobody knows what they cut or cleared.
-type dialect struct {
-	events map[string]string
-	tools  map[string]string // other names are passed on
-	// requests: PostToolBatch tells what the next request holds, after compactions and
-	// all other changes; each event that was handled is acknowledged.
-	requests bool
-	// record: the transcript says the same.
-	record bool
-}
-
-// dialects by the name that init registers with --client.
-var dialects = map[string]dialect{
-	"codex": {
-		// Codex took over the names; its tool for edits has one of its own.
-		tools:  map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"},
-		record: true,
-	},
-	"gemini": {
-		events: map[string]string{
-			"BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop", "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "PreCompress": "PreCompact",
-		},
-		tools: map[string]string{"run_shell_command": "Bash", "replace": "Edit", "write_file": "Write"},
-	},
-	"qwen": {tools: map[string]string{"run_shell_command": "Bash", "edit": "Edit", "write_file": "Write"}},
-	"cursor": {
-		events: map[string]string{
-			"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "beforeShellExecution": "PreToolUse",
-			"afterShellExecution": "PostToolUse", "afterFileEdit": "PostToolUse", "preCompact": "PreCompact", "stop": "Stop", "sessionEnd": "SessionEnd",
-		},
-	},
-	// Our own plugin speaks for it, in Claude Code's words.
-	"opencode": {tools: map[string]string{"read": "Read", "bash": "Bash", "edit": "Edit", "write": "Write"}, requests: true},
+func (o options) dialect() clients.Dialect {
+	d, _ := clients.DialectOf(o.client)
+	return d
 }
 
 // translate turns an event of another client into ours. f is what it sent.
-func (d dialect) translate(client string, e event, f fields) event {
+func translate(d clients.Dialect, client string, e event, f fields) event {
 	e.said = e.name
-	if name, ok := d.events[e.name]; ok {
+	if name, ok := d.Events[e.name]; ok {
 		e.name = name
 	}
 	if e.session == "" {
@@ -68,21 +37,21 @@ func (d dialect) translate(client string, e event, f fields) event {
 	case "afterFileEdit":
 		e.tool, e.input = "Edit", fields{"file_path": f["file_path"]}
 	}
-	if name, ok := d.tools[e.tool]; ok {
+	if name, ok := d.Tools[e.tool]; ok {
 		e.tool = name
 	}
 	for i := range e.calls {
-		if name, ok := d.tools[e.calls[i].tool]; ok {
+		if name, ok := d.Tools[e.calls[i].tool]; ok {
 			e.calls[i].tool = name
 		}
 	}
-	if d.record && e.name == "PostToolUse" && e.tool == "Bash" {
+	if d.Record && e.name == "PostToolUse" && e.tool == "Bash" {
 		e.own, _ = unquote(f["tool_response"])
 		if e.own != "" {
 			e.response = fields{"stdout": f["tool_response"]}
 		}
 	}
-	if d.requests {
+	if d.Requests {
 		_ = json.Unmarshal(f["alive"], &e.alive)
 		if e.name == "PostToolUse" {
 			translateOpenCode(&e)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"cachebro/hooks/clients"
 )
 
 // event is what we use of a client's event. A field that is missing or of an
@@ -76,8 +78,8 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 		}
 	}
 	e.said = e.name
-	if d, ok := dialects[opt.client]; ok {
-		e = d.translate(opt.client, e, f)
+	if d, ok := clients.DialectOf(opt.client); ok {
+		e = translate(d, opt.client, e, f)
 	}
 	return e, true
 }

@@ -15,7 +15,7 @@ type options struct {
 	noRewrite bool                  // leave the built-in tools' results alone
 	noReshape map[reshape.Rule]bool // these leave commands' outputs alone
 	index     bool                  // give each prompt a compact index
-	client    string                // another client than Claude Code, as in dialects
+	client    string                // another client than Claude Code, by its name in the table of package clients
 	plugin    bool                  // registered by the plugin, not by init
 	hold      bool                  // an edit of what others changed is held once, with the diff
 	guard     string                // off (default), suggest, deny: a second built-in Read of a file

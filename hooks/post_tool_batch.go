@@ -68,7 +68,7 @@ func showsFile(command string) bool {
 
 // took says which of two texts of several parts the model was given.
 func (c *call) took(f finished, printed map[string]sent) string {
-	if !dialects[c.opt.client].requests {
+	if !c.opt.dialect().Requests {
 		if f.tool != "Bash" {
 			return ""
 		}

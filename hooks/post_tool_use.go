@@ -8,10 +8,10 @@ import (
 
 // postToolUse closes the tool call's window and looks at what was delivered.
 func postToolUse(ctx context.Context, c *call) answer {
-	switch d := dialects[c.opt.client]; {
-	case d.requests:
+	switch d := c.opt.dialect(); {
+	case d.Requests:
 		return c.plainResult(ctx)
-	case d.record && c.tool == "Bash":
+	case d.Record && c.tool == "Bash":
 		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
 		if !showsFile(c.input.str("command")) || !c.readRecord(ctx) {
 			return answer{}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 )
 
@@ -104,11 +105,11 @@ func Run(ctx context.Context, env Env) {
 	}
 	if opt.client != "" {
 		a.out.updated = nil
-		if wire.TakesNoText(opt.client) && !a.out.deny {
+		if clients.TakesNoText(opt.client) && !a.out.deny {
 			a.out = output{result: a.out.result}
 		}
-		a.out.block = dialects[opt.client].record
-		a.out.quiet = a.out.quiet || dialects[opt.client].requests
+		a.out.block = opt.dialect().Record
+		a.out.quiet = a.out.quiet || opt.dialect().Requests
 	}
 	b := a.out.encode(ev.said)
 	if b == nil {

@@ -28,7 +28,7 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	said, ids := c.comments(ctx) // first: they must not be cut
 	c.spend(ctx, "comments", said)
 	news := ""
-	if err == nil && (c.opt.client == "" || dialects[c.opt.client].record) {
+	if err == nil && (c.opt.client == "" || c.opt.dialect().Record) {
 		news = newsBlock(known.News)
 		c.spend(ctx, "news", news)
 	}

@@ -2,12 +2,11 @@ package mcp
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io/fs"
 	"os"
 
 	"cachebro/mcp/replace"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -63,7 +62,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	if c.reader != (wire.Reader{}) && serr == nil && !ch.unseen {
 		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all, Tool: c.tool.name}
 		if ch.f.Exists {
-			own.Before = hash(ch.f.Content)
+			own.Before = text.Hash(ch.f.Content)
 		}
 		if _, oerr := s.back.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
 			// The reader then gets more text than it needs, never less.
@@ -99,9 +98,4 @@ func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed boo
 		tc.Failed = failed
 		_, _ = c.s.back.try(context.WithoutCancel(ctx), noteWait, wire.MToolEnd, tc, nil, nil)
 	}
-}
-
-func hash(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }

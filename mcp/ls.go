@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
 )
 
@@ -158,9 +159,6 @@ func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 	return items, nil
 }
 
-// skipDirs are never listed where git does not say what is ignored.
-var skipDirs = []string{".git", "node_modules", "__pycache__", ".venv"}
-
 // walk lists without git.
 func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 	var items []string
@@ -177,7 +175,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 			return err
 		case err != nil:
 			return fs.SkipDir // unreadable or gone meanwhile
-		case d.IsDir() && slices.Contains(skipDirs, d.Name()):
+		case d.IsDir() && (d.Name() == ".git" || ignore.Rebuilt(d.Name())):
 			return fs.SkipDir
 		case !d.IsDir():
 			items = append(items, below)

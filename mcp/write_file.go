@@ -50,7 +50,7 @@ var writeFileTool = &tool{
 			return nil, err
 		}
 		if f.Exists && bytes.Equal(f.Content, after) {
-			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
+			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), text.Hash(after)[:12])), nil
 		}
 		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: string(after), old: string(f.Content), all: true})
 		if err != nil {
@@ -65,7 +65,7 @@ var writeFileTool = &tool{
 		if f.Exists {
 			what = "replaced " + text.Count(linesOf(f.Content), "line") + " in"
 		}
-		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(linesOf(after), "line"), len(after), hash(after)[:12], note)), nil
+		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(linesOf(after), "line"), len(after), text.Hash(after)[:12], note)), nil
 	}),
 }
 
@@ -88,7 +88,7 @@ func expect(rel string, f *replace.File, want string) error {
 	if !f.Exists {
 		return wire.Errorf(wire.ErrConflict, "write without expected_hash to create it", "%s does not exist", quote(rel))
 	}
-	if now := hash(f.Content); !strings.HasPrefix(now, want) {
+	if now := text.Hash(f.Content); !strings.HasPrefix(now, want) {
 		return wire.Errorf(wire.ErrConflict, "read it again before writing", "%s has changed: its hash is %s now", quote(rel), now[:12])
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"cachebro/store/leaf/text"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -97,7 +99,7 @@ func TestWriteFile(t *testing.T) {
 	defer syscall.Umask(old)
 	p := connect(t, Options{Root: dir, Profile: ProfileAll})
 	got := p.ok("write_file", map[string]any{"path": "new/deep/f.txt", "content": "1\n2\n", "expected_hash": "absent"})
-	if !strings.HasPrefix(got, "created new/deep/f.txt · 2 lines, 4 bytes · hash "+hash([]byte("1\n2\n"))[:12]) {
+	if !strings.HasPrefix(got, "created new/deep/f.txt · 2 lines, 4 bytes · hash "+text.Hash([]byte("1\n2\n"))[:12]) {
 		t.Errorf("says %q", got)
 	}
 	if fi, err := os.Stat(dir + "/new/deep/f.txt"); err != nil || fi.Mode() != 0o640 {
@@ -110,7 +112,7 @@ func TestWriteFile(t *testing.T) {
 	if after, _ := os.Stat(dir + "/a.txt"); !after.ModTime().Equal(before.ModTime()) || !os.SameFile(before, after) {
 		t.Error("a file that did not change was written")
 	}
-	p.ok("write_file", map[string]any{"path": "a.txt", "content": "b\n", "expected_hash": "sha256:" + hash([]byte("a\n"))})
+	p.ok("write_file", map[string]any{"path": "a.txt", "content": "b\n", "expected_hash": "sha256:" + text.Hash([]byte("a\n"))})
 	if read(t, dir+"/a.txt") != "b\n" {
 		t.Errorf("content %q", read(t, dir+"/a.txt"))
 	}

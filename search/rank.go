@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/ignore"
 
 	index "github.com/blevesearch/bleve_index_api"
 )
@@ -44,8 +45,7 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 		w *= 0.5
 	}
 	for _, dir := range strings.Split(path.Dir(string(p)), "/") {
-		switch dir {
-		case "testdata", "vendor", "third_party", "node_modules", "dist", "examples":
+		if ignore.Rebuilt(dir) || slices.Contains(aside, dir) {
 			w *= 0.6
 		}
 	}
@@ -57,6 +57,9 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 	}
 	return w * (1 + min(0.5, 0.1*math.Log2(float64(1+h.Uses[p]))))
 }
+
+// aside are directories of what is not the project's own source.
+var aside = []string{"testdata", "vendor", "third_party", "dist", "examples"}
 
 func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"cachebro/hooks/clients/edit"
@@ -60,25 +61,66 @@ type editor interface {
 	Remove(now, original []byte) ([]byte, error)
 }
 
-// clientSpec is a client that init knows.
+// clientSpec is an agent that init knows, or an editor with one.
 type clientSpec struct {
 	name, title string
 	programs    []string             // found in PATH: the client is here
+	editor      bool                 // its programs do much besides what an agent does
 	marks       func(Setup) []string // or one of these paths exists
 	files       func(Setup) []file
-	note        string // what a user has to do in the client besides
+	// pluginHooks is the file below a home or project in which init registers hooks, if
+	// the client also takes a plugin.
+	pluginHooks string
+	dialect     *Dialect // how its hooks speak; nil: as Claude Code's, or it has none
+	takesNoText bool     // what a hook prints never reaches its model
+	note        string   // what a user has to do in the client besides
+}
+
+// Dialect translates what another client says into what Claude Code says. All of them
+// report who did what. Only a client that shows what its requests to the model hold, by
+// its plugin or in its record, has its own reads counted as shown and rewritten: of the
+// others nobody knows what they cut or cleared.
+type Dialect struct {
+	Events map[string]string
+	Tools  map[string]string // other names are passed on
+	// Requests: PostToolBatch tells what the next request holds, after compactions and
+	// all other changes; each event that was handled is acknowledged.
+	Requests bool
+	// Record: the transcript says the same.
+	Record bool
+}
+
+// DialectOf returns how the hooks of a client speak, by the name that init registers with
+// --client.
+func DialectOf(client string) (Dialect, bool) {
+	if c, err := clientNamed(client); err == nil && c.dialect != nil {
+		return *c.dialect, true
+	}
+	return Dialect{}, false
+}
+
+// TakesNoText reports whether what a hook prints never reaches the model of this client.
+func TakesNoText(client string) bool {
+	c, err := clientNamed(client)
+	return err == nil && c.takesNoText
+}
+
+// IsAgent reports whether a program is an agent's, or, with editors, that of an editor
+// with one.
+func IsAgent(program string, editors bool) bool {
+	return slices.Contains(otherAgents, program) || slices.ContainsFunc(clientSpecs, func(c clientSpec) bool {
+		return (editors || !c.editor) && slices.Contains(c.programs, program)
+	})
 }
 
 // clientNamed finds a client.
 func clientNamed(name string) (clientSpec, error) {
-	var known []string
 	for _, c := range clientSpecs {
 		if c.name == name {
 			return c, nil
 		}
-		known = append(known, c.name)
 	}
-	return clientSpec{}, fmt.Errorf("unknown client %q; known are %v", name, known)
+	return clientSpec{}, fmt.Errorf("unknown client %q; known are %v", name, Clients())
 }
 
 // found reports whether a client seems to be in use here.
@@ -128,6 +170,10 @@ func (s Setup) serve(hooked bool) []string {
 	return []string{"serve"}
 }
 
+// otherAgents are the programs of agents that init does not know.
+var otherAgents = []string{"copilot", "aider", "goose", "amp", "crush"}
+
+// clientSpecs is the table of the agents that init knows.
 var clientSpecs = []clientSpec{
 	{
 		name: "claude", title: "Claude Code", programs: []string{"claude"},
@@ -138,6 +184,11 @@ var clientSpecs = []clientSpec{
 	},
 	{
 		name: "cursor", title: "Cursor", programs: []string{"cursor", "cursor-agent"},
+		takesNoText: true,
+		dialect: &Dialect{Events: map[string]string{
+			"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "beforeShellExecution": "PreToolUse",
+			"afterShellExecution": "PostToolUse", "afterFileEdit": "PostToolUse", "preCompact": "PreCompact", "stop": "Stop", "sessionEnd": "SessionEnd",
+		}},
 		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".cursor")} },
 		files: func(s Setup) []file {
 			return []file{
@@ -148,7 +199,10 @@ var clientSpecs = []clientSpec{
 	},
 	{
 		name: "opencode", title: "OpenCode", programs: []string{"opencode"},
-		marks: func(s Setup) []string { return []string{filepath.Join(s.config(), "opencode")} },
+		takesNoText: true,
+		// Our own plugin speaks for it, in Claude Code's words.
+		dialect: &Dialect{Tools: map[string]string{"read": "Read", "bash": "Bash", "edit": "Edit", "write": "Write"}, Requests: true},
+		marks:   func(s Setup) []string { return []string{filepath.Join(s.config(), "opencode")} },
 		files: func(s Setup) []file {
 			dir, names := filepath.Join(s.config(), "opencode"), []string{"opencode.jsonc", "opencode.json"}
 			if s.Project != "" {
@@ -167,7 +221,13 @@ var clientSpecs = []clientSpec{
 		},
 	},
 	{
-		name: "gemini", title: "Gemini CLI", programs: []string{"gemini"},
+		name: "gemini", title: "Gemini CLI", programs: []string{"gemini"}, pluginHooks: ".gemini/settings.json",
+		dialect: &Dialect{
+			Events: map[string]string{
+				"BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop", "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "PreCompress": "PreCompact",
+			},
+			Tools: map[string]string{"run_shell_command": "Bash", "replace": "Edit", "write_file": "Write"},
+		},
 		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".gemini")} },
 		files: func(s Setup) []file {
 			return []file{{place(s, s.Home, ".gemini/settings.json"), both{
@@ -180,7 +240,8 @@ var clientSpecs = []clientSpec{
 	},
 	{
 		name: "qwen", title: "Qwen Code", programs: []string{"qwen"},
-		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".qwen")} },
+		dialect: &Dialect{Tools: map[string]string{"run_shell_command": "Bash", "edit": "Edit", "write_file": "Write"}},
+		marks:   func(s Setup) []string { return []string{filepath.Join(s.Home, ".qwen")} },
 		files: func(s Setup) []file {
 			return []file{{place(s, s.Home, ".qwen/settings.json"), both{
 				jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)},
@@ -189,8 +250,10 @@ var clientSpecs = []clientSpec{
 		},
 	},
 	{
-		name: "codex", title: "Codex", programs: []string{"codex"},
-		marks: func(s Setup) []string { return []string{codexHome(s)} },
+		name: "codex", title: "Codex", programs: []string{"codex"}, pluginHooks: ".codex/hooks.json",
+		// It took over the names; its tool for edits has one of its own.
+		dialect: &Dialect{Tools: map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"}, Record: true},
+		marks:   func(s Setup) []string { return []string{codexHome(s)} },
 		files: func(s Setup) []file {
 			path := filepath.Join(codexHome(s), "config.toml")
 			if s.Project != "" {
@@ -205,7 +268,7 @@ var clientSpecs = []clientSpec{
 		note: "Codex runs hooks only after a review: open /hooks in it once; until then its reads are full texts and sessions have no names. Its sandbox lets cachebro log and undo out by a rule in rules/cachebro.rules (guide: sandboxes)",
 	},
 	{
-		name: "vscode", title: "VS Code", programs: []string{"code"},
+		name: "vscode", title: "VS Code", programs: []string{"code", "code-server"}, editor: true,
 		marks: func(s Setup) []string { return []string{filepath.Dir(vscodeFile(s))} },
 		files: func(s Setup) []file {
 			path := vscodeFile(s)
@@ -216,7 +279,7 @@ var clientSpecs = []clientSpec{
 		},
 	},
 	{
-		name: "windsurf", title: "Windsurf", programs: []string{"windsurf"},
+		name: "windsurf", title: "Windsurf", programs: []string{"windsurf"}, editor: true,
 		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".codeium", "windsurf")} },
 		files: func(s Setup) []file {
 			if s.Project != "" {
@@ -226,7 +289,7 @@ var clientSpecs = []clientSpec{
 		},
 	},
 	{
-		name: "zed", title: "Zed", programs: []string{"zed", "zeditor"},
+		name: "zed", title: "Zed", programs: []string{"zed", "zeditor"}, editor: true,
 		marks: func(s Setup) []string { return []string{filepath.Join(s.config(), "zed")} },
 		files: func(s Setup) []file {
 			path := filepath.Join(s.config(), "zed", "settings.json")

@@ -2,8 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"cachebro/store/leaf/text"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,7 +58,7 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 	changes, err := plan(s, names, func(s Setup, f file, c *Change) {
 		base, existed := c.Before, c.Before != nil
 		if b, ok := s.backupOf(f.path); ok {
-			if b.Written == sum(c.Before) && existed {
+			if b.Written == text.Hash(c.Before) && existed {
 				base, existed = b.original(), b.Existed
 			} else if existed && b.Original != nil {
 				// Somebody edited it since; what we would take back now is ours only.
@@ -85,7 +85,7 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 			return
 		}
 		c.After = after
-		c.record = &backup{Path: f.path, Existed: existed, Original: base, Written: sum(after), Dirs: missingDirs(filepath.Dir(c.target))}
+		c.record = &backup{Path: f.path, Existed: existed, Original: base, Written: text.Hash(after), Dirs: missingDirs(filepath.Dir(c.target))}
 		if b, ok := s.backupOf(f.path); ok {
 			c.record.Dirs = append(b.Dirs, c.record.Dirs...)
 		}
@@ -124,7 +124,7 @@ func PlanUninit(s Setup, names []string) ([]Change, error) {
 			return
 		}
 		b, known := s.backupOf(f.path)
-		if known && b.Written == sum(c.Before) {
+		if known && b.Written == text.Hash(c.Before) {
 			c.After = b.original()
 			return
 		}
@@ -352,13 +352,8 @@ func ReplaceFile(path string, b []byte, mode fs.FileMode) error {
 	return replaceIn(dir, filepath.Base(path), b, mode)
 }
 
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
-}
-
 func (s Setup) backupFile(path string) string {
-	return filepath.Join(s.Backups, filepath.Base(path)+"-"+sum([]byte(path))[:16]+".json")
+	return filepath.Join(s.Backups, filepath.Base(path)+"-"+text.Hash([]byte(path))[:16]+".json")
 }
 
 func (s Setup) backupOf(path string) (backup, bool) {

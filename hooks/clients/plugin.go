@@ -26,8 +26,9 @@ type Places struct {
 // settings lists the files in which init registers hooks.
 func (p Places) settings() []string {
 	if p.Client != "" {
-		name := map[string]string{"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}[p.Client]
-		if name == "" {
+		c, err := clientNamed(p.Client)
+		name := c.pluginHooks
+		if err != nil || name == "" {
 			return nil
 		}
 		files := []string{filepath.Join(p.Home, filepath.FromSlash(name))}

@@ -24,9 +24,6 @@ type CommentsAnswer struct {
 	Deaf string `json:"deaf,omitempty"`
 }
 
-// TakesNoText: what a hook prints never reaches the model of this client.
-func TakesNoText(client string) bool { return client == "cursor" || client == "opencode" }
-
 // Comment is about one line of a version. It is delivered once, with the session's next
 // prompt.
 type Comment struct {

@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +13,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/history"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -73,7 +72,7 @@ func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, na
 			return err
 		}
 		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool {
-			return v.Hash == hashText(content)
+			return v.Hash == text.Hash(content)
 		})
 		if err != nil {
 			return err
@@ -122,9 +121,4 @@ func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits fun
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-func hashText(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/hooks/clients"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -193,7 +194,7 @@ func Whose(a wire.Action, uid uint32) string {
 		parts = append(parts, "user "+userName(a.Actor.UID))
 	}
 	if a.Actor.Session == "" && len(a.By) > 0 {
-		if up := a.By[len(a.By)-1]; isAgentName(up.Comm) {
+		if up := a.By[len(a.By)-1]; clients.IsAgent(up.Comm, false) {
 			parts = append(parts, "by "+cli.OneLine(up.Comm))
 		}
 	}
@@ -264,15 +265,6 @@ func StartedBy(a wire.Action) string {
 		by = append(by[:1], "…", by[n-1])
 	}
 	return strings.Join(by, " < ")
-}
-
-// isAgentName: worth a word, as a shell's terminal is not.
-func isAgentName(comm string) bool {
-	switch comm {
-	case "claude", "codex", "opencode", "gemini", "qwen", "copilot", "cursor", "cursor-agent", "aider", "goose", "amp", "crush":
-		return true
-	}
-	return false
 }
 
 func userName(uid uint32) string {

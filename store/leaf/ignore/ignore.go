@@ -65,6 +65,13 @@ var builtIn = map[string][]string{
 	".pnpm-store":      nil,
 }
 
+// Rebuilt reports whether a directory of this name holds only what tools make again.
+// Names that mean it only beside a certain file do not count.
+func Rebuilt(name string) bool {
+	beside, ok := builtIn[name]
+	return ok && beside == nil || builtInAnywhere[name]
+}
+
 // without a repository only these count as ignored; nobody keeps his own work
 // in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}

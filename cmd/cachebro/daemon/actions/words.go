@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/hooks/clients"
 	"cachebro/store"
 	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/gitdir"
@@ -20,9 +21,8 @@ const (
 	maxExpanded = 90  // the same of one whose arguments a shell may have expanded
 )
 
-// agents, terminals and servers: what they start is not their own doing.
-var agents = []string{
-	"claude", "codex", "opencode", "gemini", "qwen", "copilot", "cursor", "cursor-agent", "aider", "goose", "amp", "crush", "code", "code-server", "zed", "windsurf",
+// starters are terminals and servers. What they and agents start is not their own doing.
+var starters = []string{
 	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
 }
 
@@ -211,12 +211,16 @@ func (w *words) jobOf(a store.Actor) job {
 	return j
 }
 
+func startsOthers(program string) bool {
+	return clients.IsAgent(program, true) || slices.Contains(starters, program)
+}
+
 func isAgent(p processes.Process) bool {
-	if slices.Contains(agents, p.Comm) {
+	if startsOthers(p.Comm) {
 		return true
 	}
 	for _, a := range p.Args[:min(len(p.Args), 2)] {
-		if slices.Contains(agents, strings.TrimSuffix(path.Base(a), ".js")) {
+		if startsOthers(strings.TrimSuffix(path.Base(a), ".js")) {
 			return true
 		}
 	}

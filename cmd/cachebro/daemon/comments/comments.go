@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"cachebro/hooks/clients"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -74,7 +75,7 @@ func (s *Service) answer(_ context.Context, q wire.CommentsRequest) (wire.Commen
 				out.Comments = append(out.Comments, c)
 			}
 		}
-		if v, ok, err := s.store.Sessions.Get(store.SessionID(q.Session)); err == nil && ok && wire.TakesNoText(v.Client) {
+		if v, ok, err := s.store.Sessions.Get(store.SessionID(q.Session)); err == nil && ok && clients.TakesNoText(v.Client) {
 			out.Deaf = v.Client
 		}
 		return out, nil, nil
