@@ -174,6 +174,9 @@ func (w *Watch) serve() (ended bool) {
 		if w.read() {
 			return false
 		}
+		if notifier.Over(w.listener) { // so has the recorder's interest in us
+			return true
+		}
 		w.drop()
 		w.again()
 	}

@@ -107,6 +107,13 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	}
 }
 
+// Over reports whether nothing is left under a filter.
+func Over(fd int) bool {
+	pfd := []unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(pfd, 0)
+	return err == nil && n > 0 && pfd[0].Revents&unix.POLLHUP != 0
+}
+
 // Leave has a process of its own, self, let everything go on that is still under the
 // filter of a command which has ended itself: its calls would fail if nobody answered.
 func Leave(self string, listener *os.File) {
