@@ -23,6 +23,9 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 		if apply.Temporary(v.From) {
 			v.From = nil
 		}
+		if apply.Temporary(v.To) {
+			v.To = nil
+		}
 	}
 	if v.Made > 0 { // the file it came from was a means to this end
 		op, v.From = "save", nil

@@ -70,7 +70,8 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 		l.aside = append(l.aside, l.asides(page)...)
 		l.saved(page.Versions)
 	}
-	if asked := string(v.Path) == l.path; !asked && (v.Op == "moved" || apply.Temporary(v.Path)) {
+	removed := v.Op == "moved" && apply.Temporary(v.To) // by a plan, in two steps
+	if asked := string(v.Path) == l.path; !asked && !removed && (v.Op == "moved" || apply.Temporary(v.Path)) {
 		return nil // the rename that belongs to it says as much
 	} else if !asked && l.ofSave(v) {
 		return nil

@@ -539,3 +539,21 @@ func TestFold(t *testing.T) {
 		t.Errorf("%+v", folded.Files[2])
 	}
 }
+
+// A plan that removes a file by way of another name has removed it; nobody is shown that name.
+func TestRemovedByAPlan(t *testing.T) {
+	w := newWorld(t)
+	w.as(100, "zsh").do(w.tree.Write("a.txt", "one\n"))
+	storetest.Wait(time.Minute)
+	w.process(200, 100, 200, "cachebro", "cachebro", "redo")
+	w.plan = "redo-1"
+	aside := store.Path(".cachebro-redo-1-1~")
+	w.as(200, "cachebro").do(w.tree.Rename("a.txt", aside), w.tree.Remove(aside))
+	a := w.page(store.Filter{}, wire.ActionsQuery{Limit: 1})
+	if len(a.Actions) != 1 || len(a.Actions[0].Files) != 1 {
+		t.Fatalf("%+v", a.Actions)
+	}
+	if f := a.Actions[0].Files[0]; string(f.Path) != "a.txt" || f.Change != wire.FileDeleted || f.Removed != 1 {
+		t.Errorf("%+v", f)
+	}
+}

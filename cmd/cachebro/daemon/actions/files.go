@@ -117,6 +117,9 @@ func (f *file) touch(o store.Version) {
 }
 
 func (h *history) version(o store.Version) error {
+	if o.Op == store.OpMoved && store.OwnFile(o.To) { // a plan removes it in two steps
+		o.Op = store.OpUnlink
+	}
 	if o.Op == store.OpMoved {
 		h.moved[o.Path] = o
 		_, err := h.at(o.Path, o)
