@@ -366,6 +366,27 @@ func picture(t *testing.T, shade uint8) string {
 	return out.String()
 }
 
+// rendered writes two versions of a text and of a notebook.
+func (p *project) rendered() {
+	p.t.Helper()
+	const guide = "# Guide\n\nRead the [client](src/client.go), *then* `run` it. ![logo](https://example.org/x.png)\n\n<script>document.title = \"evil\"</script>\n\n| part | size |\n|---|--:|\n| client | 3 |\n\n```go\nfunc main() {}\n```\n\n> Quoted.\n\n- one\n- two\n"
+	p.write("guide.md", guide)
+	p.write("guide.md", strings.Replace(guide, "*then*", "**now**", 1))
+	cells := func(shade uint8) string {
+		b, err := json.Marshal(map[string]any{"nbformat": 4, "metadata": map[string]any{"language_info": map[string]any{"file_extension": ".py"}}, "cells": []any{
+			map[string]any{"cell_type": "markdown", "source": []string{"# Sums\n", "of all"}},
+			map[string]any{"cell_type": "code", "source": "import shop\nprint(1)", "outputs": []any{map[string]any{"output_type": "stream", "name": "stdout", "text": "1\n"}}},
+			map[string]any{"cell_type": "code", "source": fmt.Sprintf("plot(%d)", shade), "outputs": []any{map[string]any{"output_type": "display_data", "data": map[string]any{"image/png": []byte(picture(p.t, shade))}}}},
+		}})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return string(b)
+	}
+	p.write("sums.ipynb", cells(200))
+	p.write("sums.ipynb", cells(90))
+}
+
 // TestPages goes through the pages as a person does.
 func TestPages(t *testing.T) {
 	p := newProject(t)
@@ -625,6 +646,7 @@ func TestPages(t *testing.T) {
 	t.Run("every page", func(t *testing.T) {
 		b.t, p.t = t, t
 		p.apart("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i > a-rather-long-name-of-a-file-$i.txt; done; mkdir -p deep/er; mv web/index.html deep/er/index.html")
+		p.rendered()
 		for _, view := range []struct {
 			scheme, name string
 			width        int64
@@ -637,6 +659,8 @@ func TestPages(t *testing.T) {
 				{"tree", "?session=" + session + "&prompt=p1", `document.querySelectorAll("#tree a").length >= 4 && document.querySelector(".set .diff")`},
 				{"files", "browse", `document.querySelector(".names a")`},
 				{"file", "file?path=src/client.go", `document.querySelector("table.code")`},
+				{"markdown", "file?path=guide.md", `document.querySelector(".doc table")`},
+				{"notebook", "file?path=sums.ipynb&view=change", `document.querySelector(".doc .add img")?.naturalWidth == 20`},
 				{"search", "search?q=Fetch", `document.querySelector("#hits li")`},
 				{"comments", "comments", `document.querySelector(".comment")`},
 				{"savings", "savings", `document.querySelector("main p")`},
@@ -793,6 +817,43 @@ func TestPages(t *testing.T) {
 		b.shot("swipe-light")
 		b.accessible("pictures")
 		b.keepsPolicy("diff")
+	})
+
+	t.Run("Markdown and notebooks are rendered", func(t *testing.T) {
+		b.t, p.t = t, t
+		p.rendered()
+		b.do(chromedp.Navigate(base + "file?path=guide.md"))
+		b.until("the text is rendered", `document.querySelector(".doc h1")?.textContent == "Guide" && document.querySelector(".doc td[align=right]") && document.querySelector(".doc strong")?.textContent == "now"`)
+		if eval[bool](b, `Boolean(document.querySelector(".doc img, .doc script")) || document.title.includes("evil") || !document.querySelector(".doc").innerText.includes("<script>")`) {
+			t.Error("raw HTML or a remote picture is not shown as text")
+		}
+		b.do(chromedp.Click(".doc a"))
+		b.until("a relative link leads to the file", `location.search.includes("path=src%2Fclient.go") && document.querySelector("table.code")`)
+		b.do(chromedp.NavigateBack())
+		b.until("back is the text", `document.querySelector(".doc h1")`)
+		view := func(name string) {
+			eval[any](b, fmt.Sprintf(`[...document.querySelectorAll(".zoom button")].find(b => b.textContent == %q).click()`, name))
+		}
+		view("content")
+		b.until("its raw text is one click away", `document.querySelector("table.code")?.innerText.includes("**now**") && location.search.includes("view=content")`)
+		b.do(chromedp.NavigateBack())
+		b.until("back is what was rendered", `document.querySelector(".doc h1")`)
+		b.do(chromedp.NavigateForward())
+		b.until("forward the text", `document.querySelector("table.code")`)
+		view("change")
+		b.until("a change is shown by lines first", `document.querySelector("tr.add .line")`)
+		eval[any](b, `[...document.querySelectorAll(".tools button")].find(b => b.textContent == "rendered").focus()`)
+		b.key("\r")
+		b.until("and rendered", `document.querySelector(".doc .del em")?.textContent == "then" && document.querySelector(".doc .add strong")?.textContent == "now" && document.querySelectorAll(".doc > .block").length == 5`)
+		b.shot("markdown-change-light")
+		b.do(chromedp.Navigate(base + "file?path=sums.ipynb"))
+		b.until("a notebook is shown by cells", `document.querySelectorAll(".doc .cell").length == 3 && document.querySelector(".doc .k")?.textContent == "import" && document.querySelector(".doc .out img")?.naturalWidth == 20`)
+		b.shot("notebook-light")
+		view("change")
+		b.until("and what changed in them", `document.querySelectorAll(".doc .cell.del").length == 1 && document.querySelectorAll(".doc .cell.add").length == 1`)
+		eval[any](b, `[...document.querySelectorAll(".tools button")].find(b => b.textContent == "rendered").click()`)
+		b.until("its raw text is one click away", `document.querySelector("tr.add .line")`)
+		b.keepsPolicy("rendered")
 	})
 
 	t.Run("a label", func(t *testing.T) {

@@ -77,6 +77,8 @@ type diffPart struct {
 	Space      template.URL // the same with white space looked at, or not
 	Blank      bool         // it is not looked at
 	Page       template.URL
+	Blocks     []block      // what changed, as it is rendered
+	As         template.URL // the same as lines, or rendered
 	Mode, Note string
 	// Step is, of a plan of which single lines can be left, the number of the file's step, and
 	// Lines names them behind it.
@@ -117,7 +119,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	again := func(change map[string]string) template.URL {
 		v := url.Values{"from": {q.Get("from")}, "to": {q.Get("to")}}
-		for _, k := range []string{"side", "around", "space"} {
+		for _, k := range []string{"side", "around", "space", "as"} {
 			if q.Get(k) != "" {
 				v.Set(k, q.Get(k))
 			}
@@ -161,6 +163,19 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	if e, now := text.EncodingOf(from.data), text.EncodingOf(to.data); e != now && from.there && to.there {
 		p.Mode = strings.TrimPrefix(p.Mode+", "+e.String()+" → "+now.String(), ", ")
+	}
+	kind := renders(string(p.Path), to.data)
+	if kind != "" && from.there && to.there && kind == renders(string(p.Path), from.data) {
+		rendered := q.Get("as") == "rendered" || q.Get("as") == "" && kind == kindNotebook
+		p.As = again(map[string]string{"as": map[bool]string{true: "text", false: "rendered"}[rendered]})
+		if rendered {
+			p.Arounds = nil
+			p.Blocks = changedBlocks(blocksOf(from), blocksOf(to))
+			if len(p.Blocks) == 0 {
+				p.Note = "nothing that is shown differs"
+			}
+			return p, nil
+		}
 	}
 	at, _ := strconv.Atoi(q.Get("at"))
 	p.Piece = at > 0
@@ -375,10 +390,14 @@ func imageKind(b []byte) string {
 	return ""
 }
 
-// raw sends a picture of the history.
+// raw sends a picture of the history, or one that a notebook holds.
 func (s *server) raw(w http.ResponseWriter, r *http.Request) {
-	x, err := s.sideOf(r.Context(), number(r.URL.Query(), "seq"))
+	q := r.URL.Query()
+	x, err := s.sideOf(r.Context(), number(q, "seq"))
 	kind := imageKind(x.data)
+	if q.Get("cell") != "" {
+		x.data, kind = notebookOf(x.data).pictureOf(int(number(q, "cell")), int(number(q, "out")))
+	}
 	if err != nil || kind == "" {
 		http.NotFound(w, r)
 		return

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -194,6 +195,7 @@ type versionPart struct {
 	CutLines   int
 	Change     *diffPart
 	Image      template.URL
+	Blocks     []block // as it is rendered
 	Note       string
 	View       string
 	Piece      bool
@@ -274,7 +276,15 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	} else if string(v.Path) != p {
 		out.What += ", as " + name(v.Path)
 	}
+	views := []string{"content", "change", "blame"}
+	kind := strings.ToLower(path.Ext(p))
+	if kind == ".md" || kind == ".markdown" || kind == ".ipynb" {
+		views = append([]string{"rendered"}, views...)
+	}
 	if out.View == "" {
+		out.View = views[0]
+	}
+	if q.Get("line") != "" && q.Get("view") == "" {
 		out.View = "content"
 	}
 	to := func(n int, view string) template.URL {
@@ -282,7 +292,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		return u
 	}
 	out.At, _ = link("file", "path", p, "n", n, "view", out.View, "line", q.Get("line"), "find", q.Get("find"), "regex", q.Get("regex"), "with", q.Get("with"))
-	for _, view := range []string{"content", "change", "blame"} {
+	for _, view := range views {
 		out.Views = append(out.Views, choice{view, to(n, view), view == out.View})
 	}
 	if v.Deleted {
@@ -302,7 +312,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		if with, _ := strconv.Atoi(q.Get("with")); with > 0 && with <= len(vs) && with != n {
 			from, out.Against = vs[with-1].Seq, uint64(with)
 		}
-		d, err := s.diff(ctx, url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(v.Seq, 10)}, "space": q["space"], "side": q["side"], "around": q["around"]})
+		d, err := s.diff(ctx, url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(v.Seq, 10)}, "space": q["space"], "side": q["side"], "around": q["around"], "as": q["as"]})
 		if err != nil {
 			out.Note = oneLine(err.Error())
 			return out, nil
@@ -358,6 +368,13 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	if imageKind(x.data) != "" {
 		out.Image, _ = link("raw", "seq", v.Seq)
 		return nil
+	}
+	if out.View == "rendered" {
+		out.Blocks = blocksOf(x)
+		if len(out.Blocks) > 0 {
+			return nil
+		}
+		out.Note = "It cannot be rendered; this is its text."
 	}
 	if text.Binary(x.data) {
 		out.Note = "binary, " + inWords(x)

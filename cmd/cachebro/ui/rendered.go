@@ -1,0 +1,374 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/store/diff"
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire/visible"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	mdtext "github.com/yuin/goldmark/text"
+)
+
+// block is a piece of a file as it is rendered: a paragraph or a table of Markdown, a cell
+// of a notebook. Nothing in it acts: raw HTML is shown as text, and no picture is loaded
+// but those of notebooks, which come from our own address.
+type block struct {
+	key   string // tells it from others
+	Kind  string // of a cell, or "del", "add" or "rest" where versions are compared
+	Label string
+	Doc   template.HTML   // of Markdown
+	Code  []template.HTML // lines
+	Out   []output
+}
+
+// output is what the code of a cell gave.
+type output struct {
+	Lines   []template.HTML
+	Picture template.URL
+	Note    string
+	Bad     bool
+}
+
+const (
+	kindMarkdown = "markdown"
+	kindNotebook = "notebook"
+)
+
+// maxRendered bounds the files that are rendered, in bytes.
+const maxRendered = 8 << 20
+
+// renders says how a file can be rendered, "" if it cannot.
+func renders(p string, data []byte) string {
+	if len(data) > maxRendered || text.Binary(data) {
+		return ""
+	}
+	switch strings.ToLower(path.Ext(p)) {
+	case ".md", ".markdown":
+		if len(data) <= maxColoured {
+			return kindMarkdown
+		}
+	case ".ipynb":
+		if notebookOf(data) != nil {
+			return kindNotebook
+		}
+	}
+	return ""
+}
+
+// blocksOf renders a version.
+func blocksOf(x side) []block {
+	switch p := string(x.Path); renders(p, x.data) {
+	case kindMarkdown:
+		return markdown(p, x.data)
+	case kindNotebook:
+		return notebookOf(x.data).blocks(p, x.Seq)
+	}
+	return nil
+}
+
+var mark2html = goldmark.New(goldmark.WithExtensions(
+	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), // no style, which the policy refuses
+	extension.Strikethrough, extension.Linkify))
+
+// markdown renders the blocks of a text. p is the path that its links are relative to.
+func markdown(p string, data []byte) (all []block) {
+	source, _ := text.Shown(data)
+	source = sighted(source)
+	doc := mark2html.Parser().Parse(mdtext.NewReader(source))
+	tame(doc, source, path.Dir(p))
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		var b bytes.Buffer
+		if mark2html.Renderer().Render(&b, source, n) != nil {
+			return nil
+		}
+		all = append(all, block{key: b.String(), Doc: template.HTML(b.String())}) // goldmark escapes; raw HTML was taken out
+	}
+	return all
+}
+
+// sighted is a text in which what would act or not be seen is spelled out.
+func sighted(b []byte) []byte {
+	var out []byte
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if visible.Acts(r) && !strings.ContainsRune("\n\r\t", r) {
+			out = fmt.Appendf(out, "<U+%04X>", r)
+		} else {
+			out = append(out, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return out
+}
+
+// tame takes out of a parsed text what would load or run something, and leads relative
+// links to the files of the project.
+func tame(doc ast.Node, source []byte, dir string) {
+	var all []ast.Node
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			all = append(all, n)
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range all {
+		switch n := n.(type) {
+		case *ast.HTMLBlock:
+			code := ast.NewCodeBlock()
+			lines := mdtext.NewSegments()
+			lines.AppendAll(n.Lines().Sliced(0, n.Lines().Len()))
+			if n.HasClosure() {
+				lines.Append(n.ClosureLine)
+			}
+			code.SetLines(lines)
+			n.Parent().ReplaceChild(n.Parent(), n, code)
+		case *ast.RawHTML:
+			n.Parent().ReplaceChild(n.Parent(), n, asText(n.Segments.Value(source)))
+		case *ast.Image:
+			link := ast.NewLink()
+			link.Destination = n.Destination
+			for c := n.FirstChild(); c != nil; c = n.FirstChild() {
+				link.AppendChild(link, c)
+			}
+			if link.FirstChild() == nil {
+				link.AppendChild(link, asText([]byte("picture")))
+			}
+			if _, linked := n.Parent().(*ast.Link); linked { // which has a place to lead to
+				link.Destination = nil
+			}
+			n.Parent().ReplaceChild(n.Parent(), n, link)
+			lead(link, dir)
+		case *ast.Link:
+			lead(n, dir)
+		case *ast.AutoLink:
+			if !leadsAway(string(n.URL(source))) && n.AutoLinkType != ast.AutoLinkEmail {
+				n.Parent().ReplaceChild(n.Parent(), n, asText(n.Label(source)))
+			}
+		}
+	}
+}
+
+// asText is an element that shows a text as it is.
+func asText(b []byte) ast.Node {
+	s := ast.NewString(b)
+	s.SetRaw(true)
+	return s
+}
+
+// leadsAway reports whether an address is one that a browser may be sent to.
+func leadsAway(to string) bool {
+	u, err := url.Parse(to)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto")
+}
+
+// lead gives a link an address of ours, leaves it, or makes its text of it.
+func lead(l *ast.Link, dir string) {
+	to := string(l.Destination)
+	if leadsAway(to) {
+		return
+	}
+	u, err := url.Parse(to)
+	if err == nil && u.Scheme == "" && u.Host == "" && u.Path != "" {
+		p := path.Join(dir, u.Path)
+		if strings.HasPrefix(u.Path, "/") {
+			p = path.Clean(u.Path[1:])
+		}
+		if p != ".." && p != "." && !strings.HasPrefix(p, "../") {
+			ours, _ := link("file", "path", p)
+			l.Destination, l.Title = []byte(ours), nil
+			return
+		}
+	}
+	parent := l.Parent()
+	for c := l.FirstChild(); c != nil; c = l.FirstChild() {
+		parent.InsertBefore(parent, l, c)
+	}
+	parent.RemoveChild(parent, l)
+}
+
+// notebook is what is shown of a Jupyter notebook, format 4.
+type notebook struct {
+	Cells    []cell `json:"cells"`
+	Metadata struct {
+		Language struct {
+			Extension string `json:"file_extension"`
+		} `json:"language_info"`
+	} `json:"metadata"`
+}
+
+type cell struct {
+	Type    string       `json:"cell_type"`
+	Source  lined        `json:"source"`
+	Outputs []cellOutput `json:"outputs"`
+	Count   *int         `json:"execution_count"`
+}
+
+type cellOutput struct {
+	Type      string           `json:"output_type"`
+	Name      string           `json:"name"`
+	Text      lined            `json:"text"`
+	Data      map[string]lined `json:"data"`
+	Error     string           `json:"ename"`
+	Value     string           `json:"evalue"`
+	Traceback lined            `json:"traceback"`
+}
+
+// lined is a text that a notebook holds as one string or as a list of them.
+type lined string
+
+// UnmarshalJSON reads either; anything else is shown as it is written.
+func (l *lined) UnmarshalJSON(b []byte) error {
+	var one string
+	var all []string
+	switch {
+	case json.Unmarshal(b, &one) == nil:
+		*l = lined(one)
+	case json.Unmarshal(b, &all) == nil:
+		*l = lined(strings.Join(all, ""))
+	default:
+		*l = lined(b)
+	}
+	return nil
+}
+
+// notebookOf reads a notebook; nil: it is none.
+func notebookOf(data []byte) *notebook {
+	var n notebook
+	if json.Unmarshal(data, &n) != nil || n.Cells == nil {
+		return nil
+	}
+	return &n
+}
+
+// ansi are the sequences by which a traceback is coloured.
+var ansi = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
+
+// pictures are the kinds of outputs that are shown as such.
+var pictures = []string{"image/png", "image/jpeg", "image/gif"}
+
+// blocks are the cells with what they gave.
+func (n *notebook) blocks(p string, seq uint64) (all []block) {
+	for i, c := range n.Cells {
+		key, _ := json.Marshal([]any{c.Type, c.Source, c.Outputs})
+		b := block{key: string(key), Kind: "cell", Label: fmt.Sprintf("cell %d", i+1)}
+		switch c.Type {
+		case "markdown":
+			for _, x := range markdown(p, []byte(c.Source)) {
+				b.Doc += x.Doc
+			}
+		case "code":
+			b.Code = codeLines("x"+n.Metadata.Language.Extension, string(c.Source))
+		default:
+			b.Code = codeLines("", string(c.Source))
+		}
+		for j, o := range c.Outputs {
+			b.Out = append(b.Out, o.shown(seq, i, j))
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// shown is an output as text, or as a picture of our own address.
+func (o cellOutput) shown(seq uint64, cell, n int) output {
+	if o.Type == "error" {
+		trace := ansi.ReplaceAllString(string(o.Traceback), "")
+		if trace == "" {
+			trace = o.Error + ": " + o.Value
+		}
+		return output{Lines: codeLines("", trace), Bad: true}
+	}
+	if o.Type == "stream" {
+		return output{Lines: codeLines("", ansi.ReplaceAllString(string(o.Text), "")), Bad: o.Name == "stderr"}
+	}
+	if _, kind := o.picture(); kind != "" && seq > 0 {
+		u, _ := link("raw", "seq", seq, "cell", uint64(cell+1), "out", uint64(n+1))
+		return output{Picture: u}
+	}
+	if plain, ok := o.Data["text/plain"]; ok {
+		return output{Lines: codeLines("", string(plain))}
+	}
+	for kind := range o.Data {
+		return output{Note: oneLine(kind) + ", not shown"}
+	}
+	return output{Note: "nothing"}
+}
+
+// picture is the content of an output that is one.
+func (o cellOutput) picture() (b []byte, kind string) {
+	for _, k := range pictures {
+		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(string(o.Data[k])), ""))
+		if kind := imageKind(b); err == nil && kind != "" {
+			return b, kind
+		}
+	}
+	return nil, ""
+}
+
+// pictureOf is a picture in a notebook.
+func (n *notebook) pictureOf(cell, out int) (b []byte, kind string) {
+	if n == nil || cell < 1 || cell > len(n.Cells) || out < 1 || out > len(n.Cells[cell-1].Outputs) {
+		return nil, ""
+	}
+	return n.Cells[cell-1].Outputs[out-1].picture()
+}
+
+func codeLines(name, code string) (out []template.HTML) {
+	b := []byte(strings.TrimSuffix(code, "\n"))
+	colours := colour(name, b)
+	for i, l := range diff.Lines(b) {
+		out = append(out, line(l, at(colours, i), nil))
+	}
+	return out
+}
+
+// changedBlocks are the blocks of two versions: those that went and came among those around
+// them.
+func changedBlocks(old, new []block) (all []block) {
+	keys := func(bs []block) (out [][]byte) {
+		for _, b := range bs {
+			out = append(out, []byte(b.key))
+		}
+		return out
+	}
+	at, changed := 0, false
+	same := func(to int, more bool) {
+		for i := at; i < to; i++ {
+			near := changed && i == at || more && i == to-1
+			if near {
+				all = append(all, new[i])
+			} else if n := len(all); n == 0 || all[n-1].Kind != "rest" {
+				all = append(all, block{Kind: "rest", Label: "…"})
+			}
+		}
+	}
+	for _, e := range diff.CompareLines(keys(old), keys(new)).Edits {
+		same(e.NewFrom, true)
+		for _, b := range old[e.OldFrom:e.OldTo] {
+			b.Kind += " del"
+			all = append(all, b)
+		}
+		for _, b := range new[e.NewFrom:e.NewTo] {
+			b.Kind += " add"
+			all = append(all, b)
+		}
+		at, changed = e.NewTo, true
+	}
+	if changed {
+		same(len(new), false)
+	}
+	return all
+}
