@@ -350,10 +350,10 @@ func (v *View) arrives(o, below Version) (bool, error) {
 	return err == nil && !temp, err
 }
 
-// fromPlan: what was renamed was made by the same plan, which writes a file
+// fromPlan: what was renamed, or exchanged, was made by the same plan, which writes a file
 // beside its place first. What it brought back is the file that was here before.
 func (v *View) fromPlan(o Version) (bool, error) {
-	if o.Plan == "" || o.Op != OpRename {
+	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil
 	}
 	from, err := v.own(o.From, o.Prev)
