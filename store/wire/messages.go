@@ -422,12 +422,10 @@ type Plan struct {
 	// ActionKey is, of an undo of one action, that action's, Action its last version,
 	// ActionEnd when it made that, for whom the other two; Of is the plan that a redo
 	// takes back.
-	ActionKey     string    `json:"action_key,omitempty"`
-	Action        uint64    `json:"action,omitempty"`
-	ActionEnd     time.Time `json:"action_end,omitzero"`
-	ActionSession string    `json:"action_session,omitempty"`
-	ActionPrompt  string    `json:"action_prompt,omitempty"`
-	Of            string    `json:"of,omitempty"`
+	ActionKey string    `json:"action_key,omitempty"`
+	Action    uint64    `json:"action,omitempty"`
+	ActionEnd time.Time `json:"action_end,omitzero"`
+	Of        string    `json:"of,omitempty"`
 }
 
 // PlannedContents is what a file is before and after a plan. The body has the one behind the

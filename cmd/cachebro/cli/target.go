@@ -124,9 +124,19 @@ func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeout
 	return c, err
 }
 
-// Open is locate and connect.
+// Open is locate and connect. A path that was named and lies in no project may be known to
+// the user's own history.
 func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, error) {
 	t, err := e.Locate(given)
+	if errors.As(err, new(*errNoProject)) && given != "." {
+		if own, c, err := e.OpenOutside(ctx, given); err == nil {
+			known, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Path: own.Rel, Limit: 1, Baselines: true})
+			if err == nil && len(known.Versions) > 0 {
+				return own, c, nil
+			}
+			c.Close()
+		}
+	}
 	if err != nil {
 		return t, nil, err
 	}
@@ -135,6 +145,37 @@ func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, err
 		c.Close()
 	}
 	return t, c, err
+}
+
+// OpenOutside opens the user's own history, and what is meant in it.
+func (e *Env) OpenOutside(ctx context.Context, given string) (Target, *wire.Client, error) {
+	t, err := e.inOutside(given)
+	if err != nil {
+		return t, nil, err
+	}
+	if state, err := e.Paths().State(wire.OutsideRoot); err != nil || !IsDir(state) {
+		return t, nil, errors.Join(err, Hintf("cachebro run -- COMMAND", "no watched command has done anything outside of a project"))
+	}
+	c, err := e.Connect(ctx, t.Root)
+	if err != nil && c != nil {
+		c.Close()
+	}
+	return t, c, err
+}
+
+// inOutside is a path in the user's own history.
+func (e *Env) inOutside(given string) (Target, error) {
+	path, err := e.Abs(given)
+	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
+}
+
+// Beside locates another path for a command that works in the history of t.
+func (e *Env) Beside(t Target, given string) (Target, error) {
+	other, err := e.Locate(given)
+	if t.Root == wire.OutsideRoot && errors.As(err, new(*errNoProject)) {
+		return e.inOutside(given)
+	}
+	return other, err
 }
 
 // IsDir asks without following a symlink; a path that is gone is none.

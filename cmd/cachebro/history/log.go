@@ -91,7 +91,8 @@ machine did, an id all that was done under it, by whomever it was handed over to
 		}
 		if *outside {
 			open = func() (cli.Target, *wire.Client, machines.Part, error) {
-				return openOutside(ctx, e, cli.First(args, "/"))
+				t, c, err := e.OpenOutside(ctx, cli.First(args, "/"))
+				return t, c, nil, err
 			}
 		}
 		t, c, part, err := open()

@@ -152,7 +152,7 @@ takes back what it had done.`,
 			case mounts.Within(a, t.Base()):
 				a = mounts.Rel(a, t.Base())
 			default:
-				return e.Usagef("undo: %s is outside the project %s", cli.Quote(a), cli.Quote(t.Base()))
+				return cli.UsageHint("cachebro undo --dir / "+cli.Arg(a), "undo: %s is outside the project %s", cli.Quote(a), cli.Quote(t.Base()))
 			}
 			r.Paths = append(r.Paths, []byte(a))
 		}
@@ -299,7 +299,7 @@ be run.`,
 		}
 		defer c.Close()
 		for _, a := range args {
-			other, err := e.Locate(a)
+			other, err := e.Beside(t, a)
 			if err != nil {
 				return err
 			}

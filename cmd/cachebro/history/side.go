@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/machines"
-	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -105,21 +103,6 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	return nil
 }
 
-// openOutside opens the user's own history, and what is meant in it.
-func openOutside(ctx context.Context, e *cli.Env, given string) (cli.Target, *wire.Client, machines.Part, error) {
-	t := cli.Target{Root: wire.OutsideRoot}
-	path, err := e.Abs(given)
-	if err != nil {
-		return t, nil, nil, err
-	}
-	t.Rel = []byte(mounts.Rel(cli.ResolveParents(path), wire.OutsideRoot))
-	if state, err := e.Paths().State(wire.OutsideRoot); err != nil || !cli.IsDir(state) {
-		return t, nil, nil, errors.Join(err, cli.Hintf("cachebro run -- COMMAND", "no watched command has done anything outside of a project"))
-	}
-	c, err := e.Connect(ctx, t.Root)
-	return t, c, nil, err
-}
-
 // fromRoot is a path of the user's own history as people know it.
 func fromRoot(t cli.Target, path []byte) []byte {
 	if t.Root != wire.OutsideRoot || len(path) == 0 {
@@ -147,21 +130,40 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 		return // said when the plan is made
 	}
 	defer there.Close()
-	last := wire.PlanRequest{Kind: "undo", Last: true, DryRun: true, Project: t.Root}
-	out, err := wire.Call[wire.Plan](ctx, there, wire.MPlan, last)
-	if err != nil || out.ActionSession == "" {
+	prompts := r.Prompt == "last"
+	works := func(a wire.Actor) bool { return slices.Contains(e.Paths().SessionProjects(a.Session), t.Root) }
+	out, found, err := newestDone(ctx, there, func(a wire.Actor) bool { return a.Session != "" && (a.Prompt != "" || !prompts) && works(a) })
+	if err != nil || !found {
 		return
 	}
-	last.Project = ""
-	here, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, last)
-	if err == nil && !out.ActionEnd.After(here.ActionEnd) {
+	here, found, err := newestDone(ctx, c, func(a wire.Actor) bool { return a.Session != "" && (a.Prompt != "" || !prompts) })
+	if err != nil || found && !out.Time.After(here.Time) {
 		return
 	}
-	switch {
-	case r.Prompt != "last":
-		r.Session = out.ActionSession
-	case out.ActionPrompt != "":
-		r.Prompt = out.ActionPrompt
+	if prompts {
+		r.Prompt = out.Actor.Prompt
+	} else {
+		r.Session = out.Actor.Session
+	}
+}
+
+// newestDone is the newest version of certain actors that no plan has made, whether it has
+// been taken back or not.
+func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
+	for q := (wire.LogQuery{}); ; {
+		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
+		if err != nil {
+			return wire.Version{}, false, err
+		}
+		for _, v := range page.Versions {
+			if v.Plan == "" && by(v.Actor) {
+				return v, true, nil
+			}
+			q.Before = v.Seq
+		}
+		if !page.More || len(page.Versions) == 0 {
+			return wire.Version{}, false, nil
+		}
 	}
 }
 

@@ -149,6 +149,9 @@ func nothing(e *cli.Env, t cli.Target, f logFlags) {
 		where = "of " + cli.Quote(string(t.Rel))
 	}
 	fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != "" || f.lost])
+	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && t.Root != wire.OutsideRoot && cli.IsDir(state) {
+		fmt.Fprintln(e.Stderr, "hint: cachebro log --outside shows what cachebro run's commands did elsewhere")
+	}
 }
 
 func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {

@@ -47,7 +47,6 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 	if newest.Seq != 0 {
 		out.Action = uint64(newest.Seq)
 		out.ActionKey, out.ActionEnd = pl.Actions.Speaker().Key(newest), onwire.Time(newest.Time)
-		out.ActionSession, out.ActionPrompt = string(newest.Actor.Session), newest.Actor.Prompt
 	}
 }
 
