@@ -171,7 +171,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
-	c.version(e.File, r, by, keep, e.Held && e.Stat.Size <= inlineSize)
+	c.version(e.File, r, by, keep, (e.Held || c.opt.AtOnce) && e.Stat.Size <= inlineSize)
 	if p == "" {
 		c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to go
 	}

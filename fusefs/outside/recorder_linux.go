@@ -4,6 +4,7 @@ package outside
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -40,7 +41,7 @@ type Recorder struct {
 	o       Options
 	places  *Places
 	callers *fusefs.Callers
-	ns      string // our mount namespace
+	root    root   // ours
 	comm    string // of this program
 	journal *journal
 
@@ -104,9 +105,9 @@ func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	var err error
-	r.ns, err = os.Readlink("/proc/self/ns/mnt")
+	r.root, err = rootAt("/")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tell mounts apart: %w", err)
 	}
 	r.comm, err = procfs.Comm(os.Getpid())
 	if err != nil {

@@ -94,13 +94,23 @@ func ofCaller(pid uint32, path string) string {
 // view is what stands before a path to see it as a process does: nothing where its root
 // and its mounts are ours.
 func (r *Recorder) view(pid uint32) string {
-	at := "/proc/" + strconv.Itoa(int(pid))
-	if ns, err := os.Readlink(at + "/ns/mnt"); err == nil && ns == r.ns {
-		if root, err := os.Readlink(at + "/root"); err == nil && root == "/" {
-			return ""
-		}
+	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
+	if root, err := rootAt(at); err == nil && root == r.root {
+		return ""
 	}
-	return at + "/root"
+	return at
+}
+
+// root is a directory in a mount, whose number no two mount namespaces share.
+type root struct{ mount, ino uint64 }
+
+func rootAt(path string) (root, error) {
+	var sx unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_MNT_ID, &sx)
+	if err == nil && sx.Mask&unix.STATX_MNT_ID == 0 {
+		err = unix.ENOTSUP
+	}
+	return root{sx.Mnt_id, sx.Ino}, err
 }
 
 // directory is where a path leads that ends in "." or "..", or a descriptor.
