@@ -83,4 +83,4 @@ picture: build
 	TAGS=uipicture RUN=TestPicture scripts/uitest/run.sh "$(CURDIR)/$(BIN)"
 
 clean:
-	rm -rf bin dist
+	rm -rf bin dist dist.incomplete

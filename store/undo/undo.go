@@ -411,7 +411,7 @@ func (m *maker) all(f store.Filter) (vs []store.Version, err error) {
 func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, error) {
 	f := q.Select
 	f.Path, f.Baselines = "", false
-	title := describe(q)
+	title := m.describe(q)
 	var last store.Version
 	if q.Last {
 		var err error
@@ -630,14 +630,36 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	return last, nil
 }
 
-func describe(q Query) string {
+// mostOfPrompt is how much of a session's first prompt names it, in characters.
+const mostOfPrompt = 60
+
+// nameOf is what people call a session: its first prompt, or its id.
+func (m *maker) nameOf(id store.SessionID) string {
+	if id == "" {
+		return ""
+	}
+	all, err := m.store.Sessions.Prompts(id)
+	if err != nil || len(all) == 0 {
+		return string(id)
+	}
+	asked := []rune(strings.Join(strings.Fields(all[0].Text), " "))
+	if len(asked) > mostOfPrompt {
+		asked = append(asked[:mostOfPrompt-1], '…')
+	}
+	if len(asked) == 0 {
+		return string(id)
+	}
+	return "“" + string(asked) + "”"
+}
+
+func (m *maker) describe(q Query) string {
 	f, out := q.Select, []string{}
 	add := func(what, id string) {
 		if id != "" {
 			out = append(out, what+" "+id)
 		}
 	}
-	add("session", string(f.Session))
+	add("session", m.nameOf(f.Session))
 	add("agent", f.Agent)
 	add("prompt", f.Prompt)
 	add("tool call", f.ToolCall)

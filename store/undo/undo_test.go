@@ -441,3 +441,21 @@ func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
 	c.carry(p)
 	c.want("a", "old")
 }
+
+// TestTitleNamesTheSession by its first prompt, where it had one.
+func TestTitleNamesTheSession(t *testing.T) {
+	c := newScene(t)
+	c.as("A", "sed", "t1", 10).do(c.tr.Write("a", "one\n"))
+	c.as("B", "sed", "t2", 11).do(c.tr.Write("b", "one\n"))
+	for i, text := range []string{"Rename\nit", "And on"} {
+		if err := c.s.Sessions.PutPrompt(store.Prompt{Session: "A", ID: fmt.Sprint("p", i), Text: text, Time: int64(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[store.SessionID]string{"A": "session “Rename it”", "B": "session B"} {
+		p, err := Planner{Store: c.s}.Undo(Query{Select: store.Filter{Session: id}})
+		if err != nil || p.Title != want {
+			t.Errorf("%+v, %v, want %s", p, err, want)
+		}
+	}
+}

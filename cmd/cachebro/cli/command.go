@@ -156,7 +156,19 @@ func (e *Env) flagError(c *cobra.Command, err error) error {
 			return UsageHint("did you mean --"+near+"?", "%s%v", name, err)
 		}
 	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		want, ok := wants[bad.GetFlag().Value.Type()]
+		if ok {
+			return e.Usagef("%s--%s %s: want %s", name, bad.GetFlag().Name, Quote(bad.GetValue()), want)
+		}
+	}
 	return e.Usagef("%s%v", name, err)
+}
+
+// wants are what flags take, by the type of their values.
+var wants = map[string]string{
+	"int": "a number", "int64": "a number", "uint": "a number from 0 on", "uint32": "a number from 0 on", "uint64": "a number from 0 on",
+	"float64": "a number such as 0.5", "bool": "true or false", "duration": "a time such as 90s or 10m",
 }
 
 // nearest is the one of the names offered that is at most two edits away from typed.

@@ -66,6 +66,15 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	return q, nil
 }
 
+// MomentFlag reads --at of what is no single file.
+func (e *Env) MomentFlag(name, value string) (wire.ShowQuery, error) {
+	q, err := e.VersionFlag(name, value)
+	if err != nil || q.Number != 0 {
+		return q, e.Usagef("--%s %s: want a number of the log (812), a time (12:40, 2026-05-01 12:40), an age (10m) or a label", name, Quote(value))
+	}
+	return q, nil
+}
+
 // IsNewest: no version was chosen.
 func IsNewest(q wire.ShowQuery) bool { return q.Seq == 0 && q.Number == 0 && q.At.IsZero() }
 

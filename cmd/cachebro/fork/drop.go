@@ -54,7 +54,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 			fmt.Fprintf(e.Stderr, "note: git still knows the worktree: %s\n", cli.OneLine(err.Error()))
 		}
 	}
-	if err := os.RemoveAll(f.state); err != nil {
+	if err := removeAll(f.state); err != nil {
 		return fmt.Errorf("delete the fork's history: %w", err)
 	}
 	fmt.Fprintf(e.Stdout, "dropped %s\n", cli.Quote(f.Root))

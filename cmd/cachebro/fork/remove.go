@@ -5,11 +5,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 )
 
-// removeAll deletes a directory, also where directories in it are read-only.
+// removeAll deletes a directory, also where directories in it are read-only, and where
+// somebody who is about to end still makes files in it.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)
+	for pause := 5 * time.Millisecond; errors.Is(err, syscall.ENOTEMPTY) && pause < 2*time.Second; pause *= 2 {
+		time.Sleep(pause)
+		err = os.RemoveAll(dir)
+	}
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}

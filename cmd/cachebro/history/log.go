@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -101,6 +102,9 @@ machine did, an id all that was done under it, by whomever it was handed over to
 		}
 		defer c.Close()
 		q.Path, f.part = t.Rel, part
+		if err := known(ctx, c, t); err != nil {
+			return err
+		}
 		f.actions = f.actions || f.stat || f.follow
 		// Of one file also what it was at first: @1 must be there to be named.
 		if len(t.Rel) > 0 && !cli.IsDir(filepath.Join(t.Base(), string(t.Rel))) {
@@ -141,6 +145,18 @@ machine did, an id all that was done under it, by whomever it was handed over to
 		return e.Page(func(w io.Writer) error { return printStory(ctx, e, w, t, c, q, f) })
 	}
 	return cmd
+}
+
+// known is an error where nothing is, and nothing ever was, at a path.
+func known(ctx context.Context, c *wire.Client, t cli.Target) error {
+	if _, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel))); len(t.Rel) == 0 || err == nil {
+		return nil
+	}
+	a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Path: t.Rel, Baselines: true, Limit: 1})
+	if err == nil && len(a.Versions) == 0 {
+		return cli.Hintf("cachebro search --files PART finds names, those of deleted files too", "the history has nothing named %s", cli.Quote(string(t.Rel)))
+	}
+	return err
 }
 
 // logPage is how many versions are asked for at once.

@@ -264,7 +264,7 @@ be run.`,
 	}
 
 	fs := cmd.Flags()
-	at := fs.String("at", "", "a time (12:40), an age (10m), a number of the log or session-start")
+	at := fs.String("at", "", "a time (12:40), an age (10m), a number of the log, a label or session-start")
 	session := fs.String("session", "last", "whose start session-start means: a session's id, or last")
 	machine := machines.Flag(fs)
 	f := addPlanFlags(fs, true)
@@ -281,13 +281,10 @@ be run.`,
 		case fs.Changed("session"):
 			return e.Usagef("restore: --session goes with --at session-start")
 		default:
-			r.At, err = e.VersionFlag("at", *at)
+			r.At, err = e.MomentFlag("at", *at)
 			if err != nil {
 				return err
 			}
-		}
-		if r.At.Number != 0 {
-			return e.Usagef("restore: --at %s is a version of one file; want a time, an age or a number of the log", *at)
 		}
 		where := "."
 		if len(args) > 0 && where == "." {

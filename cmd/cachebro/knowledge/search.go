@@ -2,7 +2,6 @@ package knowledge
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -93,7 +92,7 @@ texts into vectors; ranked search then goes by meaning too. It reads lines like
 		} else if len(args) == 2 {
 			where = args[1]
 		}
-		t, c, err := open(ctx, e, *machine, where)
+		t, c, _, err := machines.Open(ctx, e, *machine, where)
 		if err != nil {
 			return err
 		}
@@ -133,21 +132,6 @@ texts into vectors; ranked search then goes by meaning too. It reads lines like
 		return err
 	}
 	return cmd
-}
-
-// open connects to the project of a path, which need not be mounted, or to a copy of
-// another machine's history of it.
-func open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *wire.Client, error) {
-	if machine != "" {
-		t, c, _, err := machines.Open(ctx, e, machine, path)
-		return t, c, err
-	}
-	t, err := e.LocateOrTop(path)
-	if err != nil {
-		return t, nil, err
-	}
-	c, err := e.Connect(ctx, t.Root)
-	return t, c, err
 }
 
 // compactLine is FORMATS.md's one line a hit.

@@ -165,7 +165,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 		p.Mode = strings.TrimPrefix(p.Mode+", "+e.String()+" → "+now.String(), ", ")
 	}
 	kind := renders(string(p.Path), to.data)
-	if kind != "" && from.there && to.there && kind == renders(string(p.Path), from.data) {
+	if kind != "" && !bytes.Equal(from.data, to.data) && kind == renders(string(p.Path), from.data) {
 		rendered := q.Get("as") == "rendered" || q.Get("as") == "" && kind == kindNotebook
 		p.As = again(map[string]string{"as": map[bool]string{true: "text", false: "rendered"}[rendered]})
 		if rendered {
