@@ -14,6 +14,16 @@ import (
 // 20,000 are common, and open files need most of those.
 const maxDirFDs = 2048
 
+// mostDirFDs is how many of them there may be under the limit that this process has.
+// Where it was 1,000, a project of more directories could not even be listed.
+func mostDirFDs() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return maxDirFDs
+	}
+	return int(max(1, min(maxDirFDs, uint64(limit.Cur)/8)))
+}
+
 // dirfd is a descriptor (sys.Place) of a directory. refs counts its users, the
 // cache among them; the last one closes it.
 type dirfd struct {
@@ -46,6 +56,7 @@ func (d *dirfd) release() {
 
 // dirfds is the set of cached descriptors, emptied by the clock algorithm.
 type dirfds struct {
+	most int
 	mu   sync.Mutex // guards ring, hand
 	ring []*dirfd
 	hand int
@@ -62,7 +73,7 @@ func (c *dirfds) put(n *inode, fd int) *dirfd {
 	}
 	c.mu.Lock()
 	var out *dirfd
-	if len(c.ring) < maxDirFDs {
+	if len(c.ring) < c.most {
 		c.ring = append(c.ring, d)
 	} else {
 		for c.ring[c.hand].used.Swap(false) {

@@ -425,5 +425,5 @@ func descriptorNote() string {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max >= fewDescriptors {
 		return ""
 	}
-	return fmt.Sprintf("all programs together can have about %s open on the mount: the limit on descriptors is low (ulimit -Hn; as root: ulimit -Hn %d)", text.Count(limit.Max, "file"), 1<<19)
+	return fmt.Sprintf("all programs together can have fewer than %s open on the mount: the limit on descriptors is low (ulimit -Hn; as root: ulimit -Hn %d)", text.Count(limit.Max, "file"), 1<<19)
 }
