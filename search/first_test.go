@@ -1,7 +1,10 @@
 package search
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,5 +88,54 @@ func TestLastChangedFirst(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%v, %d: %s instead of %s", c.changed, c.n, got, c.want)
 		}
+	}
+}
+
+// A first index that was cut short goes on with what it has. The daemon was killed again
+// and again where memory was short, and each time began anew.
+func TestFirstIndexGoesOn(t *testing.T) {
+	const files = 60
+	c := newDiskCorpus(t, t.TempDir())
+	for n := range files {
+		c.write(t, fmt.Sprintf("f%d.go", n), fmt.Sprintf("package p\n\nfunc f%d() {}\n", n))
+	}
+	dir, batches := filepath.Join(t.TempDir(), "index"), 0
+	x := Open(dir, c, Options{BatchBytes: 1, Room: func() bool { batches++; return batches <= files/2 }})
+	if err := x.CatchUp(t.Context()); !errors.Is(err, errNoRoom) {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if inMemory, ok := x.scorch().StatsMap()["TotMemorySegmentsAtRoot"].(uint64); ok && inMemory == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("what was indexed does not come to the disk")
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.write(t, "f0.go", "package p\n\nfunc another() {}\n")
+	c.remove(t, "f1.go")
+	x = Open(dir, c, Options{})
+	defer x.Close()
+	if st := x.Stats(); st.Ready || st.Indexed == 0 || st.Problem != beingMade {
+		t.Errorf("%+v", st)
+	}
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := x.Stats(); !st.Ready || st.Files != files-1 || st.Analysed > files/2+2 {
+		t.Errorf("%+v", st)
+	}
+	for pattern, want := range map[string]int{"func f": files - 2, "func f0": 0, "func f1(": 0, "func another": 1} {
+		r, err := x.Grep(t.Context(), Query{Pattern: pattern, CaseSensitive: true})
+		if err != nil || len(r.Lines) != want || r.Scanned {
+			t.Errorf("%q: %d lines, want %d, scanned: %v, %v", pattern, len(r.Lines), want, r.Scanned, err)
+		}
+	}
+	ranked, err := x.Rank(t.Context(), "func f1", Query{}, Hints{}, files)
+	if err != nil || len(ranked) == 0 || slices.ContainsFunc(ranked, func(r Ranked) bool { return r.Path == "f1.go" }) {
+		t.Errorf("%+v, %v", ranked, err)
 	}
 }

@@ -194,10 +194,12 @@ func (x *Index) load() error {
 	if err != nil {
 		return err
 	}
-	if len(raw) != 8 {
-		return errors.New("no checkpoint")
+	complete := len(raw) == 8 // else the first index was cut short, and goes on with what there is
+	if complete {
+		x.seq = binary.BigEndian.Uint64(raw)
+	} else {
+		x.problem.Store(&beingMade)
 	}
-	x.seq = binary.BigEndian.Uint64(raw)
 	if newest := x.corpus.Seq(); x.seq > newest {
 		return fmt.Errorf("it is of version %d and the log ends at %d", x.seq, newest)
 	}
@@ -249,7 +251,7 @@ func (x *Index) load() error {
 		}
 		x.terms.add(e.Term)
 	}
-	x.ready = true
+	x.ready = complete
 	return nil
 }
 

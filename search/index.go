@@ -184,6 +184,9 @@ var errNoRoom = errors.New("there is no disk space for more of the search index"
 // room is Options.Room.
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
+// beingMade is why an index does not answer that has never been complete.
+var beingMade = "it is being made"
+
 // errNoIndex: closed, or it could not be made.
 var errNoIndex = errors.New("there is no search index")
 
@@ -208,7 +211,7 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	if err := x.open(); err != nil {
 		x.begin("it is being rebuilt: " + err.Error())
 		if errors.Is(err, os.ErrNotExist) {
-			x.begin("it is being made")
+			x.begin(beingMade)
 		}
 		o.Logger.Info("search index is made anew", "reason", err)
 		if err := x.recreate(); err != nil {

@@ -171,7 +171,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
 	}
 	if st.Store.Memory != "" {
-		fmt.Fprintf(w, "memory:   %s; nothing is lost by that, and the index is made anew each time: allow more\n", st.Store.Memory)
+		fmt.Fprintf(w, "memory:   %s; nothing is lost by that, but the index takes long to make: allow more\n", st.Store.Memory)
 	}
 	if apart := history.GitApart(cmp.Or(st.Mountpoint, st.Root)); apart != "" {
 		fmt.Fprintf(w, "git:      %s\n", apart)
