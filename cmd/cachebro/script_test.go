@@ -68,8 +68,12 @@ func setUpStory(e *testscript.Env) error {
 	if err != nil {
 		return err
 	}
+	readme, err := filepath.Abs("../../README.md")
+	if err != nil {
+		return err
+	}
 	for name, value := range map[string]string{
-		"XDG_STATE_HOME": work + "/.state", "XDG_RUNTIME_DIR": work + "/.run", "HOME": work + "/.home", "PROJECT": work + "/project",
+		"README": readme, "XDG_STATE_HOME": work + "/.state", "XDG_RUNTIME_DIR": work + "/.run", "HOME": work + "/.home", "PROJECT": work + "/project",
 		"NO_COLOR": "1", "TZ": "UTC", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
 		"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "CACHEBRO_PAGER": "cat", "CACHEBRO_HOOK_WAIT": "20s", "UID": strconv.Itoa(os.Getuid()), "OWNFUSE": scripts + "/ownfuse.sh", "NAMESPACE": scripts + "/namespace.sh",
 	} {
