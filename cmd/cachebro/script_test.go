@@ -17,9 +17,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cachebro": main})
-}
+// storyPrograms are the commands of stories that this binary is.
+var storyPrograms = map[string]func(){"cachebro": main}
+
+func TestMain(m *testing.M) { testscript.Main(m, storyPrograms) }
 
 // TestStories runs the stories of testdata/script with the real main and real
 // mounts. Each has its own project ($PROJECT), state and runtime directories;

@@ -158,6 +158,16 @@ func FoundClients(s Setup) []string {
 	return names
 }
 
+// TerminalPrograms lists the programs of agents that are installed and run in a terminal.
+func TerminalPrograms(s Setup) (all []string) {
+	for _, c := range clientSpecs {
+		if !c.editor {
+			all = append(all, c.programs...)
+		}
+	}
+	return slices.DeleteFunc(append(all, otherAgents...), func(p string) bool { return s.HasProgram == nil || !s.HasProgram(p) })
+}
+
 // serve is the argument list of our server for a client whose own tools are
 // covered by hooks (safety) or not.
 func (s Setup) serve(hooked bool) []string {

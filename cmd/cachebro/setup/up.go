@@ -10,6 +10,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/fusefs/outside"
 	"cachebro/hooks/clients"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ asks, mounts the project, and sees to it that a session that begins in it later
 (after a reboot, say) mounts it again. cachebro down takes all of it back.
 
 Where nothing can be mounted (a container without /dev/fuse) the agents are told
-all the same: reads still save, shell changes cannot be undone.`,
+all the same: reads still save. What an agent changes can be undone only if it is
+started by cachebro run; up names the alias that does so.`,
 		Example: `  cachebro up
   cachebro up ~/src/app --yes
   cachebro up --at-login
@@ -71,6 +73,7 @@ all the same: reads still save, shell changes cannot be undone.`,
 		}
 		if why != nil {
 			fmt.Fprintf(e.Stdout, "%s is not mounted: %s; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
+			sayStart(e)
 			return why
 		}
 		report := supervisor.Report{OK: true, PID: m.Mountd}
@@ -99,6 +102,24 @@ func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 		fmt.Fprintf(e.Stdout, "%s is mounted already\n", cli.Quote(m.Root))
 	default:
 		fmt.Fprintf(e.Stdout, "will mount %s\n", cli.Quote(m.Root))
+	}
+}
+
+// sayStart says how an agent has to be started where only the net keeps what it changes.
+// None has a setting by which it would start itself so; a prefix for its shell commands
+// (CLAUDE_CODE_SHELL_PREFIX) leaves out what its own tools write.
+func sayStart(e *cli.Env) {
+	s, err := Setup(e, InitFlags{}, "")
+	if err != nil || !outside.Possible() {
+		return
+	}
+	programs := clients.TerminalPrograms(s)
+	if len(programs) == 0 {
+		return
+	}
+	fmt.Fprintln(e.Stdout, "what an agent changes is kept if it is started through the net, and not otherwise; in your shell's configuration:")
+	for _, p := range programs {
+		fmt.Fprintf(e.Stdout, "  alias %s='cachebro run -- %s'\n", p, p)
 	}
 }
 
