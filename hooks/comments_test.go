@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/comments"
 	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/cmd/cachebro/daemon/sessions"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -30,7 +30,7 @@ func newCommented(t *testing.T) *commented {
 	d := daemontest.New(t)
 	p := &commented{project: newProject(t)}
 	now := func() time.Time { p.mu.Lock(); defer p.mu.Unlock(); return p.now }
-	p.daemon = comments.New(d.Store, d.Paths, now).Handlers()[wire.MComments]
+	p.daemon = sessions.NewComments(d.Store, d.Paths, now).Handlers()[wire.MComments]
 	p.serve(answers{wire.MComments: func(r *wire.Request) (any, []byte, error) {
 		var q wire.CommentsRequest
 		if err := json.Unmarshal(r.Params, &q); err != nil {
@@ -225,7 +225,7 @@ func TestCommentsDeaf(t *testing.T) {
 	if err := d.Store.Sessions.Put(store.Session{ID: "s1", Client: "cursor"}); err != nil {
 		t.Fatal(err)
 	}
-	h := comments.New(d.Store, d.Paths, time.Now).Handlers()[wire.MComments]
+	h := sessions.NewComments(d.Store, d.Paths, time.Now).Handlers()[wire.MComments]
 	a, _, err := h(context.Background(), &wire.Request{Method: wire.MComments, Params: []byte(`{"do":"list","session":"s1"}`)})
 	if err != nil || a.(wire.CommentsAnswer).Deaf != "cursor" {
 		t.Errorf("%+v, %v", a, err)

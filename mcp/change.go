@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"os"
 
-	"cachebro/mcp/replace"
 	"cachebro/store/leaf/text"
+	"cachebro/store/undo/displace"
 	"cachebro/store/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 // written, and the store is told who did it and what the agent has seen of it.
 type change struct {
 	rel      string
-	f        *replace.File
+	f        *displace.File
 	after    []byte
 	old, new string // what the agent supplied
 	all      bool

@@ -6,13 +6,13 @@ import (
 	"os"
 	"path"
 
-	"cachebro/mcp/replace"
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/undo/displace"
 )
 
 // open reads what is at rel now, through the project's own path. The caller
 // closes it and holds the path's lock.
-func (s *Server) open(rel string) (*replace.File, error) {
+func (s *Server) open(rel string) (*displace.File, error) {
 	if rel == "" {
 		return nil, isDir(rel)
 	}
@@ -24,7 +24,7 @@ func (s *Server) open(rel string) (*replace.File, error) {
 	if err != nil {
 		return nil, fileError("", err)
 	}
-	f := &replace.File{Root: root, Path: target}
+	f := &displace.File{Root: root, Path: target}
 	if inGit(root, rel) || inGit(root, target) {
 		root.Close()
 		return nil, badInput(quote(rel)+" belongs to git", "git's own commands change its directory")

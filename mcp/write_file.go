@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/mcp/replace"
 	"cachebro/mcp/textedit"
 	"cachebro/store/leaf/text"
+	"cachebro/store/undo/displace"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -71,7 +71,7 @@ var writeFileTool = &tool{
 
 // expect checks expected_hash against the file. Between this and the rename
 // another program can still write; its content is in the history then.
-func expect(rel string, f *replace.File, want string) error {
+func expect(rel string, f *displace.File, want string) error {
 	if want == "" {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cachebro/hooks/clients/edit"
-	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/text"
 )
 
 // jsonEntry is one value at a path of keys.
@@ -136,7 +136,7 @@ func (h claudeHooks) registrations() []registration {
 }
 
 // ourCommand recognises a registered line of any version of ours.
-var ourCommand = expr.Lazy(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
+var ourCommand = text.LazyRegexp(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
 
 func isOurGroup(raw json.RawMessage) bool {
 	var g struct {

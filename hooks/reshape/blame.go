@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/text"
 )
 
 // git blame names commit, author and time on each line. They are said once for the lines in
@@ -14,7 +14,7 @@ import (
 //	 12) func main() {
 //	 13) 	run()
 
-var blamedLine = expr.Lazy(`^(\^?[0-9a-f]{7,40} .*?\(.+? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4})( +\d+\).*)$`)
+var blamedLine = text.LazyRegexp(`^(\^?[0-9a-f]{7,40} .*?\(.+? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4})( +\d+\).*)$`)
 
 func blames(words []string) bool { return words[0] == "git" && slices.Contains(words[1:], "blame") }
 

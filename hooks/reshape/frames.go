@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/text"
 )
 
 // Stack frames of libraries and of the language itself are folded where several
 // stand in a row; the project's own stay.
 
 var (
-	pyFrame   = expr.Lazy(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
-	nodeFrame = expr.Lazy(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
+	pyFrame   = text.LazyRegexp(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
+	nodeFrame = text.LazyRegexp(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
 	// Of Go a frame is two lines: the function, and the file below it.
-	goFile = expr.Lazy(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
-	goFunc = expr.Lazy(`^(?:created by )?[\w./\-%]+[.(].*$`)
+	goFile = text.LazyRegexp(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
+	goFunc = text.LazyRegexp(`^(?:created by )?[\w./\-%]+[.(].*$`)
 )
 
 const minFrames = 3

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/text"
 )
 
 // git says with each status what could be done next.
-var hint = expr.Lazy(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
+var hint = text.LazyRegexp(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
 
 func hints(c *command, text string) (string, string, bool) {
 	if c.failed || strings.Contains(text, "CONFLICT") || strings.Contains(text, "fatal:") || strings.Contains(text, "error:") {

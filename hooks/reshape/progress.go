@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/text"
 )
 
 // A program that shows how far it is writes one line again and again. Each of these
@@ -18,9 +18,9 @@ import (
 
 var (
 	// erasing is what may stand in a frame without being seen.
-	erasing = expr.Lazy("\x1b\\[(?:[012]?K|\\?25[hl])")
+	erasing = text.LazyRegexp("\x1b\\[(?:[012]?K|\\?25[hl])")
 	// returns end a frame: to the first column, or some columns back.
-	returns = expr.Lazy("\r|\x1b\\[[01]?G|\x1b\\[[0-9]*D|\b+")
+	returns = text.LazyRegexp("\r|\x1b\\[[01]?G|\x1b\\[[0-9]*D|\b+")
 )
 
 func progress(c *command, text string) (string, string, bool) {

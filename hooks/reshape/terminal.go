@@ -1,10 +1,10 @@
 package reshape
 
-import "cachebro/store/leaf/expr"
+import "cachebro/store/leaf/text"
 
 // Codes of colours go; nothing of the text goes with them.
 
-var colours = expr.Lazy("\x1b\\[[0-9;]*m")
+var colours = text.LazyRegexp("\x1b\\[[0-9;]*m")
 
 func terminal(c *command, text string) (string, string, bool) {
 	out := colours().ReplaceAllString(text, "")

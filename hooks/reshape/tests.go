@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"cachebro/store/leaf/expr"
 	"cachebro/store/leaf/text"
 )
 
@@ -37,7 +36,7 @@ var runners = []runner{
 const pytestEnd = `=* ?(\d+) passed\b.* in [0-9.]+s.*`
 
 func line(expression string) func() *regexp.Regexp {
-	return expr.Lazy(`^(?:\[\S+\] )?(?:` + expression + `)$`)
+	return text.LazyRegexp(`^(?:\[\S+\] )?(?:` + expression + `)$`)
 }
 
 // runnerOf is whose line says that a test passed; -1: it says no such thing.
@@ -60,9 +59,9 @@ func (r runner) endsAll(l string, passed int) bool {
 }
 
 var (
-	testStarts = expr.Lazy(`^(?:\[\S+\] )?\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
+	testStarts = text.LazyRegexp(`^(?:\[\S+\] )?\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
 	// Any of these, and not everything passed.
-	testFailed = expr.Lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|\(fail\)|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×❯] |●|failures:|[1-9][0-9]* (?:failed|failing|fail|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok |core dumped|Segmentation fault|\bKilled\b|\bAborted\b|exit(?:ed)?(?: with)? (?:status|code):? -?[1-9]`)
+	testFailed = text.LazyRegexp(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|\(fail\)|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×❯] |●|failures:|[1-9][0-9]* (?:failed|failing|fail|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok |core dumped|Segmentation fault|\bKilled\b|\bAborted\b|exit(?:ed)?(?: with)? (?:status|code):? -?[1-9]`)
 )
 
 const minTests = 5 // that passed, for a text to be worth it

@@ -15,7 +15,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/actions"
 	"cachebro/cmd/cachebro/daemon/answers"
 	"cachebro/cmd/cachebro/daemon/attribution"
-	"cachebro/cmd/cachebro/daemon/comments"
 	"cachebro/cmd/cachebro/daemon/find"
 	"cachebro/cmd/cachebro/daemon/fork"
 	"cachebro/cmd/cachebro/daemon/gitstate"
@@ -23,8 +22,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
 	"cachebro/cmd/cachebro/daemon/lost"
-	"cachebro/cmd/cachebro/daemon/outputs"
-	"cachebro/cmd/cachebro/daemon/past"
 	"cachebro/cmd/cachebro/daemon/plans"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/sending"
@@ -45,7 +42,6 @@ import (
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
-	"cachebro/store/wire/place"
 
 	"golang.org/x/sys/unix"
 )
@@ -105,7 +101,7 @@ type Daemon struct {
 	find      *find.Finder
 	sessions  *sessions.Sessions
 	tidy      *tidy.Tidy
-	printed   outputs.Kept
+	printed   sessions.Kept
 	sending   *sending.Service
 
 	met     chan struct{} // closed once it is known what is mounted, see summon; nil before serve
@@ -330,8 +326,8 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
-		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
+		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), history.NewPast(d.store, d.ingest, paths).Handlers(),
+		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), sessions.NewComments(d.store, paths, time.Now).Handlers())
 	return err
 }
 
@@ -411,12 +407,12 @@ func (d *Daemon) close() error {
 
 // places are what the daemon ends without. They are looked at before anybody is
 // answered: what has replaced one later must not be taken for it.
-func (d *Daemon) places(socket string) []place.Place {
-	places := []place.Place{{Path: d.o.Root, Gone: d.source.Gone}}
+func (d *Daemon) places(socket string) []wire.Place {
+	places := []wire.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
-		p, err := place.Same(name)
+		p, err := wire.SamePlace(name)
 		if err != nil {
-			p = place.Place{Path: name, Gone: func() error { return err }}
+			p = wire.Place{Path: name, Gone: func() error { return err }}
 		}
 		places = append(places, p)
 	}
@@ -424,8 +420,8 @@ func (d *Daemon) places(socket string) []place.Place {
 }
 
 // watchPlace ends a daemon that nobody can reach or whose files are gone.
-func (d *Daemon) watchPlace(ctx context.Context, places []place.Place) {
-	if err := place.Wait(ctx, places...); err != nil {
+func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
+	if err := wire.WaitUntilGone(ctx, places...); err != nil {
 		d.lost.Store(true)
 		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
 		d.stop()

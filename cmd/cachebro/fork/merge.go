@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/mcp/replace"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/displace"
@@ -181,7 +180,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 // attributes and other names stay, and who has it open for writing is not cut off. What
 // the project has must still be what was looked at.
 func (s step) carry(project *os.Root) error {
-	f := replace.File{Root: project, Path: s.Path, Exists: s.now != nil}
+	f := displace.File{Root: project, Path: s.Path, Exists: s.now != nil}
 	if s.to == nil || s.to.link() || s.to.dir() || f.Exists && (s.now.link() || s.now.dir()) {
 		return s.swap(project)
 	}
@@ -251,7 +250,7 @@ func (s step) swap(project *os.Root) error {
 	if s.to.link() {
 		return project.Symlink(s.to.target, s.Path)
 	}
-	if err := (&replace.File{Root: project, Path: s.Path}).Put(s.content); err != nil {
+	if err := (&displace.File{Root: project, Path: s.Path}).Put(s.content); err != nil {
 		return err
 	}
 	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"cachebro/store/leaf/expr"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/text"
 )
 
 // Max is the length of a kept command line in bytes.
@@ -35,18 +35,18 @@ const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-
 
 var (
 	// shapes are tokens that are known by their form.
-	shapes = expr.Lazy(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
+	shapes = text.LazyRegexp(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
 	// address is a password or token before the host.
-	address = expr.Lazy(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
+	address = text.LazyRegexp(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
 	// named is NAME=value, NAME: value, --name value.
-	named = expr.Lazy(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
+	named = text.LazyRegexp(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
 	// basic is curl's -u user:password, and openssl's pass:word.
-	basic = expr.Lazy(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
-	pass  = expr.Lazy(`(\bpass:)([^\s'"]+)`)
+	basic = text.LazyRegexp(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
+	pass  = text.LazyRegexp(`(\bpass:)([^\s'"]+)`)
 	// opaque words are long, of all kinds of characters, and no path.
-	opaque = expr.Lazy(`[A-Za-z0-9+_=-]{32,}`)
+	opaque = text.LazyRegexp(`[A-Za-z0-9+_=-]{32,}`)
 	// value says that an argument is the name of a secret's value in the next one.
-	value = expr.Lazy(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
+	value = text.LazyRegexp(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
 )
 
 // short are programs with options of one letter for a password: attached, or the next

@@ -1,4 +1,5 @@
-// Package displace takes a file's place without cutting off who writes to it.
+// Package displace takes a file's place without cutting off who writes to it. File gives a
+// file a new content so, and keeps its mode, owner and extended attributes.
 //
 // A rename over a file, or its removal, leaves those who have it open for writing with a
 // file that has no name, and what they write from then on is lost. So nobody may have it

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/store"
 	"cachebro/store/onwire"
-	"cachebro/store/processes"
 	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
@@ -32,9 +32,9 @@ func newWorld(t *testing.T) *world {
 // process tells of one; start is its pid.
 func (w *world) process(pid, ppid, group uint32, comm string, args ...string) {
 	w.t.Helper()
-	p := processes.Process{ID: processes.ID{PID: pid, Start: uint64(pid)}, Parent: processes.ID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
-	key, val := processes.Row(p)
-	if err := processes.Open(w.st).Keep(map[string][]byte{key: val}); err != nil {
+	p := attribution.Process{ProcessID: attribution.ProcessID{PID: pid, Start: uint64(pid)}, Parent: attribution.ProcessID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
+	key, val := attribution.ProcessRow(p)
+	if err := attribution.OpenProcesses(w.st).Keep(map[string][]byte{key: val}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -59,7 +59,7 @@ func (w *world) save(p store.Path, data string) {
 }
 
 func (w *world) service() *Service {
-	return &Service{store: w.st, book: processes.Open(w.st), paths: onwire.Paths{Root: "/p", Mountpoint: func() string { return "" }}, marks: newMarks()}
+	return &Service{store: w.st, book: attribution.OpenProcesses(w.st), paths: onwire.Paths{Root: "/p", Mountpoint: func() string { return "" }}, marks: newMarks()}
 }
 
 func (w *world) page(f store.Filter, q wire.ActionsQuery) wire.Actions {

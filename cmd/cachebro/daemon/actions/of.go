@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/store"
-	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -71,8 +71,8 @@ func (sp Speaker) Key(v store.Version) string {
 // says that it is a part of the same; not above the client of a session or an agent. name
 // is what it was started with, in words; "" where that is not known. seen is when it did
 // something first, if is says so of it.
-func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id processes.ID, name string, seen int64) {
-	id = processes.ID{PID: v.Actor.PID, Start: v.Actor.Start}
+func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
+	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)
 	if !ok {
 		return id, "", 0
@@ -91,7 +91,7 @@ func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id processes.
 	if is(top.Comm) {
 		seen = top.Seen
 	}
-	return top.ID, strings.ToValidUTF8(commandOf(top), "�"), seen
+	return top.ProcessID, strings.ToValidUTF8(commandOf(top), "�"), seen
 }
 
 // Command says in words what made a version.

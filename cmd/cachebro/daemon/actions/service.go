@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/lost"
 	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/leaf/cache"
 	"cachebro/store/onwire"
-	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -22,7 +22,7 @@ const countFor = 150 * time.Millisecond
 // Service answers for the log by action.
 type Service struct {
 	store  *store.Store
-	book   processes.Book
+	book   attribution.ProcessBook
 	survey *survey.Survey
 	paths  onwire.Paths
 	lost   *lost.Service
@@ -37,7 +37,7 @@ func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wi
 
 // New makes the service.
 func New(st *store.Store, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *Service {
-	return &Service{store: st, book: processes.Open(st), survey: sv, paths: paths, lost: ls, marks: newMarks()}
+	return &Service{store: st, book: attribution.OpenProcesses(st), survey: sv, paths: paths, lost: ls, marks: newMarks()}
 }
 
 // Handlers are those of its requests.
@@ -55,11 +55,11 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	if err != nil {
 		return wire.Actions{}, nil, err
 	}
-	f.Session, err = last.Session(s.store, q.Session)
+	f.Session, err = versions.Session(s.store, q.Session)
 	if err != nil {
 		return wire.Actions{}, nil, err
 	}
-	f.Prompt, err = last.Prompt(s.store, "log", "", f.Session, q.Prompt)
+	f.Prompt, err = versions.Prompt(s.store, "log", "", f.Session, q.Prompt)
 	if err != nil {
 		return wire.Actions{}, nil, err
 	}

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/hooks/clients"
 	"cachebro/store"
 	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/onwire"
-	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -28,8 +28,8 @@ var starters = []string{
 
 // job is what a shell started as one.
 type job struct {
-	root processes.Process // the topmost process of its group
-	ok   bool              // something is known of it
+	root attribution.Process // the topmost process of its group
+	ok   bool                // something is known of it
 	// group is its process group, of which the elements of a pipeline are, that have
 	// no ancestor in it; 0: not known, or an agent or a terminal is of it too.
 	group uint32
@@ -38,7 +38,7 @@ type job struct {
 // words says who did what. One query uses it; it remembers what it looked up.
 type words struct {
 	s        *Service
-	programs map[processes.ID][]processes.Process
+	programs map[attribution.ProcessID][]attribution.Process
 	jobs     map[jobKey]job
 	calls    map[string]*store.ToolCall
 	sessions map[store.SessionID]*store.Session
@@ -47,12 +47,12 @@ type words struct {
 }
 
 type jobKey struct {
-	id   processes.ID
+	id   attribution.ProcessID
 	comm string
 }
 
 func (s *Service) newWords() *words {
-	return &words{s: s, programs: map[processes.ID][]processes.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
+	return &words{s: s, programs: map[attribution.ProcessID][]attribution.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
 		sessions: map[store.SessionID]*store.Session{}, prompts: map[store.SessionID][]store.Prompt{}, also: map[string]map[store.Path]string{}}
 }
 
@@ -111,7 +111,7 @@ func (w *words) heldNothing(made, removed store.Version) bool {
 
 // startedBy reports whether a process is another one or runs below it.
 func (w *words) startedBy(a, by store.Actor) bool {
-	id, above := processes.ID{PID: a.PID, Start: a.Start}, processes.ID{PID: by.PID, Start: by.Start}
+	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: by.PID, Start: by.Start}
 	if id == above {
 		return true
 	}
@@ -166,9 +166,9 @@ func (w *words) beginOf(v store.Version) int64 {
 	return 0
 }
 
-func (w *words) program(id processes.ID, comm string, t int64) (processes.Process, bool) {
+func (w *words) program(id attribution.ProcessID, comm string, t int64) (attribution.Process, bool) {
 	if id.PID == 0 {
-		return processes.Process{}, false
+		return attribution.Process{}, false
 	}
 	all, ok := w.programs[id]
 	if !ok {
@@ -180,20 +180,20 @@ func (w *words) program(id processes.ID, comm string, t int64) (processes.Proces
 			return all[i], true
 		}
 	}
-	return processes.Process{}, false
+	return attribution.Process{}, false
 }
 
 // jobOf climbs from a process to the topmost one of its group, but not above the
 // client of its session, an agent or a terminal.
 func (w *words) jobOf(a store.Actor) job {
-	key := jobKey{processes.ID{PID: a.PID, Start: a.Start}, a.Comm}
+	key := jobKey{attribution.ProcessID{PID: a.PID, Start: a.Start}, a.Comm}
 	if j, ok := w.jobs[key]; ok {
 		return j
 	}
 	p, ok := w.program(key.id, a.Comm, 0)
 	j := job{root: p, ok: ok}
 	if !ok {
-		j.root = processes.Process{ID: key.id, Comm: a.Comm, UID: a.UID}
+		j.root = attribution.Process{ProcessID: key.id, Comm: a.Comm, UID: a.UID}
 	}
 	client := w.clientOf(a.Session)
 	for range 32 {
@@ -215,7 +215,7 @@ func startsOthers(program string) bool {
 	return clients.IsAgent(program, true) || slices.Contains(starters, program)
 }
 
-func isAgent(p processes.Process) bool {
+func isAgent(p attribution.Process) bool {
 	if startsOthers(p.Comm) {
 		return true
 	}
@@ -329,7 +329,7 @@ const maxCommands = 4
 // began to write.
 func (w *words) commands(vs []store.Version) string {
 	type of struct {
-		process processes.ID
+		process attribution.ProcessID
 		comm    string
 		session store.SessionID
 	}
@@ -341,7 +341,7 @@ func (w *words) commands(vs []store.Version) string {
 	seen, wrote := map[of]bool{}, map[of]bool{}
 	var all []string
 	for _, v := range ordered {
-		by := of{processes.ID{PID: v.Actor.PID, Start: v.Actor.Start}, v.Actor.Comm, v.Actor.Session}
+		by := of{attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}, v.Actor.Comm, v.Actor.Session}
 		if wrote[by] {
 			continue
 		}
@@ -351,7 +351,7 @@ func (w *words) commands(vs []store.Version) string {
 			return w.command(v, job{}) // one call, one plan, one way beside the mount
 		}
 		j := w.jobOf(v.Actor)
-		id := of{j.root.ID, j.root.Comm, v.Actor.Session}
+		id := of{j.root.ProcessID, j.root.Comm, v.Actor.Session}
 		if seen[id] {
 			continue
 		}
@@ -419,7 +419,7 @@ func isShell(tool string) bool {
 	return false
 }
 
-func commandOf(p processes.Process) string {
+func commandOf(p attribution.Process) string {
 	if len(p.Args) > 0 && cmdline.IsShell(p.Args[0]) {
 		return cmdline.Show(p.Args, maxWords)
 	}
@@ -443,7 +443,7 @@ func (w *words) inProject(dir string) string {
 }
 
 // above are the processes that started one, up to the agent or the terminal.
-func (w *words) above(p processes.Process) (all []wire.Ancestor) {
+func (w *words) above(p attribution.Process) (all []wire.Ancestor) {
 	for len(all) < 8 {
 		up, ok := w.program(p.Parent, "", p.Seen)
 		if !ok || up.PID <= 1 {

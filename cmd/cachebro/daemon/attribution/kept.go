@@ -13,7 +13,7 @@ import (
 	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/spool"
-	"cachebro/store/processes"
+
 	"cachebro/store/wire"
 )
 
@@ -125,8 +125,8 @@ func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	if r.Args == "" && p.args != "" {
 		return // what was said before says more
 	}
-	said := processes.Process{ID: processes.ID(k), Parent: processes.ID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
-	if key, val := processes.Row(said); key != "" {
+	said := Process{ProcessID: ProcessID(k), Parent: ProcessID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
+	if key, val := ProcessRow(said); key != "" {
 		rows.said[key] = val
 	}
 }
@@ -136,7 +136,7 @@ func (a *Attribution) KeepRows(rows *Rows) error {
 	if len(rows.known) == 0 {
 		return nil
 	}
-	err := errors.Join(a.store.KV(bucket).SetAll(rows.known), processes.Open(a.store).Keep(rows.said))
+	err := errors.Join(a.store.KV(bucket).SetAll(rows.known), OpenProcesses(a.store).Keep(rows.said))
 	*rows = Rows{}
 	return err
 }
@@ -351,7 +351,7 @@ func (a *Attribution) ForgetOld() {
 		err = kv.SetAll(gone)
 	}
 	if oldest, _, lerr := a.store.Log(store.Filter{Oldest: true, Limit: 1, Baselines: true}); err == nil && lerr == nil && len(oldest) > 0 {
-		err = processes.Open(a.store).Forget(time.Unix(0, oldest[0].Time).Add(-keepFor))
+		err = OpenProcesses(a.store).Forget(time.Unix(0, oldest[0].Time).Add(-keepFor))
 	}
 	if err != nil {
 		a.log.Warn("forget old processes", "err", err)

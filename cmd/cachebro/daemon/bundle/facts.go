@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 
 	"cachebro/search"
-	"cachebro/search/imports"
+
 	"cachebro/store/leaf/text"
 )
 
 // Facts is what one file contributes, from its path and bytes alone.
 type Facts struct {
-	Lines    int               `cbor:"1,keyasint,omitempty"`
-	Summary  string            `cbor:"2,keyasint,omitempty"`
-	Specs    []string          `cbor:"3,keyasint,omitempty"` // what it imports
-	Mentions []imports.Mention `cbor:"4,keyasint,omitempty"` // documents: paths that it names
-	Sections []Section         `cbor:"5,keyasint,omitempty"` // documents
-	Module   *imports.Module   `cbor:"6,keyasint,omitempty"` // go.mod
+	Lines    int       `cbor:"1,keyasint,omitempty"`
+	Summary  string    `cbor:"2,keyasint,omitempty"`
+	Specs    []string  `cbor:"3,keyasint,omitempty"` // what it imports
+	Mentions []Mention `cbor:"4,keyasint,omitempty"` // documents: paths that it names
+	Sections []Section `cbor:"5,keyasint,omitempty"` // documents
+	Module   *Module   `cbor:"6,keyasint,omitempty"` // go.mod
 }
 
 // Section is a piece of a document: from a heading to the next.
@@ -47,14 +47,14 @@ func factsOf(p string, content []byte) Facts {
 	}
 	switch kind := search.KindOf(p); kind {
 	case search.Doc:
-		f.Mentions = imports.Mentions(content)
+		f.Mentions = Mentions(content)
 		f.Sections = sections(p, content, f.Lines)
 		f.Summary = docSummary(f.Sections, content)
 	case search.Code, search.Test:
-		f.Specs = imports.Of(p, content)
+		f.Specs = ImportsOf(p, content)
 		f.Summary = codeSummary(content)
 	case search.Config:
-		if m, ok := imports.ModuleOf(p, content); ok {
+		if m, ok := ModuleOf(p, content); ok {
 			f.Module = &m
 		}
 	}

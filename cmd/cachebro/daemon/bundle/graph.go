@@ -7,7 +7,6 @@ import (
 	"sync"
 	"syscall"
 
-	"cachebro/search/imports"
 	"cachebro/store"
 	"cachebro/store/knowledge/manifest"
 	"cachebro/store/leaf/cache"
@@ -53,7 +52,7 @@ type Graph struct {
 	bases    map[string]map[string]struct{} // base name: paths
 	in       map[string]map[string]linkKind // target: who links to it
 	watch    map[string]map[string]struct{} // a name that somebody looked for: who
-	mods     []imports.Module
+	mods     []Module
 	man      *manifest.Manifest
 	manError string
 	stale    map[string]struct{} // to be linked again
@@ -215,7 +214,7 @@ func (g *Graph) modulesLocked() {
 			g.mods = append(g.mods, *e.facts.Module)
 		}
 	}
-	slices.SortFunc(g.mods, func(a, b imports.Module) int { return strings.Compare(a.Dir, b.Dir) })
+	slices.SortFunc(g.mods, func(a, b Module) int { return strings.Compare(a.Dir, b.Dir) })
 	for p := range g.files {
 		if strings.HasSuffix(p, ".go") {
 			g.stale[p] = struct{}{}
@@ -241,7 +240,7 @@ func (g *Graph) unlinkLocked(e *entry) {
 func (g *Graph) linkLocked(e *entry) {
 	g.unlinkLocked(e)
 	add := func(spec string, kind linkKind) {
-		for _, at := range imports.Targets(e.path, spec, g.mods) {
+		for _, at := range ImportTargets(e.path, spec, g.mods) {
 			if g.watch[at] == nil {
 				g.watch[at] = map[string]struct{}{}
 			}

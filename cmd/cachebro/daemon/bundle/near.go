@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/search/imports"
 	"cachebro/store/leaf/text"
 )
 
 // meansLocked is the target of one spec of a file as it is now.
 func (g *Graph) meansLocked(e *entry, spec string) string {
-	for _, at := range imports.Targets(e.path, spec, g.mods) {
+	for _, at := range ImportTargets(e.path, spec, g.mods) {
 		if target, ok := g.thereLocked(at); ok {
 			return target
 		}

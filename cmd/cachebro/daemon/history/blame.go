@@ -3,10 +3,10 @@ package history
 import (
 	"context"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/onwire"
-	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -32,7 +32,7 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
-	words := processes.Open(h.store).Words()
+	words := attribution.OpenProcesses(h.store).Words()
 	numbers := map[uint64]int{}
 	var vs []store.Version
 	var text []byte

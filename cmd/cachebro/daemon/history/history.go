@@ -6,11 +6,10 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/onwire"
-	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -23,11 +22,11 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	session, err := last.Session(h.store, q.Session)
+	session, err := versions.Session(h.store, q.Session)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	prompt, err := last.Prompt(h.store, "log", "", session, q.Prompt)
+	prompt, err := versions.Prompt(h.store, "log", "", session, q.Prompt)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
@@ -49,7 +48,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	}
 	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
 	numbers := h.numbers(p, vs)
-	words := processes.Open(h.store).Words()
+	words := attribution.OpenProcesses(h.store).Words()
 	for i, v := range vs {
 		words(&v)
 		a.Versions[i] = onwire.Version(v)
@@ -138,7 +137,7 @@ func (h *History) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []b
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
-	processes.Open(h.store).Words()(&v)
+	attribution.OpenProcesses(h.store).Words()(&v)
 	out := onwire.Version(v)
 	out.Number = n
 	body, err := versions.Content(h.store, v)

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/history"
 	"cachebro/store"
-	"cachebro/store/processes"
 	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
@@ -71,9 +71,9 @@ func TestWordsThatCameLate(t *testing.T) {
 	if got := late(); !slices.Equal(got, []string{"", "", ""}) {
 		t.Errorf("before: %q", got)
 	}
-	key, row := processes.Row(processes.Process{ID: processes.ID{PID: 9055, Start: 77}, Comm: "sh", Args: []string{"sh", "-c", "echo four >a.txt"}})
-	other, of := processes.Row(processes.Process{ID: processes.ID{PID: 9055, Start: 77}, Comm: "cat", Args: []string{"cat", "a.txt"}, Seen: 1})
-	if err := processes.Open(p.Store).Keep(map[string][]byte{key: row, other: of}); err != nil {
+	key, row := attribution.ProcessRow(attribution.Process{ProcessID: attribution.ProcessID{PID: 9055, Start: 77}, Comm: "sh", Args: []string{"sh", "-c", "echo four >a.txt"}})
+	other, of := attribution.ProcessRow(attribution.Process{ProcessID: attribution.ProcessID{PID: 9055, Start: 77}, Comm: "cat", Args: []string{"cat", "a.txt"}, Seen: 1})
+	if err := attribution.OpenProcesses(p.Store).Keep(map[string][]byte{key: row, other: of}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := late(), "sh -c echo four >a.txt"; !slices.Equal(got, []string{want, want, want}) {

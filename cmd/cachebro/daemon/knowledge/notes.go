@@ -11,14 +11,14 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
-	"cachebro/store/knowledge/notes"
+
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
 
 // openNotes never fails for a note that cannot be read: the log says so.
 func (kn *Knowledge) openNotes() error {
-	book, err := notes.Open(kn.Store.KV("notes"))
+	book, err := OpenNotes(kn.Store.KV("notes"))
 	if book == nil {
 		return fmt.Errorf("open the notes: %w", err)
 	}
@@ -41,7 +41,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 	a := wire.NotesAnswer{Notes: []wire.Note{}}
 	switch q.Do {
 	case "add":
-		n := notes.Note{Text: q.Text, Kind: q.Kind, Path: p, Time: time.Now().UnixNano(), Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent, By: r.Hello.Client}
+		n := Note{Text: q.Text, Kind: q.Kind, Path: p, Time: time.Now().UnixNano(), Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent, By: r.Hello.Client}
 		if reader, ok := kn.Attribution.ReaderOf(q.Reader.ToolUse); ok {
 			n.Session, n.Agent = reader.Session, reader.Agent
 		}
@@ -82,11 +82,11 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 
 func noteError(err error) error {
 	switch {
-	case errors.Is(err, notes.ErrInvalid):
+	case errors.Is(err, ErrInvalid):
 		return wire.Errorf(wire.ErrBadRequest, "cachebro help note", "%v", err)
-	case errors.Is(err, notes.ErrFull):
+	case errors.Is(err, ErrFull):
 		return wire.Errorf(wire.ErrTooLarge, "cachebro docs note remove ID", "%v", err)
-	case errors.Is(err, notes.ErrNotFound):
+	case errors.Is(err, ErrNotFound):
 		return wire.Errorf(wire.ErrNotFound, "cachebro docs note list", "%v", err)
 	}
 	return err
@@ -95,7 +95,7 @@ func noteError(err error) error {
 // NotesAbout lists the notes of a kind ("": any) about a path, by its present name or an
 // earlier one, newest first.
 func (kn *Knowledge) NotesAbout(kind string, p store.Path) (out []wire.Note) {
-	for _, n := range kn.notes.All(notes.Filter{Kind: strings.ToLower(kind)}) {
+	for _, n := range kn.notes.All(NoteFilter{Kind: strings.ToLower(kind)}) {
 		w := kn.noteOut(n)
 		if p == "" || onwire.Under(string(w.Path), p) || onwire.Under(string(w.Was), p) {
 			out = append(out, w)
@@ -104,7 +104,7 @@ func (kn *Knowledge) NotesAbout(kind string, p store.Path) (out []wire.Note) {
 	return out
 }
 
-func (kn *Knowledge) noteOut(n notes.Note) wire.Note {
+func (kn *Knowledge) noteOut(n Note) wire.Note {
 	w := wire.Note{ID: n.ID, Text: n.Text, Kind: n.Kind, Path: []byte(n.Path), Time: onwire.Time(n.Time), Session: string(n.Session), Agent: n.Agent, By: n.By}
 	if n.Path == "" {
 		return w
@@ -162,7 +162,7 @@ func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []w
 		}
 		return 3
 	}
-	all := kn.notes.All(notes.Filter{})
+	all := kn.notes.All(NoteFilter{})
 	for _, n := range all {
 		if w := kn.noteOut(n); class(w) < 3 {
 			out = append(out, w)

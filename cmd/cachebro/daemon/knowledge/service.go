@@ -14,7 +14,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/store"
 	"cachebro/store/knowledge/docsync"
-	"cachebro/store/knowledge/notes"
+
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
@@ -41,7 +41,7 @@ type Options struct {
 type Knowledge struct {
 	Options
 
-	notes   *notes.Book
+	notes   *NoteBook
 	docs    *docsync.Sync
 	bundles bundles
 	news    chan struct{} // capacity 1, never closed: versions have been added

@@ -8,7 +8,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/gitstate"
 	"cachebro/cmd/cachebro/daemon/ingest"
-	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -62,7 +62,7 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 	case q.Last:
 		return gitstate.Selection{Last: true, Before: q.GitBefore}, nil
 	case q.Prompt == "last":
-		session, err := last.Session(pl.Store, q.Session)
+		session, err := versions.Session(pl.Store, q.Session)
 		if err != nil {
 			return sel, err
 		}
@@ -70,7 +70,7 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 		if err != nil {
 			return sel, err
 		}
-		files, ferr := last.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
+		files, ferr := versions.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
 		if id != "" && (ferr != nil || pl.promptEnded(files).Before(at)) {
 			q.Prompt = id
 		} else if ferr != nil {

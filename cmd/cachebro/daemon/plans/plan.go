@@ -11,7 +11,6 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/ingest"
-	"cachebro/cmd/cachebro/daemon/last"
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/cmd/cachebro/daemon/waits"
@@ -169,7 +168,7 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	if q.Kind != store.PlanUndo {
 		return &out
 	}
-	session, serr := last.Session(pl.Store, q.Session)
+	session, serr := versions.Session(pl.Store, q.Session)
 	if serr == nil && q.Prompt == "" {
 		out.Session = string(session)
 	}
@@ -362,18 +361,18 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 }
 
 func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
-	session, err := last.Session(pl.Store, q.Session)
+	session, err := versions.Session(pl.Store, q.Session)
 	if err != nil {
 		return undo.Query{}, err
 	}
 	if q.Session == "last" {
-		if ok, err := last.Changed(pl.Store, store.Filter{Session: session}); err != nil {
+		if ok, err := versions.Changed(pl.Store, store.Filter{Session: session}); err != nil {
 			return undo.Query{}, err
 		} else if !ok {
 			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
 		}
 	}
-	prompt, err := last.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
+	prompt, err := versions.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
 	if err != nil {
 		return undo.Query{}, err
 	}
@@ -526,7 +525,7 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 	switch {
 	case q.Session != "":
 		var id store.SessionID
-		id, err = last.Session(pl.Store, q.Session)
+		id, err = versions.Session(pl.Store, q.Session)
 		if err == nil {
 			seq, err = pl.Store.SessionStart(id)
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
-	"cachebro/cmd/cachebro/daemon/last"
 	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/ignore"
@@ -330,7 +330,7 @@ func (rd *Reads) differing(old store.Hash, l survey.File) string {
 
 // Metrics are what a session's reads cost and saved.
 func (rd *Reads) Metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
-	session, err := last.SessionWith(rd.Store, q.Session, func(s store.Session) (bool, error) { return rd.Shown.Metrics(s.ID, false).Calls > 0, nil })
+	session, err := versions.SessionWith(rd.Store, q.Session, func(s store.Session) (bool, error) { return rd.Shown.Metrics(s.ID, false).Calls > 0, nil })
 	if err != nil {
 		return wire.Metrics{}, nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/text"
@@ -49,7 +49,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 	sessions, err := ss.Store.Sessions.List(namesSessions)
 	if q.Session != "" && q.Kind != "session" {
 		var id store.SessionID
-		id, err = last.Session(ss.Store, q.Session)
+		id, err = versions.Session(ss.Store, q.Session)
 		if err == nil {
 			sessions = []store.Session{{ID: id}}
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -14,7 +14,7 @@ import (
 // recovery is what the recovery block, the Stop line and the report are made of.
 func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
 	out := wire.Recovery{Branch: ss.Source.Branch(ctx), Mounted: ss.Survey.Mounted()}
-	session, err := last.Session(ss.Store, q.Session)
+	session, err := versions.Session(ss.Store, q.Session)
 	if err != nil || session == "" {
 		return out, nil, err
 	}

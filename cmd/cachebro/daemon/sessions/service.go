@@ -8,7 +8,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
-	"cachebro/cmd/cachebro/daemon/outputs"
+
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
@@ -30,7 +30,7 @@ type Options struct {
 	Reads       *reads.Reads
 	Knowledge   *knowledge.Knowledge
 	Shown       *readers.Tracker
-	Outputs     *outputs.Kept
+	Outputs     *Kept
 	Paths       onwire.Paths
 	Log         *slog.Logger
 	Places      wire.Paths // where the daemons of other projects are

@@ -13,7 +13,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/answers"
 	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
-	"cachebro/cmd/cachebro/daemon/outputs"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/sessions"
 	"cachebro/cmd/cachebro/daemon/workingset"
@@ -52,7 +51,7 @@ func open(t *testing.T, p *daemontest.Project) (*sessions.Sessions, map[string]w
 	}
 	ss := sessions.New(sessions.Options{
 		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Sets: sets, Reads: rd, Knowledge: kn, Shown: shown,
-		Outputs: &outputs.Kept{}, Paths: p.Paths, Log: p.Log,
+		Outputs: &sessions.Kept{}, Paths: p.Paths, Log: p.Log,
 	})
 	h := ss.Handlers()
 	for _, other := range []map[string]wire.Handler{kn.Handlers(), rd.Handlers()} {

@@ -6,9 +6,9 @@ import (
 	"os"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store/portable"
-	"cachebro/store/processes"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +16,7 @@ import (
 
 // portableBuckets are the settings that are part of the history: not those
 // about processes of this machine, nor what open contexts were shown.
-var portableBuckets = []string{"notes", "docsync", processes.Bucket}
+var portableBuckets = []string{"notes", "docsync", attribution.ProcessBucket}
 
 // Portable is what travels with the history of root.
 func Portable(root, version string) portable.Options {

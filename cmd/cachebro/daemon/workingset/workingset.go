@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
-	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/spool"
@@ -50,7 +50,7 @@ func (ws *Sets) NoteReads(r *spool.Record) {
 // Answer lists the files of a session, or of everybody where no session is known.
 func (ws *Sets) Answer(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
 	ws.ingest.WaitHead(ctx, waits.Fresh)
-	session, err := last.SessionWith(ws.store, q.Session, func(s store.Session) (bool, error) {
+	session, err := versions.SessionWith(ws.store, q.Session, func(s store.Session) (bool, error) {
 		touches, err := ws.Of(s.ID)
 		return len(touches) > 0, err
 	})

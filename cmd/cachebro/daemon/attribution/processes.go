@@ -1,0 +1,157 @@
+package attribution
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/leaf/cmdline"
+)
+
+// This file stores what is known of the processes that changed something: their
+// command line, directory, user and parent. Versions name a process by its number and
+// start time; this package supplies the words for it. It stands at "version", beside the
+// log.
+//
+// One row in the store's KV bucket "process" holds one program of one process, under
+// "pid.start/name": exec makes another program of the same process. Rows are small and
+// without secrets, which mountd and the clients' hooks see to before they are told. The
+// methods of a Book may be called concurrently.
+
+// ProcessBucket is the KV bucket of the rows.
+const ProcessBucket = "process"
+
+// maxRows bounds the rows: a build has thousands of processes.
+const maxRows = 50_000
+
+// ProcessID is a process, whatever program it runs.
+type ProcessID struct {
+	PID   uint32
+	Start uint64 // clock ticks after boot
+}
+
+// Process is one program of a process.
+type Process struct {
+	ProcessID
+	Parent ProcessID
+	UID    uint32
+	Group  uint32 // process group: what a shell started as one job
+	Comm   string
+	Args   []string // the first ones; cmdline.More stands for the rest; none: not known
+	Dir    string   // working directory, "" unknown
+	Seen   int64    // ns since the epoch, when it was last described
+}
+
+type row struct {
+	PPID   uint32 `json:"pp,omitempty"`
+	PStart uint64 `json:"ps,omitempty"`
+	UID    uint32 `json:"u,omitempty"`
+	Group  uint32 `json:"g,omitempty"`
+	Args   []byte `json:"a,omitempty"` // as in the spool, with NUL between
+	Dir    []byte `json:"d,omitempty"`
+	Seen   int64  `json:"t"`
+}
+
+// ProcessRow is what to keep of a process.
+func ProcessRow(p Process) (key string, val []byte) {
+	val, err := json.Marshal(row{p.Parent.PID, p.Parent.Start, p.UID, p.Group, []byte(strings.Join(p.Args, "\x00")), []byte(p.Dir), p.Seen})
+	if err != nil {
+		return "", nil
+	}
+	return prefix(p.ProcessID) + p.Comm, val
+}
+
+func prefix(id ProcessID) string { return fmt.Sprintf("%d.%d/", id.PID, id.Start) }
+
+func parse(key string, val []byte) (p Process, ok bool) {
+	var r row
+	id, comm, found := strings.Cut(key, "/")
+	if n, err := fmt.Sscanf(id, "%d.%d", &p.PID, &p.Start); !found || err != nil || n != 2 || json.Unmarshal(val, &r) != nil {
+		return p, false
+	}
+	p.Parent, p.UID, p.Group, p.Comm, p.Dir, p.Seen = ProcessID{r.PPID, r.PStart}, r.UID, r.Group, comm, string(r.Dir), r.Seen
+	p.Args = cmdline.Unpack(string(r.Args))
+	return p, true
+}
+
+// ProcessBook reads the rows.
+type ProcessBook struct{ kv store.KV }
+
+// OpenProcesses returns the book of a store.
+func OpenProcesses(st *store.Store) ProcessBook { return ProcessBook{st.KV(ProcessBucket)} }
+
+// Keep writes rows; a nil value deletes one.
+func (b ProcessBook) Keep(rows map[string][]byte) error { return b.kv.SetAll(rows) }
+
+// Programs are all programs that a process is known to have run, the first one first.
+func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
+	var all []Process
+	err := b.kv.Scan(prefix(id), func(key string, val []byte) error {
+		if p, ok := parse(key, val); ok {
+			all = append(all, p)
+		}
+		return nil
+	})
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Seen < all[j].Seen })
+	return all, err
+}
+
+// Words returns a function that fills in what the process of a version was started with,
+// where mountd learned that only after it told of the version: nobody waits for the look
+// at a command line. One query uses it; it remembers what it looked up.
+func (b ProcessBook) Words() func(*store.Version) {
+	type program struct {
+		ProcessID
+		comm string
+	}
+	known := map[program]string{}
+	return func(v *store.Version) {
+		a := &v.Actor
+		if a.Args != "" || a.PID == 0 || a.Start == 0 {
+			return
+		}
+		key := program{ProcessID{a.PID, a.Start}, a.Comm}
+		words, ok := known[key]
+		if !ok {
+			all, _ := b.Programs(key.ProcessID) // without words it is the number
+			for _, p := range all {
+				if p.Comm == a.Comm {
+					words = strings.Join(p.Args, " ")
+				}
+			}
+			known[key] = words
+		}
+		a.Args = words
+	}
+}
+
+// Forget drops what was last seen before t, and the oldest of more than 50,000 rows.
+func (b ProcessBook) Forget(t time.Time) error {
+	type aged struct {
+		key  string
+		seen int64
+	}
+	var all []aged
+	gone := map[string][]byte{}
+	err := b.kv.Scan("", func(key string, val []byte) error {
+		if p, ok := parse(key, val); !ok || p.Seen < t.UnixNano() {
+			gone[key] = nil
+		} else {
+			all = append(all, aged{key, p.Seen})
+		}
+		return nil
+	})
+	if over := len(all) - maxRows; over > 0 {
+		sort.Slice(all, func(i, j int) bool { return all[i].seen < all[j].seen })
+		for _, a := range all[:over] {
+			gone[a.key] = nil
+		}
+	}
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return b.kv.SetAll(gone)
+}

@@ -1,0 +1,201 @@
+package bundle
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cachebro/store/leaf/text"
+)
+
+// This file and targets.go find what a file names of its own project: the files and
+// packages that its import lines mean, and the paths that a document speaks of.
+// In observe → version → index → serve it belongs to "index"; the edges of the
+// project's graph are made of it.
+//
+// Finding is in two steps, because the first depends on the file's bytes alone
+// and can be kept with them, while the second changes when files come and go:
+//
+//   - ImportsOf gives specs, words like "go:cachebro/store" or "js:./util".
+//   - ImportTargets gives the places where the file that a spec means may lie, in the
+//     order in which they count. A place that ends with a slash is a directory,
+//     one that begins with "**/" is the only file of that name.
+//
+// Go is read by its own parser, the others by the shape of their import lines.
+// A spec that means something outside of the project has no place that exists.
+// The package has no state and no locks.
+
+// mostSpecs bounds what one file may name.
+const mostSpecs = 500
+
+// ImportsOf returns the specs of a file, sorted, each once.
+func ImportsOf(p string, content []byte) []string {
+	var out []string
+	add := func(lang, spec string) {
+		if spec != "" && len(spec) < 300 && len(out) < mostSpecs && !strings.ContainsAny(spec, "\x00\n") {
+			out = append(out, lang+":"+spec)
+		}
+	}
+	switch path.Ext(p) {
+	case ".go":
+		goImports(content, add)
+	case ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte":
+		each(jsImport, content, func(m []string) {
+			if s := m[1] + m[2]; strings.HasPrefix(s, ".") || strings.HasPrefix(s, "@/") || strings.HasPrefix(s, "~/") {
+				add("js", s)
+			}
+		})
+	case ".py", ".pyi":
+		python(content, add)
+	case ".rs":
+		each(rustMod, content, func(m []string) { add("rsmod", m[1]) })
+		each(rustUse, content, func(m []string) { add("rs", m[1]) })
+	case ".java", ".kt", ".kts", ".scala", ".groovy":
+		if m := jvmPackage().FindSubmatch(content); m != nil {
+			own := string(m[1])
+			each(jvmImport, content, func(m []string) { add("jvm", own+" "+m[1]) })
+		}
+	case ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".m", ".mm", ".cu":
+		each(cInclude, content, func(m []string) { add("c", m[1]) })
+	case ".rb":
+		each(rubyRequire, content, func(m []string) { add(map[bool]string{true: "rbrel", false: "rb"}[m[1] != ""], m[2]) })
+	case ".php":
+		each(phpRequire, content, func(m []string) { add("rel", strings.TrimPrefix(m[1], "/")) })
+	case ".css", ".scss", ".less":
+		each(cssImport, content, func(m []string) { add("css", m[1]) })
+	case ".proto":
+		each(protoImport, content, func(m []string) { add("c", m[1]) })
+	case ".sh", ".bash", ".zsh":
+		each(shSource, content, func(m []string) { add("rel", m[1]) })
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func each(re func() *regexp.Regexp, content []byte, f func(m []string)) {
+	for _, m := range re().FindAllSubmatch(content, 2*mostSpecs) {
+		s := make([]string, len(m))
+		for i := range m {
+			s[i] = string(m[i])
+		}
+		f(s)
+	}
+}
+
+var (
+	jsImport    = text.LazyRegexp(`(?m)(?:\bfrom|^\s*import|\brequire\s*\(|\bimport\s*\()\s*(?:'([^'\n]+)'|"([^"\n]+)")`)
+	rustMod     = text.LazyRegexp(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+([A-Za-z_]\w*)\s*;`)
+	rustUse     = text.LazyRegexp(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+((?:crate|super|self)(?:::\w+)+)`)
+	jvmPackage  = text.LazyRegexp(`(?m)^\s*package\s+([\w.]+)`)
+	jvmImport   = text.LazyRegexp(`(?m)^\s*import\s+(?:static\s+)?([\w.]+)`)
+	cInclude    = text.LazyRegexp(`(?m)^\s*#\s*(?:include|import)\s*[<"]([^">\n]+)[">]`)
+	rubyRequire = text.LazyRegexp(`(?m)^\s*require(_relative)?\s*\(?\s*['"]([^'"\n]+)['"]`)
+	phpRequire  = text.LazyRegexp(`(?m)\b(?:require|include)(?:_once)?\s*\(?\s*(?:__DIR__\s*\.\s*)?['"]([^'"\n]+)['"]`)
+	cssImport   = text.LazyRegexp(`(?m)@(?:import|use|forward)\s+(?:url\()?['"]([^'"\n]+)['"]`)
+	protoImport = text.LazyRegexp(`(?m)^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]+)"`)
+	shSource    = text.LazyRegexp(`(?m)^\s*(?:\.|source)\s+["']?([\w./-]+)`)
+	pyImport    = text.LazyRegexp(`(?m)^[ \t]*import[ \t]+([\w.]+(?:[ \t]*(?:as[ \t]+\w+)?[ \t]*,[ \t]*[\w.]+)*)`)
+	pyFrom      = text.LazyRegexp(`(?m)^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)`)
+	pyWord      = text.LazyRegexp(`^\w+`)
+)
+
+func goImports(content []byte, add func(lang, spec string)) {
+	f, err := parser.ParseFile(token.NewFileSet(), "", content, parser.ImportsOnly)
+	if f == nil || err != nil && len(f.Imports) == 0 {
+		return
+	}
+	for _, i := range f.Imports {
+		if s, err := strconv.Unquote(i.Path.Value); err == nil {
+			add("go", s)
+		}
+	}
+}
+
+// python: "from a.b import c" may mean the module a.b or the module a.b.c.
+func python(content []byte, add func(lang, spec string)) {
+	each(pyImport, content, func(m []string) {
+		for part := range strings.SplitSeq(m[1], ",") {
+			if f := strings.Fields(part); len(f) > 0 {
+				add("py", f[0])
+			}
+		}
+	})
+	each(pyFrom, content, func(m []string) {
+		add("py", m[1])
+		for part := range strings.SplitSeq(strings.Trim(m[2], "()"), ",") {
+			if w := pyWord().FindString(strings.TrimSpace(part)); w != "" {
+				if strings.Trim(m[1], ".") == "" {
+					add("py", m[1]+w)
+				} else {
+					add("py", m[1]+"."+w)
+				}
+			}
+		}
+	})
+}
+
+// Module is what a go.mod says of its directory: the import path that it has.
+type Module struct {
+	Dir  string `cbor:"1,keyasint"` // "" or with a final slash
+	Name string `cbor:"2,keyasint"`
+}
+
+var goModule = text.LazyRegexp(`(?m)^module\s+"?([^\s"]+)`)
+
+// ModuleOf reads a go.mod.
+func ModuleOf(p string, content []byte) (Module, bool) {
+	if path.Base(p) != "go.mod" {
+		return Module{}, false
+	}
+	m := goModule().FindSubmatch(content)
+	if m == nil {
+		return Module{}, false
+	}
+	return Module{Dir: dirOf(p), Name: string(m[1])}, true
+}
+
+// Mention is a path that a document names.
+type Mention struct {
+	Spec string `cbor:"1,keyasint"`
+	Line int    `cbor:"2,keyasint"`
+}
+
+var (
+	pathLike = text.LazyRegexp(`(?:\.{1,2}/)*[\w@.+\-]*[\w@+\-](?:/[\w@.+\-]+)*/?`)
+	known    = text.LazyRegexp(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
+)
+
+// mostMentions bounds what one document may name.
+const mostMentions = 300
+
+// Mentions returns the words of a text that may be paths of the project, each
+// with the first line that has it. Addresses of the web are none.
+func Mentions(content []byte) []Mention {
+	var out []Mention
+	seen := map[string]bool{}
+	for i, line := range bytes.Split(content, []byte{'\n'}) {
+		if len(line) > 2000 {
+			line = line[:2000]
+		}
+		for _, at := range pathLike().FindAllIndex(line, -1) {
+			if at[0] > 0 && bytes.IndexByte([]byte("/:~*"), line[at[0]-1]) >= 0 || at[1] < len(line) && (line[at[1]] == '*' || bytes.HasPrefix(line[at[1]:], []byte("://"))) {
+				continue
+			}
+			w := strings.TrimPrefix(strings.TrimRight(string(line[at[0]:at[1]]), "."), "./")
+			if len(w) < 3 || len(w) > 200 || seen[w] || !strings.Contains(w, "/") && !known().MatchString(w) {
+				continue
+			}
+			seen[w] = true
+			out = append(out, Mention{"doc:" + w, i + 1})
+			if len(out) == mostMentions {
+				return out
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package history
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/undo"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file tells what the tree was at a moment, directory by directory, for the
+// read-only file system that shows it.
+
+// Past answers for the past.
+type Past struct {
+	store  *store.Store
+	ingest *ingest.Ingester
+	paths  onwire.Paths
+}
+
+// NewPast makes the service.
+func NewPast(st *store.Store, in *ingest.Ingester, paths onwire.Paths) *Past {
+	return &Past{store: st, ingest: in, paths: paths}
+}
+
+// Handlers are those of its requests.
+func (s *Past) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MMoment: onwire.Decoded(s.moment), wire.MPast: onwire.Decoded(s.list), wire.MPastRead: onwire.Decoded(s.read),
+	}
+}
+
+func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
+	// What was seen before the moment must be in the log before it is looked for.
+	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+		return m, nil, err
+	}
+	switch {
+	case q.Seq > 0:
+		m.Seq, err = versions.Moment(s.store, q.Seq)
+	case q.Session != "":
+		var id store.SessionID
+		id, err = versions.Session(s.store, q.Session)
+		if err == nil {
+			m.Seq, err = s.store.SessionStart(id)
+		}
+	case q.Prompt != "":
+		m.Seq, err = s.prompt(q.Prompt)
+	default:
+		m.Seq, err = s.store.SeqAt(q.At)
+	}
+	if err == nil && m.Seq > 0 {
+		var v store.Version
+		v, err = s.store.Version(m.Seq)
+		if err == nil {
+			m.At = onwire.Time(v.Time)
+		}
+	}
+	return m, nil, err
+}
+
+// prompt is the moment at which a prompt was given.
+func (s *Past) prompt(id string) (uint64, error) {
+	if id != "last" {
+		var err error
+		id, err = versions.Prompt(s.store, "at", "", "", id)
+		if err != nil {
+			return 0, err
+		}
+	}
+	all, err := s.store.Sessions.LastPrompts("", 0)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(all, func(p store.Prompt) bool { return id == "last" || p.ID == id })
+	if i < 0 {
+		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the prompts", "no prompt %s is known", id)
+	}
+	return s.store.SeqAt(onwire.Time(all[i].Time))
+}
+
+func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byte, error) {
+	p, err := s.paths.Clean(q.Path)
+	if err != nil {
+		return wire.PastAnswer{}, nil, err
+	}
+	if q.Versions {
+		out, err := s.versions(p)
+		return out, nil, err
+	}
+	all, found, err := undo.Planner{Store: s.store}.List(p, q.Seq)
+	if err == nil && !found {
+		err = wire.Errorf(wire.ErrNotFound, "", "%s was no directory then", onwire.Display(p))
+	}
+	out := wire.PastAnswer{Entries: make([]wire.PastEntry, 0, len(all))}
+	for _, e := range all {
+		w := wire.PastEntry{
+			Name: []byte(path.Base(string(e.Path))), Mode: e.Mode, Size: e.Size, Mtime: e.Mtime, UID: e.UID, GID: e.GID,
+			Target: []byte(e.Target), Hash: onwire.Hash(e.Blob), Why: e.Why, Seq: e.Seq,
+		}
+		out.Entries = append(out.Entries, w)
+	}
+	return out, nil, err
+}
+
+// versions are a file's own versions, as files that sort by time, and as directories
+// all names that ever were below the path.
+func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
+	err = s.store.View(func(v *store.View) error {
+		seen := map[string]bool{}
+		if err := v.Children(p, func(c store.Path) bool {
+			if name := path.Base(string(c)); !store.OwnFile(c) && !seen[name] {
+				seen[name] = true
+				out.Entries = append(out.Entries, wire.PastEntry{Name: []byte(name), Mode: unix.S_IFDIR | 0o555})
+			}
+			return true
+		}); err != nil || p == "" {
+			return err
+		}
+		own, err := v.History(p, true)
+		if err != nil {
+			return err
+		}
+		var before store.Hash
+		for _, o := range own {
+			m := o.Stat.Mode
+			if m&unix.S_IFMT == 0 {
+				m |= unix.S_IFREG
+			}
+			if o.Deleted() || m&unix.S_IFMT != unix.S_IFREG || o.Blob != (store.Hash{}) && o.Blob == before {
+				continue
+			}
+			before = o.Blob
+			e := wire.PastEntry{
+				Name: []byte(fmt.Sprintf("%s_%d%s", o.When().UTC().Format("2006-01-02T15:04:05.000Z"), o.Seq, path.Ext(string(p)))),
+				Mode: m, Size: o.Stat.Size, Mtime: o.Stat.Mtime, UID: o.Stat.UID, GID: o.Stat.GID, Hash: onwire.Hash(o.Blob), Seq: o.Seq,
+			}
+			if e.Hash == "" && e.Size > 0 {
+				e.Why = o.NoContent
+				if e.Why == "" {
+					e.Why = "nothing was kept of its content"
+				}
+			}
+			out.Entries = append(out.Entries, e)
+		}
+		return nil
+	})
+	if err == nil && p != "" && len(out.Entries) == 0 {
+		err = wire.Errorf(wire.ErrNotFound, "cachebro log", "nothing is known of %s", onwire.Display(p))
+	}
+	return out, err
+}
+
+func (s *Past) read(_ context.Context, q wire.PastRead) (wire.Empty, []byte, error) {
+	var h store.Hash
+	if n, err := hex.Decode(h[:], []byte(q.Hash)); err != nil || n != len(h) || len(q.Hash) != 2*len(h) {
+		return wire.Empty{}, nil, wire.Errorf(wire.ErrBadRequest, "", "not a hash")
+	}
+	b, err := s.store.Content(h)
+	return wire.Empty{}, b, err
+}

@@ -1,0 +1,207 @@
+package knowledge
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"cachebro/store"
+)
+
+// NoteBook keeps what people and agents want remembered about a project:
+// a decision, a warning, what is left to do. In observe → version → index →
+// serve it stands beside the version log. A note is derived from nothing, so it stays
+// until somebody removes it: a reindex, a collection or the deletion of its file does
+// not end it.
+//
+// Notes lie in the store's settings under the bucket "notes": the key is the
+// id, the value a Note as CBOR with integer keys. All of them are held in
+// memory, as an immutable list that is published anew with each change; readers
+// take no lock, and mu is held over the store so that two writers cannot mix.
+
+// The bounds of what is kept.
+const (
+	maxText  = 4000 // bytes of one note
+	maxNotes = 5000
+)
+
+// defaultKind is the kind of a note that names none.
+const defaultKind = "note"
+
+// Errors of Add and Remove, to be told apart with errors.Is.
+var (
+	ErrInvalid  = errors.New("not a note")     // no text, too long a text, an impossible kind
+	ErrFull     = errors.New("too many notes") // maxNotes are there
+	ErrNotFound = errors.New("no such note")
+)
+
+// Note is one note. Immutable.
+type Note struct {
+	ID      string          `cbor:"1,keyasint"`           // not- and 8 hex digits, made of the next three
+	Text    string          `cbor:"2,keyasint"`           // UTF-8, without blanks at its ends
+	Kind    string          `cbor:"3,keyasint"`           // decision, warning, todo, …: a word
+	Path    store.Path      `cbor:"4,keyasint,omitempty"` // what it is about; "": the project
+	Time    int64           `cbor:"5,keyasint"`           // ns since the epoch; when it was last added
+	Session store.SessionID `cbor:"6,keyasint,omitempty"` // whose it is, where that is known
+	Agent   string          `cbor:"7,keyasint,omitempty"`
+	By      string          `cbor:"8,keyasint,omitempty"` // cli, mcp
+}
+
+// NoteFilter selects notes; the zero value selects all.
+type NoteFilter struct {
+	Kind    string
+	Path    store.Path // about this file, or anything below this directory
+	Session store.SessionID
+}
+
+func (f NoteFilter) selects(n Note) bool {
+	return (f.Kind == "" || n.Kind == f.Kind) && (f.Session == "" || n.Session == f.Session) &&
+		(f.Path == "" || n.Path == f.Path || strings.HasPrefix(string(n.Path), string(f.Path)+"/"))
+}
+
+// NoteBook is all notes of a project. Its methods may be called concurrently.
+type NoteBook struct {
+	kv   store.KV
+	mu   sync.Mutex             // held by writers, over the store
+	list atomic.Pointer[[]Note] // newest first
+}
+
+// OpenNotes reads the notes that are there. A record that cannot be read is left
+// alone; its key is in the error, which does not make the book unusable.
+func OpenNotes(kv store.KV) (*NoteBook, error) {
+	b := &NoteBook{kv: kv}
+	var list []Note
+	var bad []string
+	// Paths are raw bytes in text strings: file names need not be UTF-8.
+	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		return nil, err
+	}
+	err = kv.Scan("", func(key string, val []byte) error {
+		var n Note
+		if err := dec.Unmarshal(val, &n); err != nil || n.ID != key {
+			bad = append(bad, key)
+			return nil
+		}
+		list = append(list, n)
+		return nil
+	})
+	b.publish(list)
+	if err == nil && len(bad) > 0 {
+		err = fmt.Errorf("notes that cannot be read: %s", strings.Join(bad, ", "))
+	}
+	return b, err
+}
+
+func (b *NoteBook) publish(list []Note) {
+	slices.SortFunc(list, func(x, y Note) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.ID, y.ID))
+	})
+	b.list.Store(&list)
+}
+
+// All returns the notes that a filter selects, newest first.
+func (b *NoteBook) All(f NoteFilter) []Note {
+	var out []Note
+	for _, n := range *b.list.Load() {
+		if f.selects(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Get returns the note with this id.
+func (b *NoteBook) Get(id string) (Note, bool) {
+	list := *b.list.Load()
+	if i := slices.IndexFunc(list, func(n Note) bool { return n.ID == id }); i >= 0 {
+		return list[i], true
+	}
+	return Note{}, false
+}
+
+var kindShape = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,23}$`)
+
+// Add keeps a note and gives it its id. The same text of the same kind about
+// the same path is the same note: it gets the new time, and added is false.
+// Errors: ErrInvalid, ErrFull, the store's.
+func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
+	n.Text = strings.TrimSpace(strings.ToValidUTF8(n.Text, "\ufffd"))
+	n.Kind = cmp.Or(strings.ToLower(strings.TrimSpace(n.Kind)), defaultKind)
+	switch {
+	case n.Text == "":
+		return n, false, fmt.Errorf("%w: it has no text", ErrInvalid)
+	case len(n.Text) > maxText:
+		return n, false, fmt.Errorf("%w: its text has %d bytes, and %d are kept", ErrInvalid, len(n.Text), maxText)
+	case !kindShape.MatchString(n.Kind):
+		return n, false, fmt.Errorf("%w: its kind is not one word of letters and digits, 24 at most", ErrInvalid)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := slices.Clone(*b.list.Load())
+	n.ID = b.id(n)
+	i := slices.IndexFunc(list, func(o Note) bool { return o.ID == n.ID })
+	if i < 0 && len(list) >= maxNotes {
+		return n, false, fmt.Errorf("%w: %d are there", ErrFull, len(list))
+	}
+	val, err := cbor.Marshal(n)
+	if err != nil {
+		return n, false, fmt.Errorf("encode a note: %w", err)
+	}
+	if err := b.kv.Set(n.ID, val); err != nil {
+		return n, false, err
+	}
+	if i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	b.publish(append(list, n))
+	return n, i < 0, nil
+}
+
+// id names a note by what it says; two that would share an id get two.
+func (b *NoteBook) id(n Note) string {
+	what := n.Kind + "\x00" + string(n.Path) + "\x00" + n.Text
+	for salt := what; ; salt += "\x00" {
+		sum := sha256.Sum256([]byte(salt))
+		id := "not-" + hex.EncodeToString(sum[:4])
+		if o, taken := b.Get(id); !taken || o.Kind == n.Kind && o.Path == n.Path && o.Text == n.Text {
+			return id
+		}
+	}
+}
+
+// Remove takes notes away, all or none, and returns them. ErrNotFound: one of
+// them is not there.
+func (b *NoteBook) Remove(ids ...string) ([]Note, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var gone, left []Note
+	for _, n := range *b.list.Load() {
+		if slices.Contains(ids, n.ID) {
+			gone = append(gone, n)
+		} else {
+			left = append(left, n)
+		}
+	}
+	del := map[string][]byte{}
+	for _, id := range ids {
+		if !slices.ContainsFunc(gone, func(n Note) bool { return n.ID == id }) {
+			return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
+		}
+		del[id] = nil
+	}
+	if err := b.kv.SetAll(del); err != nil {
+		return nil, err
+	}
+	b.publish(left)
+	return gone, nil
+}

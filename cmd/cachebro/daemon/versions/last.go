@@ -1,0 +1,190 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// maxLooked sessions or prompts are looked at.
+const maxLooked = 500
+
+// Session resolves the name of a session; "last" is the newest that changed something. It
+// may be one whose hooks never came, which only its processes' environment named.
+func Session(st *store.Store, name string) (store.SessionID, error) {
+	id, err := SessionWith(st, name, func(s store.Session) (bool, error) { return Changed(st, store.Filter{Session: s.ID}) })
+	if name != "last" || err != nil && !errors.Is(err, wire.ErrNotFound) {
+		return id, err
+	}
+	newest, nerr := newestOf(st, id)
+	ids, ierr := st.SessionsBeginning("")
+	if err := errors.Join(nerr, ierr); err != nil {
+		return "", err
+	}
+	for _, other := range ids {
+		seq, serr := newestOf(st, store.SessionID(other))
+		if serr != nil {
+			return "", serr
+		}
+		if seq > newest {
+			id, newest, err = store.SessionID(other), seq, nil
+		}
+	}
+	return id, err
+}
+
+// newestOf is the newest version of a session, 0 where it has none.
+func newestOf(st *store.Store, id store.SessionID) (uint64, error) {
+	if id == "" {
+		return 0, nil
+	}
+	vs, _, err := st.Log(store.Filter{Session: id, Limit: 1})
+	if err != nil || len(vs) == 0 {
+		return 0, err
+	}
+	return vs[0].Seq, nil
+}
+
+// SessionWith resolves the name of a session; "last" is the newest of which has is true,
+// else the newest.
+func SessionWith(st *store.Store, name string, has func(store.Session) (bool, error)) (store.SessionID, error) {
+	if name == "" {
+		return "", nil
+	}
+	if _, known, err := st.Sessions.Get(store.SessionID(name)); known || err != nil {
+		return store.SessionID(name), err
+	}
+	if name != "last" {
+		id, err := begun(st, name)
+		return store.SessionID(id), err
+	}
+	all, err := st.Sessions.List(maxLooked)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range all {
+		if ok, err := has(s); ok || err != nil {
+			return s.ID, err
+		}
+	}
+	if len(all) == 0 {
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro log shows what changed; cachebro run -- COMMAND makes a session of a command", "no session is known: no client has told of one")
+	}
+	return all[0].ID, nil
+}
+
+// Prompt resolves the name of a prompt; "last" is the newest of a session, or of all where
+// session is "". If it changed nothing, the error names the newest that did: whether a
+// person means that one is not for us to decide. command is the command that asks, asker
+// the session that it runs in, "" for a person's shell: where the newest prompt is that
+// session's and has changed nothing, it is the one that asks and not the one that is meant.
+func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if name != "last" {
+		return begunPrompt(st, session, name)
+	}
+	all, err := st.Sessions.LastPrompts(session, maxLooked)
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro undo --since 10m what is younger", "no prompt is known: no client has told of one")
+	}
+	i := slices.IndexFunc(all, func(p store.Prompt) bool {
+		var ok bool
+		if err == nil {
+			ok, err = Changed(st, store.Filter{Prompt: p.ID})
+		}
+		return ok
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case i < 0:
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no prompt changed anything so far")
+	case i == 1 && asker != "" && all[0].Session == asker:
+		return all[1].ID, nil
+	case i > 0:
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing in this project", onwire.Clock(all[0].Time))
+	}
+	return all[0].ID, nil
+}
+
+// begun is the name of the only session that begins with a text, as begins has it. Of a
+// session that no client told of, only its versions know.
+func begun(st *store.Store, name string) (string, error) {
+	all, err := st.Sessions.List(0)
+	if err != nil {
+		return "", err
+	}
+	ids, err := st.SessionsBeginning(name)
+	for _, s := range all {
+		ids = append(ids, string(s.ID))
+	}
+	if err != nil {
+		return "", err
+	}
+	return begins("session", name, ids)
+}
+
+// begunPrompt is the same for the prompts of a session, or of all where session is "".
+func begunPrompt(st *store.Store, session store.SessionID, name string) (string, error) {
+	all, err := st.Sessions.LastPrompts(session, 0)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	if session == "" {
+		ids, err = st.PromptsBeginning(name)
+		if err != nil {
+			return "", err
+		}
+	}
+	for _, p := range all {
+		ids = append(ids, p.ID)
+	}
+	return begins("prompt", name, ids)
+}
+
+// mostNamed is how many candidates an error names.
+const mostNamed = 4
+
+// begins is the one of the names that is this one or begins with it; where none does,
+// the name itself.
+func begins(what, name string, all []string) (string, error) {
+	if slices.Contains(all, name) {
+		return name, nil
+	}
+	var found []string
+	for _, id := range all {
+		if strings.HasPrefix(id, name) && !slices.Contains(found, id) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return name, nil
+	case 1:
+		return found[0], nil
+	}
+	slices.Sort(found)
+	more := ""
+	if n := len(found) - mostNamed; n > 0 {
+		found, more = found[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	return "", wire.Errorf(wire.ErrBadRequest, "give more of it", "%s %s is ambiguous: %s%s begin with it", what, name, strings.Join(found, ", "), more)
+}
+
+// Changed reports whether a version matches a filter.
+func Changed(st *store.Store, f store.Filter) (bool, error) {
+	f.Limit = 1
+	vs, _, err := st.Log(f)
+	return len(vs) > 0, err
+}

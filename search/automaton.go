@@ -1,0 +1,397 @@
+package search
+
+import (
+	"bytes"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The automaton says which lines of a text hold a match of a regular expression, in
+// linear time and with the meaning that ripgrep gives it. It is a leaf of "index".
+
+// dfa answers one question: which lines of a text hold a match? It is a
+// deterministic automaton over runes, made while it runs, from the program of
+// regexp/syntax. The standard library's matcher must find where a match begins
+// and ends and reads 20–60 MB/s for that; this one needs only yes or no for a
+// line and reads some hundreds. It also gives \b the meaning that ripgrep
+// gives it (Unicode words), which the standard library cannot.
+//
+// A state is the set of instructions that wait for the next rune, with the
+// kind of the rune before. Empty-width conditions are decided when the next
+// rune is known, so a match is seen one rune late.
+//
+// Not safe for concurrent use: each worker has its own.
+type dfa struct {
+	prog   *syntax.Prog
+	states []state
+	table  []int32 // next state of states[i] on ASCII byte c at i*128+c; 0: not yet known
+	index  map[string]int32
+	mark   []uint32 // instruction → last closure that saw it
+	kept   int      // instructions in all states
+	epoch  uint32
+	seeds  []uint32 // scratch
+	stack  []uint32
+}
+
+type state struct {
+	seeds []uint32 // instructions before closure, sorted
+	prev  runeClass
+	other map[rune]int32 // transitions on runes beyond ASCII
+}
+
+// runeClass of the rune before a position.
+type runeClass uint8
+
+const (
+	afterNewline runeClass = iota // or at the start of the text
+	afterWord
+	afterOther
+)
+
+const (
+	unknown     = 0
+	lineMatches = 1 // the line matches
+	atStart     = 2 // at the start of a line
+	// maxStates bounds the automaton's memory (about 1 KiB a state); it is
+	// begun anew beyond.
+	maxStates = 8192
+	// maxSteps bounds the work for one byte of text, and maxSeeds what all
+	// states remember: an expression of a few bytes may stand for millions.
+	maxSteps = 10000
+	maxSeeds = 4 << 20
+	// endOfText stands for the end, badRune for a byte that is not UTF-8: no
+	// class contains it, as in ripgrep.
+	endOfText rune = -1
+	badRune   rune = -2
+)
+
+// newDFA compiles a pattern for lines: no class matches a newline.
+func newDFA(expr string) (*dfa, error) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	if n := size(re); n > maxSteps {
+		return nil, fmt.Errorf("it stands for %d steps, more than %d", n, maxSteps)
+	}
+	re = re.Simplify()
+	dropNewline(re)
+	prog, err := syntax.Compile(re)
+	if err != nil {
+		return nil, err
+	}
+	d := &dfa{prog: prog, mark: make([]uint32, len(prog.Inst))}
+	d.reset()
+	return d, nil
+}
+
+// size is about how many instructions an expression is compiled to: a repeated
+// part counts as often as it is repeated.
+func size(re *syntax.Regexp) int {
+	n := max(1, len(re.Rune))
+	if re.Op == syntax.OpCharClass {
+		n = 1
+	}
+	for _, sub := range re.Sub {
+		n = min(n+size(sub), 1<<30)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min, re.Max)
+	}
+	return min(n, 1<<30)
+}
+
+// Clone gives another worker an automaton of its own.
+func (d *dfa) Clone() *dfa {
+	c := &dfa{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
+	c.reset()
+	return c
+}
+
+func (d *dfa) reset() {
+	d.states = make([]state, 2, 64)
+	d.table = make([]int32, 2*128, 64*128)
+	d.index = map[string]int32{}
+	d.kept = 0
+	d.intern(nil, afterNewline)
+}
+
+// dropNewline takes the newline out of every class, so that no match can reach
+// over the end of a line.
+func dropNewline(re *syntax.Regexp) {
+	switch re.Op {
+	case syntax.OpAnyChar:
+		re.Op = syntax.OpAnyCharNotNL
+	case syntax.OpCharClass:
+		var out []rune
+		for i := 0; i < len(re.Rune); i += 2 {
+			lo, hi := re.Rune[i], re.Rune[i+1]
+			if lo > '\n' || hi < '\n' {
+				out = append(out, lo, hi)
+				continue
+			}
+			if lo < '\n' {
+				out = append(out, lo, '\n'-1)
+			}
+			if hi > '\n' {
+				out = append(out, '\n'+1, hi)
+			}
+		}
+		re.Rune = out
+		if len(out) == 0 {
+			re.Op = syntax.OpNoMatch
+		}
+	}
+	for _, sub := range re.Sub {
+		dropNewline(sub)
+	}
+}
+
+// intern finds or makes the state of sorted seeds.
+func (d *dfa) intern(seeds []uint32, prev runeClass) int32 {
+	key := make([]byte, 0, len(seeds)*4+1)
+	key = append(key, byte(prev))
+	for _, s := range seeds {
+		key = append(key, byte(s), byte(s>>8), byte(s>>16), byte(s>>24))
+	}
+	if i, ok := d.index[string(key)]; ok {
+		return i
+	}
+	i := int32(len(d.states))
+	d.kept += len(seeds)
+	d.states = append(d.states, state{seeds: slices.Clone(seeds), prev: prev})
+	d.table = append(d.table, make([]int32, 128)...)
+	d.index[string(key)] = i
+	return i
+}
+
+// unicodeWord is ripgrep's \w.
+func unicodeWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control)
+}
+
+func classOf(r rune) runeClass {
+	switch {
+	case r == '\n' || r == endOfText:
+		return afterNewline
+	case unicodeWord(r):
+		return afterWord
+	}
+	return afterOther
+}
+
+// conditions that hold between a rune of class prev and the rune next.
+func conditions(prev runeClass, next rune) syntax.EmptyOp {
+	var c syntax.EmptyOp
+	if prev == afterNewline {
+		c |= syntax.EmptyBeginLine | syntax.EmptyBeginText
+	}
+	after := classOf(next)
+	if after == afterNewline {
+		c |= syntax.EmptyEndLine | syntax.EmptyEndText
+	}
+	if (prev == afterWord) != (after == afterWord) {
+		c |= syntax.EmptyWordBoundary
+	} else {
+		c |= syntax.EmptyNoWordBoundary
+	}
+	return c
+}
+
+// step computes the state after reading r in state s.
+func (d *dfa) step(s int32, r rune) int32 {
+	if len(d.states) > maxStates || d.kept > maxSeeds {
+		seeds, prev := d.states[s].seeds, d.states[s].prev
+		d.reset()
+		s = d.intern(seeds, prev)
+	}
+	st := d.states[s]
+	hold := conditions(st.prev, r)
+	d.epoch++
+	d.seeds = d.seeds[:0]
+	matched := false
+	for _, pc := range st.seeds {
+		matched = d.close(pc, hold, r) || matched
+	}
+	matched = d.close(uint32(d.prog.Start), hold, r) || matched
+	next := int32(lineMatches)
+	if !matched {
+		if r == '\n' || r == endOfText {
+			next = atStart
+		} else {
+			slices.Sort(d.seeds)
+			next = d.intern(slices.Compact(d.seeds), classOf(r))
+		}
+	}
+	if r >= 0 && r < utf8.RuneSelf {
+		d.table[int(s)*128+int(r)] = next
+	} else {
+		if d.states[s].other == nil {
+			d.states[s].other = map[rune]int32{}
+		}
+		d.states[s].other[r] = next
+	}
+	return next
+}
+
+// close follows the empty transitions from pc under the conditions that hold,
+// collects where reading r leads, and reports whether a match was reached.
+func (d *dfa) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
+	d.stack = append(d.stack[:0], pc)
+	matched := false
+	for len(d.stack) > 0 {
+		pc := d.stack[len(d.stack)-1]
+		d.stack = d.stack[:len(d.stack)-1]
+		if d.mark[pc] == d.epoch {
+			continue
+		}
+		d.mark[pc] = d.epoch
+		inst := &d.prog.Inst[pc]
+		switch inst.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			d.stack = append(d.stack, inst.Out, inst.Arg)
+		case syntax.InstCapture, syntax.InstNop:
+			d.stack = append(d.stack, inst.Out)
+		case syntax.InstEmptyWidth:
+			if syntax.EmptyOp(inst.Arg)&^hold == 0 {
+				d.stack = append(d.stack, inst.Out)
+			}
+		case syntax.InstMatch:
+			matched = true
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			if r >= 0 && r != '\n' && inst.MatchRune(r) {
+				d.seeds = append(d.seeds, inst.Out)
+			}
+		}
+	}
+	return matched
+}
+
+// next is step with the cache before it.
+func (d *dfa) next(s int32, r rune) int32 {
+	if n, ok := d.states[s].other[r]; ok {
+		return n
+	}
+	return d.step(s, r)
+}
+
+// Match returns the offset of a byte in the first line of text[at:] with a
+// match (at must be the start of a line), or -1.
+func (d *dfa) Match(text []byte, at int) int {
+	s := int32(atStart)
+	for i := at; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			n := d.table[int(s)*128+int(c)]
+			if n <= lineMatches {
+				if n == unknown {
+					n = d.step(s, rune(c))
+				}
+				if n == lineMatches {
+					return i
+				}
+			}
+			s = n
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			r = badRune
+		}
+		s = d.next(s, r)
+		if s == lineMatches {
+			return i
+		}
+		i += size
+	}
+	if len(text) > at && text[len(text)-1] != '\n' && d.next(s, endOfText) == lineMatches {
+		return len(text) - 1
+	}
+	return -1
+}
+
+// MatchLine reports whether one line, without its newline, holds a match.
+func (d *dfa) MatchLine(line []byte) bool {
+	if d.Match(line, 0) >= 0 {
+		return true
+	}
+	return len(line) == 0 && d.next(atStart, endOfText) == lineMatches
+}
+
+// unicodeClasses rewrites \d, \w and \s to what they mean in ripgrep. Parsed
+// patterns no longer tell \w from [0-9A-Za-z_], so this is done on the text.
+func unicodeClasses(expr string) string {
+	const (
+		word  = `\p{L}\p{Nl}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}`
+		space = `\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`
+	)
+	var out bytes.Buffer
+	class := 0
+	for i := 0; i < len(expr); i++ {
+		c := expr[i]
+		if c == '\\' && i+1 < len(expr) {
+			i++
+			body := ""
+			switch expr[i] {
+			case 'Q': // literal text up to \E
+				end := len(expr)
+				if n := bytes.Index([]byte(expr[i:]), []byte(`\E`)); n >= 0 {
+					end = i + n + 2
+				}
+				out.WriteString(expr[i-1 : end])
+				i = end - 1
+				continue
+			case 'd', 'D':
+				body = `\p{Nd}`
+			case 'w', 'W':
+				body = word
+			case 's', 'S':
+				body = space
+			}
+			negated := expr[i] < 'a'
+			switch {
+			case body == "" || negated && class > 0:
+				out.WriteByte('\\')
+				out.WriteByte(expr[i])
+			case class > 0:
+				out.WriteString(body)
+			case negated:
+				out.WriteString("[^" + body + "]")
+			default:
+				out.WriteString("[" + body + "]")
+			}
+			continue
+		}
+		switch {
+		case c == '[' && class == 0:
+			class = 1
+			out.WriteByte(c)
+			if i+1 < len(expr) && expr[i+1] == '^' {
+				i++
+				out.WriteByte('^')
+			}
+			if i+1 < len(expr) && expr[i+1] == ']' {
+				i++
+				out.WriteByte(']')
+			}
+			continue
+		case c == '[' && i+1 < len(expr) && expr[i+1] == ':': // [[:alpha:]]
+			if n := bytes.Index([]byte(expr[i:]), []byte(":]")); n >= 0 {
+				out.WriteString(expr[i : i+n+2])
+				i += n + 1
+				continue
+			}
+		case c == ']' && class > 0:
+			class = 0
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
+}

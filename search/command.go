@@ -1,0 +1,197 @@
+package search
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// This file runs a command that turns texts into vectors. It is an optional
+// station of observe → version → index → serve: ranked search uses it to compare
+// meanings.
+//
+// # Protocol
+//
+// The command is started when it is first needed and stays. It reads one JSON
+// object a line from standard input and answers each with one line on standard
+// output, in order:
+//
+//	{"id":1,"kind":"passage","texts":["…","…"]}
+//	{"id":1,"vectors":[[0.1,…],[0.2,…]]}
+//
+// kind is "passage" for parts of files and "query" for questions. An answer with
+// "error" instead of "vectors" fails that request alone. A command that ends,
+// answers something else or answers too late is killed and started again at the next
+// request. It gets no shell: its words are separated by white space.
+//
+// # Locks
+//
+// Command.mu is held over a whole exchange, so requests run one after the other.
+
+// EmbedCommand is a search.Embedder.
+type EmbedCommand struct {
+	words []string
+
+	mu  chan struct{} // a lock that can be waited for with a context; guards run and id
+	run *running
+	id  int
+}
+
+// running is one process.
+type running struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string // closed by the reader when the output ends
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// maxLine bounds an answer, in bytes.
+const maxLine = 64 << 20
+
+// NewEmbedCommand is an Embedder that runs a command line; nil when that is empty.
+func NewEmbedCommand(commandLine string) *EmbedCommand {
+	words := strings.Fields(commandLine)
+	if len(words) == 0 {
+		return nil
+	}
+	c := &EmbedCommand{words: words, mu: make(chan struct{}, 1)}
+	c.mu <- struct{}{}
+	return c
+}
+
+// Model is the command line: another one makes other vectors.
+func (c *EmbedCommand) Model() string { return strings.Join(c.words, " ") }
+
+type request struct {
+	ID    int      `json:"id"`
+	Kind  string   `json:"kind"`
+	Texts []string `json:"texts"`
+}
+
+type answer struct {
+	ID      int         `json:"id"`
+	Vectors [][]float32 `json:"vectors"`
+	Error   string      `json:"error"`
+}
+
+// Embed implements search.Embedder.
+func (c *EmbedCommand) Embed(ctx context.Context, texts []string, query bool) ([][]float32, error) {
+	select {
+	case <-c.mu:
+		defer func() { c.mu <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the embedder is busy: %w", ctx.Err())
+	}
+	if c.run == nil {
+		run, err := start(c.words)
+		if err != nil {
+			return nil, err
+		}
+		c.run = run
+	}
+	c.id++
+	q := request{ID: c.id, Kind: "passage", Texts: texts}
+	if query {
+		q.Kind = "query"
+	}
+	a, err := c.run.exchange(ctx, q)
+	if err == nil && a.Error == "" {
+		err = a.check(q)
+	}
+	if err != nil { // what it says next is not to be trusted
+		c.run.kill()
+		c.run = nil
+		return nil, fmt.Errorf("embedder %s: %w", c.words[0], err)
+	}
+	if a.Error != "" {
+		return nil, fmt.Errorf("embedder %s: %s", c.words[0], a.Error)
+	}
+	return a.Vectors, nil
+}
+
+func (a *answer) check(q request) error {
+	if a.ID != q.ID || len(a.Vectors) != len(q.Texts) {
+		return fmt.Errorf("answer %d with %d vectors to request %d with %d texts", a.ID, len(a.Vectors), q.ID, len(q.Texts))
+	}
+	for _, v := range a.Vectors {
+		if len(v) == 0 || len(v) != len(a.Vectors[0]) {
+			return errors.New("vectors of different lengths")
+		}
+	}
+	return nil
+}
+
+func start(words []string) (*running, error) {
+	r := &running{cmd: exec.Command(words[0], words[1:]...), lines: make(chan string), stop: make(chan struct{})}
+	in, err := r.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start embedder: %w", err)
+	}
+	r.in = in
+	r.ended.Go(func() {
+		defer close(r.lines)
+		s := bufio.NewScanner(out)
+		s.Buffer(nil, maxLine)
+		for s.Scan() {
+			select {
+			case r.lines <- s.Text():
+			case <-r.stop:
+				return
+			}
+		}
+	})
+	return r, nil
+}
+
+// exchange sends a request and waits for its answer or the end of ctx.
+func (r *running) exchange(ctx context.Context, q request) (a answer, err error) {
+	raw, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	r.ended.Go(func() { // ends at the latest when the process is killed
+		_, _ = r.in.Write(append(raw, '\n')) // an error shows in the answer that does not come
+	})
+	select {
+	case line, ok := <-r.lines:
+		if !ok {
+			return a, errors.New("it has ended")
+		}
+		return a, json.Unmarshal([]byte(line), &a)
+	case <-ctx.Done():
+		return a, ctx.Err()
+	}
+}
+
+func (r *running) kill() {
+	close(r.stop)
+	_ = r.in.Close()
+	_ = r.cmd.Process.Kill()
+	r.ended.Wait()
+	_ = r.cmd.Wait()
+}
+
+// Close ends the command.
+func (c *EmbedCommand) Close() error {
+	<-c.mu
+	defer func() { c.mu <- struct{}{} }()
+	if c.run != nil {
+		c.run.kill()
+		c.run = nil
+	}
+	return nil
+}

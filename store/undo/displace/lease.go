@@ -1,0 +1,77 @@
+package displace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// ErrMeanwhile: what the tool would write was made from an older content.
+var ErrMeanwhile = wire.Errorf(wire.ErrConflict, "read it again", "it was written to meanwhile")
+
+// lease keeps others from opening the file for writing until it is replaced. open:
+// somebody has it open so already, and would go on to write to a file without a
+// name if it were.
+func (f *File) lease() (held *Held, open bool, err error) {
+	r, err := f.Root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	held, err = Hold(r)
+	if err != nil {
+		r.Close()
+		if errors.Is(err, ErrOpen) {
+			return nil, true, nil
+		}
+		return nil, false, err
+	}
+	if !unchanged(held.Info(), f.Info) {
+		held.Release()
+		return nil, false, ErrMeanwhile
+	}
+	return held, false, nil
+}
+
+// unchanged: the same file with the same content, as far as its times tell.
+func unchanged(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// replace renames tmp over the held file and lets others write again; see package
+// displace.
+func (f *File) replace(held *Held, tmp string) (err error) {
+	if held != nil && !Overlay(f.Root.Name()) {
+		d, err := held.Swap(f.Root, tmp, f.Path)
+		if d != nil {
+			time.Sleep(Grace)
+			switch err = d.Finish(); {
+			case errors.Is(err, ErrGivenBack):
+				return ErrMeanwhile
+			case errors.Is(err, ErrAppended):
+				return nil
+			}
+			return err
+		}
+		if err != nil {
+			_ = f.Root.Remove(tmp)
+			held.Release()
+			return err
+		}
+	}
+	if held != nil {
+		defer held.Release()
+		if held.Changed() {
+			_ = f.Root.Remove(tmp)
+			return ErrMeanwhile
+		}
+	}
+	err = f.Root.Rename(tmp, f.Path)
+	if err != nil {
+		_ = f.Root.Remove(tmp)
+	}
+	return err
+}

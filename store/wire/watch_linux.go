@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// watch reports removals and renames at the places and in the directories above them.
+// A directory that somebody holds open does not report its own removal, but the one
+// above it does. False: nothing can be reported.
+//
+// What lies under a place does not concern us, and a look into it could wait for a
+// mount.
+func watch(ctx context.Context, places []Place) (<-chan struct{}, bool) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, false
+	}
+	const self = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_MASK_ADD
+	told := true
+	for _, p := range places {
+		for i, dir := range abovePlace(p.Path) {
+			mask := uint32(self)
+			if i == 0 {
+				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
+			}
+			if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil && i == 0 {
+				told = false // one that we may not read, or too many watches
+			}
+		}
+	}
+	f := os.NewFile(uintptr(fd), "inotify")
+	events := make(chan struct{}, 1) // never closed
+	stop := context.AfterFunc(ctx, func() { f.Close() })
+	go func() {
+		defer stop()
+		defer f.Close()
+		buf := make([]byte, 16<<10)
+		for {
+			if _, err := f.Read(buf); err != nil {
+				return
+			}
+			select {
+			case events <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return events, told
+}
