@@ -8,8 +8,9 @@
 # CACHEBRO_BENCH_DIR: where to work instead of the temp directory;
 # CACHEBRO_BENCH_SCALE: numbers of files for the tables of growth, up to 200000, say.
 # ONLY day: a developer's day; growth: what a project costs as it grows (not without
-# being asked for); saves: what saves cost as a history grows; first-index: reads during
-# the first index; moves: what renames of a directory and a file with thousands of names
+# being asked for); cost: processor time of saves, searches, listings and an undo;
+# saves: what saves cost as a history grows; first-index: reads during the first index;
+# moves: what renames of a directory and a file with thousands of names
 # cost.
 set -eu
 cd "$(dirname "$0")/.."
@@ -47,6 +48,7 @@ CGO_ENABLED=0 go build -trimpath -o "$cb" ./cmd/cachebro
 go build -o "$work/bin/loopback" github.com/hanwen/go-fuse/v2/example/loopback
 go build -o "$work/bin/bench" ./scripts/bench
 go build -o "$work/bin/results" ./scripts/bench/results
+go build -o "$work/bin/cost" ./scripts/bench/cost
 go build -o "$work/bin/fsmonitor" ./scripts/bench/fsmonitor
 scaling() {
 	# shellcheck disable=SC2086
@@ -78,6 +80,10 @@ if [ "$only" = saves ]; then
 fi
 if [ "$only" = scaling ]; then # which needs no copies
 	scaling
+	exit 0
+fi
+if [ "$only" = cost ]; then
+	"$work/bin/cost" -n "$runs" "$work" "$cb"
 	exit 0
 fi
 
@@ -153,6 +159,7 @@ case "$only" in "" | first-index) # its reads, by one client, and by ten beside 
 	;;
 esac
 if [ -z "$only" ]; then
+	"$work/bin/cost" -n "$runs" "$work" "$cb"
 	mkdir "$work/day"
 	scripts/bench/day.sh "$cb" "$work/bin/loopback" "$work/day" . "$runs"
 fi

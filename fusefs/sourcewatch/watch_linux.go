@@ -33,7 +33,7 @@ var errLost = errors.New("more happened than the kernel remembers")
 
 // Watch watches one tree.
 type Watch struct {
-	file *os.File // the fanotify group
+	fd   int // the fanotify group
 	root *os.File
 	tell func([]Event)
 	lost func(error)
@@ -41,7 +41,9 @@ type Watch struct {
 	// whole: one mark covers the file system. Else each directory has one.
 	whole bool
 	moves uint64 // what tells of renames: older kernels have no FAN_RENAME
-	done  chan struct{}
+	// Close closes the one end of a pipe, of which run waits for the other.
+	ending, stop *os.File
+	done         chan struct{}
 
 	// mu is held while events are read and told, so that they are told in order. It
 	// guards the rest.
@@ -65,10 +67,15 @@ func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) 
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", root.Name(), err)
 	}
-	w := &Watch{file: os.NewFile(uintptr(fd), "fanotify"), root: root, tell: tell, lost: lost, self: os.Getpid(), moves: unix.FAN_RENAME, buf: make([]byte, 64<<10), dirs: map[string]string{}, done: make(chan struct{})}
+	ending, stop, err := os.Pipe()
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("watch %s: %w", root.Name(), err)
+	}
+	w := &Watch{fd: fd, ending: ending, stop: stop, root: root, tell: tell, lost: lost, self: os.Getpid(), moves: unix.FAN_RENAME, buf: make([]byte, 64<<10), dirs: map[string]string{}, done: make(chan struct{})}
 	err = w.mark()
 	if err != nil {
-		w.file.Close()
+		w.release()
 		return nil, fmt.Errorf("watch %s: %w", root.Name(), err)
 	}
 	go w.run()
@@ -106,7 +113,7 @@ func (w *Watch) markFilesystem() error {
 }
 
 func (w *Watch) set(flags uint, mask uint64, dir int, name string) error {
-	return unix.FanotifyMark(int(w.file.Fd()), flags, mask, dir, name)
+	return unix.FanotifyMark(w.fd, flags, mask, dir, name)
 }
 
 // markBelow marks a directory and those below it. found, if not nil, is told of what is
@@ -232,46 +239,51 @@ func (w *Watch) WatchWriting(on bool) error {
 
 // Close ends the watch.
 func (w *Watch) Close() {
-	w.file.Close()
+	w.stop.Close()
 	<-w.done
+	w.release()
 }
 
+func (w *Watch) release() {
+	w.stop.Close()
+	w.ending.Close()
+	unix.Close(w.fd)
+}
+
+// run waits in the kernel: Go's poller would wake a thread for each event, also while
+// nobody waits for it.
 func (w *Watch) run() {
 	defer close(w.done)
-	raw, err := w.file.SyscallConn()
-	for err == nil {
-		ours := false
-		err = raw.Read(func(fd uintptr) (some bool) {
-			some, ours = w.take(int(fd))
-			return some
-		})
-		if err == nil && !ours {
+	ps := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.ending.Fd())}}
+	for {
+		_, err := unix.Poll(ps, -1)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil || ps[1].Revents != 0:
+			return
+		}
+		if !w.take() {
 			time.Sleep(others)
 		}
 	}
 }
 
 // Drain returns when everything that happened before it was called has been told.
-func (w *Watch) Drain() {
-	raw, err := w.file.SyscallConn()
-	if err == nil {
-		_ = raw.Control(func(fd uintptr) { w.take(int(fd)) })
-	}
-}
+func (w *Watch) Drain() { w.take() }
 
-// take reads and tells what there is. some: there was something; ours: in the tree.
-func (w *Watch) take(fd int) (some, ours bool) {
+// take reads and tells what there is, and reports whether something was in the tree.
+func (w *Watch) take() (ours bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		n, err := unix.Read(fd, w.buf)
+		n, err := unix.Read(w.fd, w.buf)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil || n <= 0 {
-			return some, ours
+			return ours
 		}
-		some = true
 		if events := w.parse(w.buf[:n]); len(events) > 0 {
 			ours = true
 			w.tell(events)
