@@ -60,16 +60,12 @@ func (o *overlay) target(n *inode) string {
 // us where the source has access control lists: a default list replaces it.
 func (o *overlay) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
-	if o.acl && (o.outside.Load() || !n.noACL.Load()) {
+	if o.acl && !n.lacks(sys.DefaultACL) {
 		gen := n.peek()
 		if _, err := sys.GetXattr(sys.FD(dir.fd), sys.DefaultACL, nil); err == nil {
 			return mode
 		}
-		n.mu.Lock()
-		if n.seen.gen == gen && n.seen.busy == 0 { // none was set meanwhile
-			n.noACL.Store(true)
-		}
-		n.mu.Unlock()
+		n.noteAbsent(sys.DefaultACL, gen)
 	}
 	return mode &^ umask
 }

@@ -49,7 +49,7 @@ type inode struct {
 	seen    seen
 
 	folding atomic.Uint32 // a directory: see folds
-	noACL   atomic.Bool   // a directory without a default access control list
+	absent  atomic.Uint32 // extended attributes that it does not have; written under mu, see absentBit
 	removed atomic.Bool   // its last name was removed: what it has elsewhere the Observer gave it
 	locked  atomic.Bool   // somebody has taken a lock on it, or tried
 	queued  atomic.Bool   // with the notifier

@@ -108,9 +108,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 	if n == nil {
 		return
 	}
-	if n.isDir() {
-		n.noACL.Store(false)
-	}
+	n.forgetAbsent()
 	gen := n.peek()
 	var sx sys.Stat
 	if o.statInode(n, &sx) != nil {

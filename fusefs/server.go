@@ -199,6 +199,7 @@ func (s *Server) SetOutside(on bool) {
 		part.RUnlock()
 		for _, n := range all {
 			n.spoil() // not every change underneath was looked for
+			n.forgetAbsent()
 			s.fs.notifier.attrs(n.id)
 			if newEpoch {
 				continue

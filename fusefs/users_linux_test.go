@@ -143,6 +143,50 @@ func TestXattr(t *testing.T) {
 	}
 }
 
+// That a file does not have an attribute is remembered until it may get it, through the
+// mount or beside it.
+func TestAbsentXattrs(t *testing.T) {
+	needRoot(t)
+	f := mountTest(t, nil)
+	f.write("a", "x")
+	f.sh("cat a") // it does not rest
+	const label = "security.selinux"
+	on, under := filepath.Join(f.dir, "a"), filepath.Join(f.src, "a")
+	has := func(when string, want bool) {
+		t.Helper()
+		_, err := unix.Getxattr(on, label, make([]byte, 64))
+		if want != (err == nil) || err != nil && err != unix.ENODATA {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	set := func(name string) {
+		t.Helper()
+		if err := unix.Setxattr(name, label, []byte("x:y:z"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has("at first", false)
+	set(under)
+	has("while nobody is said to be beside the mount", false)
+	f.srv.Beside("a", false, false)
+	has("after it was told of", true)
+	if err := unix.Removexattr(on, label); err != nil {
+		t.Fatal(err)
+	}
+	has("removed", false)
+	set(on)
+	has("set", true)
+	if err := unix.Removexattr(on, label); err != nil {
+		t.Fatal(err)
+	}
+	has("removed again", false)
+	f.srv.SetOutside(true)
+	set(under)
+	has("while somebody is beside the mount", true)
+	f.srv.SetOutside(false)
+	has("when nobody is any more", true)
+}
+
 // Mistakes get an error that names them, and leave nothing behind.
 func TestMountErrors(t *testing.T) {
 	f := mountTest(t, nil)

@@ -3,6 +3,8 @@
 package fusefs
 
 import (
+	"slices"
+
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
 
@@ -26,33 +28,82 @@ func (o *overlay) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse
 	return status(err)
 }
 
+// absentable are the attributes whose absence is remembered. The kernel asks for them,
+// and for ls -l, again and again: it remembers no answer.
+var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", "security.selinux"}
+
+// absentBit is the bit in inode.absent of an attribute, 0 if it has none.
+func absentBit(attr string) uint32 {
+	i := slices.Index(absentable[:], attr)
+	if i < 0 {
+		return 0
+	}
+	return 1 << i
+}
+
+// lacks reports whether n is known not to have an attribute.
+func (n *inode) lacks(attr string) bool {
+	return n.absent.Load()&absentBit(attr) != 0 && !n.fs.outside.Load()
+}
+
+// noteAbsent notes that n does not have an attribute. gen is what peek returned before
+// the source was asked.
+func (n *inode) noteAbsent(attr string, gen uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seen.gen == gen && n.seen.busy == 0 && !n.fs.outside.Load() { // none was set meanwhile
+		n.absent.Or(absentBit(attr))
+	}
+}
+
+// forgetAbsent is called before n may get an attribute, or after it may have got one.
+func (n *inode) forgetAbsent() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.absent.Store(0)
+}
+
 // GetXAttr reads one attribute; with an empty dest it only tells the size.
 func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
-	var size int
 	if in.NodeId == rootID && attr == event.Settled {
 		o.dirty.settle(cancel)
 		return 0, fuse.ENOATTR
 	}
+	if o.noXattr {
+		return 0, fuse.ENOSYS
+	}
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return 0, st
+	}
+	if n.lacks(attr) {
+		return 0, fuse.ENOATTR
+	}
+	gen := n.peek()
+	size, err := o.getXattr(n, in, attr, dest)
+	if status(err) == fuse.ENOATTR {
+		n.noteAbsent(attr, gen)
+	}
+	return uint32(size), status(err)
+}
+
+func (o *overlay) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
 	// The kernel asks for security.capability before the first write to each
 	// file; the file is open then.
-	if n, st := o.node(in.NodeId); st.Ok() && !o.noXattr {
-		if h := n.anyHandle(false); h != nil {
-			var err error
-			size, err = atPosition(in, dest, func(dest []byte) (int, error) {
-				if h.flags&sys.Place == 0 {
-					return sys.GetXattrOpen(h.fd, attr, dest)
-				}
-				return sys.GetXattr(sys.FD(h.fd), attr, dest)
-			})
-			h.release()
-			return uint32(size), status(err)
-		}
+	if h := n.anyHandle(false); h != nil {
+		defer h.release()
+		return atPosition(in, dest, func(dest []byte) (int, error) {
+			if h.flags&sys.Place == 0 {
+				return sys.GetXattrOpen(h.fd, attr, dest)
+			}
+			return sys.GetXattr(sys.FD(h.fd), attr, dest)
+		})
 	}
-	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
+	err = o.withInode(n, func(at sys.Ref) (err error) {
 		size, err = atPosition(in, dest, func(dest []byte) (int, error) { return sys.GetXattr(at, attr, dest) })
 		return err
 	})
-	return uint32(size), st
+	return size, err
 }
 
 // ListXAttr lists the names, each ended by a NUL.
@@ -96,7 +147,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	}
 	o.finding(n)
 	n.begin()
-	n.noACL.Store(false)
+	n.forgetAbsent()
 	st = o.withXattrs(in.NodeId, f)
 	n.end()
 	if !st.Ok() {
