@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,27 +55,49 @@ func TestManyVersions(t *testing.T) {
 	b.do(chromedp.Navigate(first))
 	b.until("the timeline is there", `document.querySelector(".action")`)
 	for range 5 {
+		before := ticks(p.pages.Pid)
 		b.do(chromedp.Reload())
 		b.until("the timeline is there", `window.firstView > 0`)
-		t.Logf("first view after %.0f ms", eval[float64](b, "window.firstView"))
+		t.Logf("first view after %.0f ms, of which the server took %d ms of processor time", eval[float64](b, "window.firstView"), ticks(p.pages.Pid)-before)
 	}
 	b.until("it goes on to the oldest while one scrolls", `(() => { scrollTo(0, document.body.scrollHeight); return !document.querySelector(".more") && document.querySelector(".action") })()`)
 	shown := eval[[]uint64](b, `[...document.querySelectorAll(".action")].map((a) => Number(a.dataset.last))`)
 	if fmt.Sprint(shown) != fmt.Sprint(all) {
 		t.Errorf("the page shows %d actions, the log has %d", len(shown), len(all))
 	}
-	t.Logf("%d actions shown, %.1f MB of heap, %s", len(shown), eval[float64](b, "performance.memory.usedJSHeapSize / 1e6"), renderers(t))
+	t.Logf("%d actions shown, %.1f MB of heap, %s", len(shown), eval[float64](b, "performance.memory.usedJSHeapSize / 1e6"), b.renderers())
 }
 
-// renderers says what the browser's pages take, without what they share with others.
-func renderers(t *testing.T) string {
-	t.Helper()
+// ticks is the processor time that processes took, in milliseconds.
+func ticks(pids ...int) (ms int64) {
+	for _, pid := range pids {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		if len(f) > 12 {
+			user, _ := strconv.ParseInt(f[11], 10, 64)
+			system, _ := strconv.ParseInt(f[12], 10, 64)
+			ms += 10 * (user + system)
+		}
+	}
+	return ms
+}
+
+// renderers says what our browser's pages take, without what they share with others.
+func (b *tab) renderers() string {
 	var all []string
+	own := fmt.Sprint("\nPPid:\t", chromedp.FromContext(b.ctx).Browser.Process().Pid, "\n")
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
 		args, _ := os.ReadFile(d + "/cmdline")
+		zygote, _ := os.ReadFile(d + "/status")
 		if !strings.Contains(string(args), "--type=renderer") {
 			continue
+		}
+		if up := strings.SplitN(string(zygote), "PPid:\t", 2); len(up) == 2 { // its parent is a zygote of the browser's
+			above, _ := os.ReadFile("/proc/" + strings.SplitN(up[1], "\n", 2)[0] + "/status")
+			if !strings.Contains(string(zygote)+string(above), own) {
+				continue
+			}
 		}
 		b, _ := os.ReadFile(d + "/smaps_rollup")
 		for _, line := range strings.Split(string(b), "\n") {

@@ -37,8 +37,8 @@ func TestPicture(t *testing.T) {
 	eval[any](b, `document.querySelector("#plan form .go").click()`)
 	b.until("it is taken back", `document.querySelector("#plan")?.innerText.includes("done:")`)
 	eval[any](b, `document.querySelector("#plan [data-close]").click()`)
-	b.until("the log says so", `[...document.querySelectorAll(".action.undone")].some(a => a.innerText.includes("rm -rf src web"))`)
-	b.until("a diff opens", `(() => { const a = [...document.querySelectorAll(".action")].find(a => a.innerText.includes("dear customer")); const d = a?.querySelector("details"); if (d) d.open = true; a?.scrollIntoView({block: "center"}); return a?.querySelector(".diff tr.add") })()`)
+	b.until("the log says so", `[...document.querySelectorAll(".action.undone")].some(a => a.textContent.includes("rm -rf src web"))`)
+	b.until("a diff opens", `(() => { const a = [...document.querySelectorAll(".action")].find(a => a.textContent.includes("dear customer")); const d = a?.querySelector("details"); if (d) d.open = true; a?.scrollIntoView({block: "center"}); return a?.querySelector(".diff tr.add") })()`)
 	keep("ui-diff.png")
 	if p.read("src/client.go") == "" || p.read("web/cart.py") == "" {
 		t.Error("the disaster was not taken back")

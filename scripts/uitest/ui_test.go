@@ -105,6 +105,13 @@ func newProject(t *testing.T) *project {
 			t.Error(err)
 		}
 	})
+	other := filepath.Join(base, "other")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.cb("", "mount", other)
+	p.apart("echo other > ../other/o.txt")
+	p.cb("", "umount", other)
 	p.event("session-start", "SessionStart", map[string]any{"source": "startup"})
 	p.prompt("p1", "Rename Get to Fetch everywhere, and drop the cache")
 	p.tool("p1", "toolu_01", "sed -i s/Get/Fetch/ src/*.go")
@@ -411,7 +418,7 @@ func TestPages(t *testing.T) {
 	t.Run("a hunk by the mouse", func(t *testing.T) {
 		b.t, p.t = t, t
 		before := p.read("src/client.go")
-		b.until("the diff opens", `(() => { const d = [...document.querySelectorAll(".action")].find(a => a.innerText.includes("no key given"))?.querySelector("details"); if (d) d.open = true; return document.querySelectorAll("tr.hunk .take").length >= 2 })()`)
+		b.until("the diff opens", `(() => { const d = [...document.querySelectorAll(".action")].find(a => a.textContent.includes("no key given"))?.querySelector("details"); if (d) d.open = true; return document.querySelectorAll("tr.hunk .take").length >= 2 })()`)
 		b.shot("diff-light")
 		eval[any](b, `document.querySelectorAll("tr.hunk .take")[1].click()`)
 		b.until("the plan is shown", `document.querySelector("#plan[open] form")`)
@@ -534,6 +541,8 @@ func TestPages(t *testing.T) {
 		b.until("a prompt has a tree of all that its actions changed", `document.querySelectorAll("#tree a").length == 4 && document.querySelectorAll(".action").length == 2 && document.querySelector("#tree a[title], #tree").innerText.includes("docs.md")`)
 		p.apart("rm -r deep other top.txt")
 		b.keepsPolicy("tree")
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 4`)
 	})
 
 	t.Run("overwriting is apart", func(t *testing.T) {
@@ -665,12 +674,13 @@ func TestPages(t *testing.T) {
 				{"comments", "comments", `document.querySelector(".comment")`},
 				{"savings", "savings", `document.querySelector("main p")`},
 				{"storage", "storage", `document.querySelector("table.bars")`},
+				{"projects", "projects", `document.querySelector(".list a") && document.querySelectorAll(".list tbody tr").length >= 2 && !document.querySelector(".list .wait")`},
 				{"health", "health", `document.querySelector("table.findings")`},
 			} {
 				b.do(chromedp.Navigate(base + x.page))
 				b.until(x.name, x.ready)
 				if x.name == "timeline" {
-					b.until("two diffs", `(() => { for (const d of [...document.querySelectorAll(".action")].filter(a => a.innerText.includes("dear customer")).flatMap(a => [...a.querySelectorAll("details")])) d.open = true; return document.querySelectorAll(".diff table").length >= 2 })()`)
+					b.until("two diffs", `(() => { for (const d of [...document.querySelectorAll(".action")].filter(a => a.textContent.includes("dear customer")).flatMap(a => [...a.querySelectorAll("details")])) d.open = true; return document.querySelectorAll(".diff table").length >= 2 })()`)
 				}
 				if x.name == "file" {
 					eval[any](b, `[...document.querySelectorAll("button")].find(b => b.textContent == "blame").click()`)
@@ -817,6 +827,25 @@ func TestPages(t *testing.T) {
 		b.shot("swipe-light")
 		b.accessible("pictures")
 		b.keepsPolicy("diff")
+	})
+
+	t.Run("the projects of this machine", func(t *testing.T) {
+		b.t, p.t = t, t
+		other := filepath.Join(p.base, "other")
+		b.do(chromedp.Navigate(base + "projects"))
+		b.until("they are listed", `[...document.querySelectorAll(".list tbody tr")].some(r => r.innerText.includes("/other") && r.innerText.includes("not mounted"))`)
+		b.until("with what changed since one looked", `[...document.querySelectorAll(".list tbody tr")].find(r => r.querySelector("a")).innerText.includes("Rename Get")`)
+		row := `[...document.querySelectorAll(".list tbody tr")].find(r => r.innerText.includes("/other"))`
+		eval[any](b, row+`.querySelector("button").focus()`)
+		b.key("\r")
+		b.until("one at rest is asked when one wants to know", row+`.innerText.includes("1 action, 1 file")`)
+		if got := eval[string](b, row+`.querySelector("[data-copy]").dataset.copy`); got != "cachebro ui --dir "+other {
+			t.Errorf("its pages: %s", got)
+		}
+		if got := eval[string](b, `fetch("project?root=/etc").then(r => r.text())`); !strings.Contains(got, "there is no such project") {
+			t.Errorf("of what is none: %s", got)
+		}
+		b.keepsPolicy("projects")
 	})
 
 	t.Run("Markdown and notebooks are rendered", func(t *testing.T) {

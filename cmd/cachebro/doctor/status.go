@@ -291,25 +291,28 @@ func lagText(lag uint64) string {
 }
 
 // statusAll lists projects, one line each.
-func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
+// Project is one that is mounted here or has a history.
+type Project struct {
+	Root       string `json:"root"`
+	Mountpoint string `json:"mountpoint,omitempty"`
+	State      string `json:"state,omitempty"`
+	Answers    bool   `json:"answers"`
+	Error      string `json:"error,omitempty"`
+	Versions   uint64 `json:"versions,omitempty"`
+	Gaps       int64  `json:"gaps,omitempty"`
+	Counted    bool   `json:"-"` // a daemon runs and has told versions and gaps
+}
+
+// Projects are those that are mounted here or have a history of this user's.
+func Projects(ctx context.Context, e *cli.Env) ([]Project, error) {
 	overlays, err := mounts.Overlays()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	type line struct {
-		Root       string `json:"root"`
-		Mountpoint string `json:"mountpoint,omitempty"`
-		State      string `json:"state,omitempty"`
-		Answers    bool   `json:"answers"`
-		Error      string `json:"error,omitempty"`
-		Versions   uint64 `json:"versions,omitempty"`
-		Gaps       int64  `json:"gaps,omitempty"`
-		counted    bool   // a daemon runs and has told versions and gaps
-	}
-	var lines []line
+	var lines []Project
 	seen := map[string]bool{}
 	for _, m := range overlays {
-		l := line{Root: m.Source, Mountpoint: m.Point}
+		l := Project{Root: m.Source, Mountpoint: m.Point}
 		if err := mounts.Answers(m.Point, 2*time.Second); err != nil {
 			l.Error = err.Error()
 		} else {
@@ -323,7 +326,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 			hello := wire.Hello{Version: cli.Version, Client: "cli", Root: m.Source}
 			if c, err := wire.Dial(ctx, e.Paths(), hello, wire.Timeouts{Connect: time.Second, Answer: 2 * time.Second}); err == nil {
 				if st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{}); err == nil {
-					l.Versions, l.Gaps, l.counted = st.Store.Versions, st.GapCount, true
+					l.Versions, l.Gaps, l.Counted = st.Store.Versions, st.GapCount, true
 				}
 				c.Close()
 			}
@@ -334,9 +337,17 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		states, _ := filepath.Glob(filepath.Join(base, "*-????????????????"))
 		for _, s := range states {
 			if !seen[s] {
-				lines = append(lines, line{Root: mounting.RootOf(s), State: s})
+				lines = append(lines, Project{Root: mounting.RootOf(s), State: s})
 			}
 		}
+	}
+	return lines, nil
+}
+
+func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
+	lines, err := Projects(ctx, e)
+	if err != nil {
+		return err
 	}
 	for _, l := range lines {
 		if asJSON {
@@ -350,7 +361,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		switch {
 		case l.Error != "":
 			fmt.Fprintf(e.Stdout, "%s: %s (cachebro umount %s)\n", cli.Quote(l.Mountpoint), cli.OneLine(l.Error), cli.Arg(l.Mountpoint))
-		case l.Mountpoint != "" && !l.counted:
+		case l.Mountpoint != "" && !l.Counted:
 			fmt.Fprintf(e.Stdout, "%s: mounted; its daemon is at rest\n", cli.Quote(l.Mountpoint))
 		case l.Mountpoint != "":
 			fmt.Fprintf(e.Stdout, "%s: mounted, %s, %s\n", cli.Quote(l.Mountpoint), text.Count(l.Versions, "version"), text.Count(l.Gaps, "gap"))

@@ -1,6 +1,7 @@
 package mounting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,8 +90,8 @@ func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool
 	return true, nil
 }
 
-// RootOf is the root of a state directory where up noted it, else "".
+// RootOf is the root of a state directory where a mount or up noted it, else "".
 func RootOf(state string) string {
 	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // there is none without up
-	return strings.TrimSuffix(string(b), "\n")
+	return cmp.Or(mounts.ReadIdentity(state).Root, strings.TrimSuffix(string(b), "\n"))
 }

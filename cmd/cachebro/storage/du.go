@@ -112,7 +112,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 // rootOfState is the root whose history a state directory holds, "" when it is
 // not known or when the history was put aside.
 func rootOfState(e *cli.Env, state string) string {
-	root := cmp.Or(mounts.ReadIdentity(state).Root, mounting.RootOf(state), wire.OutsideRoot)
+	root := cmp.Or(mounting.RootOf(state), wire.OutsideRoot)
 	if own, err := e.Paths().State(root); err != nil || own != state {
 		return ""
 	}

@@ -87,13 +87,18 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return unseen(a, s.seen.read()), nil
+}
+
+// unseen sums up by session what was done since a person looked.
+func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 	type sum struct {
 		name    string
 		last    uint64
 		actions int
 		files   history.Touched
 	}
-	marks, sums := s.seen.read(), map[string]*sum{}
+	sums := map[string]*sum{}
 	var order []string
 	oldest := ^uint64(0)
 	for _, x := range a.Actions {
@@ -129,7 +134,7 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 	if len(order) > 1 {
 		out.All = "seen?" + all.Encode()
 	}
-	return out, nil
+	return out
 }
 
 // mark marks sessions as looked at, and shows what is left.

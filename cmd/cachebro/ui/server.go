@@ -98,12 +98,12 @@ func (s *server) gone() error {
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", s.page("timeline", s.timeline))
-	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file, "search": s.search, "savings": s.savings, "storage": empty, "health": empty, "comments": s.comments} {
+	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file, "search": s.search, "savings": s.savings, "storage": empty, "health": empty, "comments": s.comments, "projects": s.projects} {
 		m.HandleFunc("GET /"+name, s.page(name, answer))
 	}
 	for name, answer := range map[string]answerer{
 		"comment": s.commentForm, "hits": s.hits, "since": s.since, "findings": s.findings, "stored": s.storage, "names": s.browse, "version": s.version,
-		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan, "plandiff": s.planDiff, "prune": s.prunePlan, "tree": s.tree,
+		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan, "plandiff": s.planDiff, "prune": s.prunePlan, "tree": s.tree, "project": s.project,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
 	}
@@ -133,7 +133,7 @@ type navItem struct {
 }
 
 // nav are the pages, in their order.
-var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}}
+var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}, {"projects", "Projects", false}}
 
 // page answers with a whole page; an error stands in the place of what it shows.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {

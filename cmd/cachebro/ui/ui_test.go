@@ -9,7 +9,7 @@ import (
 )
 
 // shown are all values that templates are given.
-var shown = []any{shell{}, timelinePage{}, actionsPart{}, []fileRow{}, lanesPart{}, diffPart{}, planPart{}, donePart{}, filesPage{}, filePage{}, searchPage{}, hitsPart{}, savingsPage{}, storagePart{}, healthPart{}, sincePart{}, commentPart{}, prunePart{}, treePart{}, problem{}}
+var shown = []any{shell{}, timelinePage{}, actionsPart{}, []fileRow{}, lanesPart{}, diffPart{}, planPart{}, donePart{}, filesPage{}, filePage{}, searchPage{}, hitsPart{}, savingsPage{}, storagePart{}, healthPart{}, sincePart{}, commentPart{}, prunePart{}, treePart{}, projectsPage{}, problem{}}
 
 // TestTemplatesCallNoMethods: the packages that people install are built with a
 // text/template that cannot (see scripts/dist).

@@ -1,0 +1,79 @@
+package ui
+
+import (
+	"context"
+	"html/template"
+	"net/url"
+	"slices"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/doctor"
+	"cachebro/cmd/cachebro/history"
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
+)
+
+// projectsPage is the projects of this machine that have a history.
+type projectsPage struct{ Rows []projectRow }
+
+type projectRow struct {
+	Name, State string
+	Here        bool
+	New         template.URL // what changed there since a person looked
+	Rests       bool         // to ask for it starts a daemon
+	Command     string
+	Bad         bool
+}
+
+func (s *server) projects(ctx context.Context, _ url.Values) (any, error) {
+	all, err := doctor.Projects(ctx, s.e)
+	if err != nil {
+		return nil, err
+	}
+	var out projectsPage
+	for _, p := range all {
+		if p.Root == "" || p.Root == wire.OutsideRoot || !cli.IsDir(p.State) {
+			continue
+		}
+		row := projectRow{Name: name([]byte(p.Root)), State: "not mounted", Here: p.Root == s.t.Root, Command: "cachebro ui --dir " + cli.Arg(p.Root)}
+		row.New, _ = link("project", "root", p.Root)
+		row.Rests = !p.Counted && !row.Here
+		switch {
+		case p.Error != "":
+			row.State, row.Bad, row.New = oneLine(p.Error), true, ""
+		case p.Gaps > 0:
+			row.State, row.Bad = "mounted, "+text.Count(p.Versions, "version")+", "+text.Count(p.Gaps, "gap"), true
+		case p.Counted:
+			row.State = "mounted, " + text.Count(p.Versions, "version")
+		case p.Mountpoint != "":
+			row.State = "mounted, at rest"
+		case !cli.IsDir(p.Root):
+			row.State, row.New = "the project is gone, its history is kept", ""
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out, nil
+}
+
+// project says what changed in a project since a person looked at its pages.
+func (s *server) project(ctx context.Context, q url.Values) (any, error) {
+	all, err := doctor.Projects(ctx, s.e)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(p doctor.Project) bool { return p.Root == q.Get("root") && cli.IsDir(p.State) })
+	if i < 0 {
+		return nil, wire.Errorf(wire.ErrNotFound, "reload the page", "there is no such project")
+	}
+	c, err := s.e.Connect(ctx, all[i].Root)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Limit: recentActions, Files: history.LaneFiles})
+	if err != nil {
+		return nil, err
+	}
+	marks := seenMarks{file: seenFile(all[i].State)}
+	return unseen(a, marks.read()), nil
+}
