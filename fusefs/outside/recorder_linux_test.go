@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
@@ -440,5 +441,41 @@ func TestExchangedWithItsDirectory(t *testing.T) {
 	changes = slices.DeleteFunc(changes, func(c change) bool { return c == change{event.OpWrite, "two"} || c == change{event.OpWrite, "one"} })
 	if !slices.Equal(changes, want) {
 		t.Errorf("told of %v, want %v", changes, want)
+	}
+}
+
+// TestMuchAtOnce: a disaster is quicker than the daemon, which has not taken anything in here.
+// Of 33 files of a gigabyte together five were lost while the disk had room.
+func TestMuchAtOnce(t *testing.T) {
+	p := newPlace(t)
+	n := limits.Spool/limits.Content + 1
+	for i := range n {
+		name := fmt.Sprint("large", i)
+		p.write(name, "")
+		if err := os.Truncate(p.path(name), limits.Content); err != nil {
+			t.Fatal(err)
+		}
+		p.unlink(name)
+		if err := os.Remove(p.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.paths.State(wire.OutsideRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	if err := readSpool(wire.SpoolDir(state), func(r *spool.Record) {
+		if r.Kind == spool.KindContent && r.Len == limits.Content {
+			kept++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if kept != n {
+		t.Errorf("%d of %d contents are kept", kept, n)
 	}
 }

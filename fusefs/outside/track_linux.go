@@ -21,6 +21,7 @@ import (
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
 
@@ -94,7 +95,7 @@ func openTrack(root string, o Options) (_ *track, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
-	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root, AtOnce: true,
+	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root, AtOnce: true, MaxSpool: limits.NetSpool,
 		Stirred: func() { o.Stirred(root) }})
 	return t, nil
 }

@@ -33,6 +33,9 @@ const (
 	// Spool is how much may wait for the daemon; beyond it contents wait in their
 	// files, and whoever destroys them waits too.
 	Spool = 512 << 20
+	// NetSpool is the same for what watched commands destroy where no mount is: a disaster
+	// is quicker than the daemon, and what waits is as large as what may be kept.
+	NetSpool = History
 	// SpoolFree is the free space below which nothing is spooled.
 	SpoolFree = 16 << 20
 )

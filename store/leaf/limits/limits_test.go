@@ -18,7 +18,7 @@ func TestPage(t *testing.T) {
 	want := map[string]any{
 		"Content": int64(Content), "IgnoredContent": int64(IgnoredContent), "GitAcross": int64(GitAcross),
 		"History": int64(History), "OutsideFor": OutsideFor, "IgnoredHourly": int64(IgnoredHourly), "Git": int64(Git), "Results": int64(Results),
-		"Spool": int64(Spool), "SpoolFree": int64(SpoolFree),
+		"Spool": int64(Spool), "NetSpool": int64(NetSpool), "SpoolFree": int64(SpoolFree),
 		"KeepVersions": int64(KeepVersions), "LogVersions": int64(LogVersions),
 		"KeepAge": KeepAge, "GitFor": GitFor, "GitFresh": GitFresh, "DaemonIdle": DaemonIdle, "PastIdle": PastIdle,
 	}
