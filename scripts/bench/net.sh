@@ -5,7 +5,8 @@
 # and all that they started; the store's daemon, which takes in what was spooled afterwards,
 # has a column of its own. Prints a table for doc/performance.md.
 #   scripts/bench/net.sh [RUNS] [TASK,TASK…]
-#   tasks: cold warm npm clone status rg tests creates deletes
+#   tasks: nothing cold warm npm clone status rg tests creates deletes. "nothing" is what run
+#   itself costs, which is in all others.
 # It needs root, and the cpuacct or cgroup2 hierarchy; npm ci needs the network once, to fill
 # its cache. CACHEBRO_BENCH_DIR: where to work; CACHEBRO: the binary, instead of building one.
 set -euo pipefail
@@ -14,7 +15,7 @@ if [ -z "${BENCH_NET_INSIDE:-}" ]; then
 	BENCH_NET_INSIDE=1 exec unshare -m --propagation private "$0" "$@"
 fi
 runs=${1:-5}
-only=${2:-cold,warm,npm,clone,status,rg,tests,creates,deletes}
+only=${2:-nothing,cold,warm,npm,clone,status,rg,tests,creates,deletes}
 top=$PWD
 work=$(mktemp -d "${CACHEBRO_BENCH_DIR:-${TMPDIR:-/tmp}}/cachebro-net.XXXXXX")
 # A new namespace copies every mount, and would hold those of others.
@@ -88,12 +89,13 @@ cp -a "$native" "$HOME/netted"
 
 # Each task: what is prepared, and what is timed, which is a script of its own.
 declare -A before said task
-before[cold]='rm -rf "$HOME/.cache/go-build" out' task[cold]='go build -o out/ ./store/leaf/... ./fusefs/outside' said[cold]='`go build`, cold'
+before[nothing]=: task[nothing]=: said[nothing]='nothing'
+before[cold]='rm -rf "$HOME/.cache/go-build"' task[cold]='go build ./store/leaf/... ./fusefs/outside' said[cold]='`go build`, cold'
 before[warm]='go build ./store/... ./fusefs/... ; for f in store/leaf/*/doc.go store/doc.go; do echo "// $RANDOM" >>$f; done' task[warm]='go build ./store/... ./fusefs/...' said[warm]='`go build` after changes'
 before[npm]='rm -rf npm/node_modules' task[npm]='cd npm && npm ci --prefer-offline --ignore-scripts >/dev/null 2>&1' said[npm]='`npm ci`'
 before[clone]='rm -rf cloned' task[clone]='git clone -q --no-local "$HOME/far.git" cloned' said[clone]='`git clone`'
-before[status]='[ -d other ] || git clone -q --no-local "$HOME/far.git" other; git -C other status >/dev/null' task[status]='cd other; for i in 1 2 3 4 5 6 7 8 9 10; do git status >/dev/null; done' said[status]='`git status`, 10 times'
-before[rg]=: task[rg]='for i in 1 2 3 4 5; do rg -c "line 1234" rg >/dev/null || true; done' said[rg]='`rg` over 20,000 files, 5 times'
+before[status]='[ -d other ] || git clone -q --no-local "$HOME/far.git" other; git -C other status >/dev/null' task[status]='cd other; for i in $(seq 100); do git status >/dev/null; done' said[status]='`git status`, 100 times'
+before[rg]=: task[rg]='for i in $(seq 20); do rg -c "line 1234" rg >/dev/null || true; done' said[rg]='`rg` over 20,000 files, 20 times'
 before[tests]='rm -rf tests/out; mkdir tests/out' task[tests]='cd tests; for i in 1 2 3; do python3 -m unittest -q 2>/dev/null; done' said[tests]='500 tests that write a file each, 3 times'
 before[creates]='rm -rf many; mkdir many' task[creates]='cd many; i=0; while [ $i -lt 10000 ]; do echo $i >f$i; i=$((i+1)); done' said[creates]='10,000 files made'
 before[deletes]='rm -rf many; mkdir many; (cd many; for i in $(seq 10000); do echo $i >f$i; done)' task[deletes]='rm -r many' said[deletes]='10,000 files removed'
