@@ -30,7 +30,7 @@ func status(err error) fuse.Status {
 	return fuse.ToStatus(err)
 }
 
-func (o *overlay) fillAttr(sx *sys.Stat, a *fuse.Attr) {
+func (o *namespace) fillAttr(sx *sys.Stat, a *fuse.Attr) {
 	*a = fuse.Attr{
 		Ino: o.number(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks,
 		Atime: uint64(sx.Accessed.Sec), Atimensec: sx.Accessed.Nsec,
@@ -44,7 +44,7 @@ func (o *overlay) fillAttr(sx *sys.Stat, a *fuse.Attr) {
 	fillMore(sx, a)
 }
 
-func (o *overlay) fillStatx(sx *sys.Stat, a *fuse.Statx) {
+func (o *namespace) fillStatx(sx *sys.Stat, a *fuse.Statx) {
 	*a = fuse.Statx{
 		Ino: o.number(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
 		Atime: fuse.SxTime{Sec: uint64(sx.Accessed.Sec), Nsec: sx.Accessed.Nsec},
@@ -58,7 +58,7 @@ func (o *overlay) fillStatx(sx *sys.Stat, a *fuse.Statx) {
 	}
 }
 
-func (o *overlay) ttl() (sec uint64, nsec uint32) {
+func (o *namespace) ttl() (sec uint64, nsec uint32) {
 	if o.outside.Load() {
 		return uint64(outsideTTL / time.Second), uint32(outsideTTL % time.Second)
 	}
@@ -66,14 +66,14 @@ func (o *overlay) ttl() (sec uint64, nsec uint32) {
 }
 
 // fillEntry answers a request for a name with a node, whose attributes sx are.
-func (o *overlay) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
+func (o *namespace) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
 	out.NodeId = id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
 	out.AttrValid, out.AttrValidNsec = out.EntryValid, out.EntryValidNsec
 	o.fillAttr(sx, &out.Attr)
 }
 
-func (o *overlay) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
+func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	out.AttrValid, out.AttrValidNsec = o.ttl()
 	o.fillAttr(sx, &out.Attr)
 }
@@ -95,7 +95,7 @@ func (n *inode) asking(tid uint32) {
 // name. Older attributes that are still on their way to somebody would be believed
 // for an hour. A notification makes the kernel ignore what it asked for earlier.
 // Whoever changed n has not been asking meanwhile.
-func (o *overlay) overtook(in *fuse.InHeader, nodes ...*inode) {
+func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.asked.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
 			o.notifier.attrs(n.id)
@@ -178,7 +178,7 @@ func (n *inode) end() {
 
 // observed handles attributes that were read from the source outside of OPEN:
 // a difference is sent to the kernel by the notifier and to the Observer.
-func (o *overlay) observed(n *inode, sx *sys.Stat, gen uint32) {
+func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	if changed, before := n.note(sx, gen); changed {
 		o.notifier.inode(n)
 		o.tellOutside(n, before, sx)
@@ -186,7 +186,7 @@ func (o *overlay) observed(n *inode, sx *sys.Stat, gen uint32) {
 }
 
 // tellOutside tells the Observer that n was changed underneath.
-func (o *overlay) tellOutside(n *inode, before seen, sx *sys.Stat) {
+func (o *contents) tellOutside(n *inode, before seen, sx *sys.Stat) {
 	o.changes.Everything()
 	after := sx.Stat
 	was := after
@@ -198,7 +198,7 @@ func (o *overlay) tellOutside(n *inode, before seen, sx *sys.Stat) {
 // begin before the Observer secures the content. It does not wait for that order,
 // because a caller may hold it, or that of another inode. A dirty inode is reported
 // when it is closed.
-func (o *overlay) outsideOf(n *inode, was, after event.Stat) {
+func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return
 	}

@@ -53,7 +53,7 @@ func newProcesses() *processes {
 
 // caller resolves who sent a request. A writer is looked at more closely: an
 // answer from the cache is at most 50 ms old.
-func (o *overlay) caller(in *fuse.InHeader, writes bool) Caller {
+func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	c := Caller{TID: in.Pid, UID: in.Uid, GID: in.Gid}
 	if in.Pid == 0 {
 		return c
@@ -79,7 +79,7 @@ const execWait = 20 * time.Millisecond
 // during that time the kernel (6.18) lets nobody read the process's /proc/PID/stat:
 // waiting for it here would make the exec wait for ever, and every ps with it. Then
 // what was known of the process before must suffice.
-func (o *overlay) closer(in *fuse.InHeader) Caller {
+func (o *contents) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
 		return c
 	}

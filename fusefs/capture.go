@@ -43,7 +43,7 @@ func (n *inode) tell(s stamp) {
 // soil makes n dirty. The Observer is asked to save the old content first,
 // unless n is dirty already. before is what the source said of it then. It
 // needs n.order.
-func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
+func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
 		w = &writes{}
@@ -119,7 +119,7 @@ func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
 
 // closeContent tells the Observer that n, if dirty, is as it shall be kept. It
 // needs n.order. c is who closed; the zero Caller when nobody did.
-func (o *overlay) closeContent(n *inode, c Caller, op event.Op, idle bool) {
+func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	w := n.writes
 	if w == nil || !w.dirty {
 		return
@@ -130,7 +130,7 @@ func (o *overlay) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	o.closeAs(n, w, o.procs.refresh(c), op, idle, false, &sx, err, gen)
 }
 
-func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
+func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
 	defer o.dirty.remove(n) // who waits for n in the set waits until it is told of

@@ -60,7 +60,7 @@ func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 // noteRequest notes what a request has changed. It asks for the path after the
 // change, so a file that was renamed meanwhile has its new name. If a directory above
 // it was renamed, that rename, noted later, stands for everything in it.
-func (o *overlay) noteRequest(op uint32, in, out []byte) {
+func (o *namespace) noteRequest(op uint32, in, out []byte) {
 	node, body := binary.NativeEndian.Uint64(in[16:]), in[40:]
 	u32 := func(at int) uint32 {
 		if len(body) < at+4 {
@@ -111,7 +111,7 @@ func (o *overlay) noteRequest(op uint32, in, out []byte) {
 }
 
 // noteName notes the name that begins at a place of a request, in a directory.
-func (o *overlay) noteName(dir uint64, body []byte, at int) (gen uint64) {
+func (o *namespace) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	n := o.table.get(dir)
 	if n == nil || len(body) <= at {
 		o.changes.Everything()
@@ -130,7 +130,7 @@ func (o *overlay) noteName(dir uint64, body []byte, at int) (gen uint64) {
 
 // noteContent notes all names of a file. One that may have a name which we do
 // not know, because nobody came by it, could have been changed anywhere.
-func (o *overlay) noteContent(id uint64) {
+func (o *namespace) noteContent(id uint64) {
 	n := o.table.get(id)
 	if n == nil {
 		o.changes.Everything()
@@ -170,7 +170,7 @@ func (o *overlay) noteContent(id uint64) {
 }
 
 // namesOf are the present paths of a node. git: all are in the root's .git.
-func (o *overlay) namesOf(n *inode) (paths []string, git bool) {
+func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	var buf [4]link
 	names := n.links(buf[:])
 	git = len(names) > 0
@@ -185,7 +185,7 @@ func (o *overlay) namesOf(n *inode) (paths []string, git bool) {
 // noteAttributes notes a change of attributes. Who may enter a directory decides
 // about all in it, but if it was made since the last question everybody will
 // look there anyway.
-func (o *overlay) noteAttributes(id uint64, access bool) {
+func (o *namespace) noteAttributes(id uint64, access bool) {
 	n := o.table.get(id)
 	if n == nil || !n.isDir() {
 		o.noteContent(id)
@@ -201,7 +201,7 @@ func (o *overlay) noteAttributes(id uint64, access bool) {
 
 // noteCreated spares a file that was just made the look for other names, at
 // its first write.
-func (o *overlay) noteCreated(gen uint64, trunc bool, out []byte) {
+func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	const nodeid, nlink = 16, 16 + 40 + 64 // in a fuse_entry_out behind its header
 	if gen == 0 || len(out) < nlink+4 || binary.NativeEndian.Uint32(out[4:]) != 0 {
 		return
@@ -220,7 +220,7 @@ func (o *overlay) noteCreated(gen uint64, trunc bool, out []byte) {
 
 // noteMoved notes that a directory has another name: git trusts what it
 // knows of directories below, whose paths nobody can list in time.
-func (o *overlay) noteMoved(r *rename) {
+func (o *namespace) noteMoved(r *rename) {
 	if !o.changes.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
 		return
 	}

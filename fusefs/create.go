@@ -13,7 +13,7 @@ import (
 )
 
 // doneOn tells the Observer of an operation on an inode that keeps its name.
-func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
+func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
 	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
 		return
 	}
@@ -27,7 +27,7 @@ func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat)
 
 // finding tells the Observer how the names of n are found, whose mode, owner or
 // attributes are about to change, or which gets one more.
-func (o *overlay) finding(n *inode) {
+func (o *namespace) finding(n *inode) {
 	if o.finder == nil || n.unborn() {
 		return
 	}
@@ -42,7 +42,7 @@ func (o *overlay) finding(n *inode) {
 }
 
 // target is where a symbolic link points, "" where that cannot be told.
-func (o *overlay) target(n *inode) string {
+func (o *namespace) target(n *inode) string {
 	if n.kind != unix.S_IFLNK {
 		return ""
 	}
@@ -58,7 +58,7 @@ func (o *overlay) target(n *inode) string {
 
 // newMode is the mode for something new in dir. The kernel leaves the umask to
 // us where the source has access control lists: a default list replaces it.
-func (o *overlay) newMode(dir *dirfd, mode, umask uint32) uint32 {
+func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
 	if o.acl && !n.lacks(sys.DefaultACL) {
 		gen := n.peek()
@@ -137,7 +137,7 @@ func createFlags(flags uint32) int {
 
 // created registers a file that was just made: it is dirty from the start, so
 // that its first close is told even if nothing was written.
-func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
+func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
 	n.order.Lock()
 	defer n.order.Unlock()
 	now := time.Now()
@@ -311,7 +311,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 
 // closeMade tells the content of a file that has just got its first name,
 // whether it is being written or not. It needs n.order.
-func (o *overlay) closeMade(n *inode, c Caller, size int64) {
+func (o *contents) closeMade(n *inode, c Caller, size int64) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
 	}
@@ -322,7 +322,7 @@ func (o *overlay) closeMade(n *inode, c Caller, size int64) {
 }
 
 // link makes the new name on the source. It needs n.order.
-func (o *overlay) link(n *inode, dir int, name string) error {
+func (o *namespace) link(n *inode, dir int, name string) error {
 	var buf [2]link
 	for _, l := range n.links(buf[:]) {
 		p, err := o.dir(l.parent)

@@ -33,7 +33,7 @@ func ownCreds() creds {
 // user cannot do this: what it made for other users, whom allow_other lets in, would
 // belong to its own user, set-user-id programs included. So other users make nothing
 // there: EACCES. Root may do anything anyway.
-func (o *overlay) as(in *fuse.InHeader, f func() error) error {
+func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
 	}
@@ -70,7 +70,7 @@ func noReserves() {
 // forCaller calls f, which takes blocks of the source, for a caller who has no right
 // to the blocks reserved for root. f also runs without the other rights of root,
 // except the right to keep set-id bits, about which likeCaller decides, if keeps.
-func (o *overlay) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
+func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
 	if !o.us.root || in.Uid == o.us.uid {
 		return f()
 	}

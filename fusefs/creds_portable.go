@@ -27,7 +27,7 @@ func ownCreds() creds {
 
 // as calls f, which makes something on the source. For others than the user who
 // mounted it would belong to the wrong user: EACCES.
-func (o *overlay) as(in *fuse.InHeader, f func() error) error {
+func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
 	}
@@ -38,11 +38,11 @@ func (o *overlay) as(in *fuse.InHeader, f func() error) error {
 func noReserves() {}
 
 // forCaller calls f, which takes blocks of the source.
-func (o *overlay) forCaller(_ *fuse.InHeader, _ bool, f func() error) error { return f() }
+func (o *namespace) forCaller(_ *fuse.InHeader, _ bool, f func() error) error { return f() }
 
 // likeCaller calls f, which changes the inode at. Set-id bits go as they go for the user
 // who mounted; the kernel would show the old mode on to whoever asks for nothing else.
-func (o *overlay) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f func() error) error {
+func (o *namespace) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return f()

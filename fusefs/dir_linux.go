@@ -18,7 +18,7 @@ import (
 // stays right while others delete; a count of entries would not.
 
 // OpenDir is not implemented; see above.
-func (o *overlay) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
+func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
 	return fuse.ENOSYS
 }
 
@@ -82,7 +82,7 @@ func (s *streams) closeAll() {
 }
 
 // stream returns a descriptor of directory n that stands at off.
-func (o *overlay) stream(n *inode, off int64) (*stream, error) {
+func (o *namespace) stream(n *inode, off int64) (*stream, error) {
 	if off != 0 {
 		if s := o.streams.take(n.id, off); s != nil {
 			return s, nil

@@ -55,7 +55,7 @@ func (s *streams) closeAll() {
 }
 
 // OpenDir begins nothing yet: many open a directory only to stand in it.
-func (o *overlay) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (o *namespace) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if _, st := o.node(in.NodeId); !st.Ok() {
 		return st
 	}
@@ -72,7 +72,7 @@ func (o *overlay) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 }
 
 // ReleaseDir ends a handle.
-func (o *overlay) ReleaseDir(in *fuse.ReleaseIn) {
+func (o *namespace) ReleaseDir(in *fuse.ReleaseIn) {
 	s := &o.streams
 	s.mu.Lock()
 	r := s.open[in.Fh]

@@ -19,7 +19,7 @@ const (
 // Ioctl passes on what reads and sets the flags of a file. The kernel has checked that the
 // caller may set them. Any other request is refused: one that we made for somebody else
 // would be made with our rights.
-func (o *overlay) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
+func (o *namespace) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st

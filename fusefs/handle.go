@@ -46,7 +46,7 @@ func (h *handle) release() {
 }
 
 // addHandle registers an open descriptor of n.
-func (o *overlay) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool, unique uint64) *handle {
+func (o *contents) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool, unique uint64) *handle {
 	h := &handle{node: n, fd: fd, flags: flags, owner: owner, reads: reads}
 	h.refs.Store(1)
 	o.handles.add(h)
@@ -96,7 +96,7 @@ const maxKept = 1024
 // and holds it until the kernel forgets n. A process may have looked up the name and
 // be about to open it: without this, one open in a hundred failed with ESTALE during
 // an atomic save.
-func (o *overlay) keep(n *inode, dir int, name string) *handle {
+func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {
 		// The cache of directories keeps it for whoever has it open.
@@ -131,7 +131,7 @@ func (o *overlay) keep(n *inode, dir int, name string) *handle {
 }
 
 // unkeep gives back what keep took; h may be nil.
-func (o *overlay) unkeep(h *handle) {
+func (o *contents) unkeep(h *handle) {
 	if h != nil {
 		h.node.dropHandle(h)
 		h.release()
@@ -140,7 +140,7 @@ func (o *overlay) unkeep(h *handle) {
 }
 
 // forgotten gives back what was kept for n.
-func (o *overlay) forgotten(n *inode) {
+func (o *contents) forgotten(n *inode) {
 	n.mu.Lock()
 	h := n.handles
 	n.mu.Unlock()

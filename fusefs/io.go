@@ -13,7 +13,7 @@ import (
 )
 
 // Read reads into the reply's own buffer.
-func (o *overlay) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (o *contents) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	h := o.handles.get(in.Fh)
 	if h == nil {
 		return nil, fuse.EBADF
@@ -22,13 +22,13 @@ func (o *overlay) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 }
 
 // Writev is not used: requests arrive in one piece.
-func (o *overlay) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
+func (o *contents) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
 }
 
 // Write writes. The first one to a clean inode waits until the Observer has
 // its old content.
-func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	h := o.handles.get(in.Fh)
 	if h == nil {
 		return 0, fuse.EBADF
@@ -91,7 +91,7 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 
 // soilHandle is soil for a modification through a handle. It needs the order
 // of h.node.
-func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
+func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes
 	var c Caller
@@ -124,7 +124,7 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bo
 }
 
 // Lseek finds data and holes.
-func (o *overlay) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+func (o *contents) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
 		return fuse.EBADF
@@ -135,7 +135,7 @@ func (o *overlay) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut)
 }
 
 // Fallocate reserves, zeroes or frees a range.
-func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
 		return fuse.EBADF
@@ -166,7 +166,7 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 }
 
 // CopyFileRange copies on the source side.
-func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	from, to := o.handles.get(in.FhIn), o.handles.get(in.FhOut)
 	if from == nil || to == nil {
 		return 0, fuse.EBADF

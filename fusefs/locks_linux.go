@@ -287,7 +287,7 @@ func (l *locking) tidy(f *lockedFile) {
 }
 
 // tryLock takes a lock on the source, or gives one up. EAGAIN: a lock is in the way.
-func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
+func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if isFlock(in) {
 		return o.tryFlock(f, h, in.Lk.Typ)
 	}
@@ -320,7 +320,7 @@ func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 }
 
 // tryFlock is tryLock of flock(2).
-func (o *overlay) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
+func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}[typ]
 	if typ != unix.F_UNLCK && o.fdStore != nil && !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
 		h.kept.Store(false)
@@ -343,7 +343,7 @@ func (o *overlay) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 }
 
 // newLockOwner opens the descriptor of an owner.
-func (o *overlay) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockOwner, error) {
+func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockOwner, error) {
 	w := &lockOwner{id: in.Owner, pid: in.Lk.Pid, key: o.handles.next.Add(1), via: map[uint64]uint32{}}
 	var err error
 	if f.guard != nil {
@@ -372,7 +372,7 @@ func (o *overlay) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockOw
 }
 
 // guardMemory locks a file of shared memory against everybody beside the mount.
-func (o *overlay) guardMemory(f *lockedFile, h *handle) fuse.Status {
+func (o *contents) guardMemory(f *lockedFile, h *handle) fuse.Status {
 	if f.guard != nil || !sharedMemory(f.n) {
 		return fuse.OK
 	}
@@ -407,7 +407,7 @@ func (o *overlay) guardMemory(f *lockedFile, h *handle) fuse.Status {
 }
 
 // dropGuard lets others use a file of shared memory when nobody here does.
-func (o *overlay) dropGuard(f *lockedFile) {
+func (o *contents) dropGuard(f *lockedFile) {
 	if f.guard == nil || len(f.owners) > 0 {
 		return
 	}
@@ -417,7 +417,7 @@ func (o *overlay) dropGuard(f *lockedFile) {
 }
 
 // dropOwner ends an owner's locks. The FDStore and a borrowed descriptor would keep them.
-func (o *overlay) dropOwner(w *lockOwner) {
+func (o *contents) dropOwner(w *lockOwner) {
 	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
 	unix.Close(w.fd)
 	if o.fdStore != nil {
@@ -719,7 +719,7 @@ func (o *overlay) fineTimes() bool {
 
 // noteLocked remembers what a file looks like before a lock on it is given up or becomes
 // another one, if it was written to meanwhile: agreeLocked compares with that.
-func (o *overlay) noteLocked(h *handle) {
+func (o *namespace) noteLocked(h *handle) {
 	n := h.node
 	n.mu.Lock()
 	known, gen := n.seen.known, n.seen.gen
@@ -748,7 +748,7 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 //
 // What the files look like now is remembered: were the change found by a GETATTR, the
 // kernel would be notified while that is under way, and ignore its answer.
-func (o *overlay) agreeAll(n *inode) {
+func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link
 	for _, at := range n.links(buf[:]) {
@@ -772,7 +772,7 @@ func (o *overlay) agreeAll(n *inode) {
 
 // agreeWith drops the kernel's pages and attributes of n, and remembers what the source
 // says of it.
-func (o *overlay) agreeWith(n *inode) {
+func (o *contents) agreeWith(n *inode) {
 	gen := n.peek()
 	var sx sys.Stat
 	if o.statInode(n, &sx) == nil {

@@ -11,7 +11,7 @@ import (
 
 // place opens the directory of a name; hidden is the answer for the name that a
 // mount keeps to itself. The caller releases d.
-func (o *overlay) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
+func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
 	parent, st = o.node(node)
 	if !st.Ok() {
 		return nil, nil, st
@@ -78,7 +78,7 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 // afresh is for the attributes of an inode that the kernel knows already, before they
 // are sent to it: they were read before the inode was found, and a later change (see
 // overtook) could not know of this request.
-func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
+func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel knows of all that changes it
 	}
@@ -121,7 +121,7 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 
 // maybeOutside is for attributes that came without peek: when they differ from
 // what is known, the source is asked once more, properly.
-func (o *overlay) maybeOutside(n *inode, sx *sys.Stat) {
+func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	n.mu.Lock()
 	s := n.seen
 	n.mu.Unlock()
@@ -137,7 +137,7 @@ func (o *overlay) maybeOutside(n *inode, sx *sys.Stat) {
 }
 
 // Forget takes back references; it does no I/O but for closing a descriptor.
-func (o *overlay) Forget(id, count uint64) {
+func (o *contents) Forget(id, count uint64) {
 	if id == rootID {
 		return
 	}
@@ -154,7 +154,7 @@ func (o *overlay) Forget(id, count uint64) {
 
 // attrs asks the source for the attributes of an inode, through the handle fh
 // if has.
-func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
+func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st
@@ -185,7 +185,7 @@ func (n *inode) countNames(sx *sys.Stat) {
 }
 
 // GetAttr is stat(2).
-func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (o *contents) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
@@ -195,7 +195,7 @@ func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 }
 
 // Statx is asked when a process wants the birth time.
-func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+func (o *contents) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
@@ -206,7 +206,7 @@ func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut)
 }
 
 // Readlink returns where a symlink points.
-func (o *overlay) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
+func (o *namespace) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return nil, st
@@ -220,7 +220,7 @@ func (o *overlay) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.S
 }
 
 // StatFs reports on the file system that the node lies on.
-func (o *overlay) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+func (o *namespace) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st

@@ -80,7 +80,7 @@ func (d *devices) restore(dev, no uint64) {
 }
 
 // number is the inode number that the mount shows for one of the source.
-func (o *overlay) number(dev, ino uint64) uint64 {
+func (o *namespace) number(dev, ino uint64) uint64 {
 	if dev == o.root.node.key.dev {
 		return ino
 	}
@@ -90,7 +90,7 @@ func (o *overlay) number(dev, ino uint64) uint64 {
 // numberIn is the number of an entry of the directory n, which agrees with what stat
 // says of it. sx: its attributes, nil if they are not known. The source's own entry
 // tells of what a mount covers, and of the layers below an overlayfs.
-func (o *overlay) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
+func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":
 		return o.number(n.key.dev, n.key.ino)

@@ -20,7 +20,7 @@ const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW 
 // Open opens a file. When the source shows it otherwise than the kernel has it
 // cached, the cache is dropped before the reply: else the first read would
 // return new bytes cut at the old length.
-func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st
@@ -62,7 +62,7 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 // agree drops the kernel's pages of a file that the source shows otherwise. gen is what
 // peek returned before the source was asked. unsure: while more changes, the kernel may go
 // by an old size all the same, because it ignores attributes that cross a notification.
-func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
+func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {
 		unsure = true
@@ -90,7 +90,7 @@ func openFlags(n *inode, flags uint32) (reply uint32) {
 
 // opened registers the descriptor and fills the reply. A handle that cannot
 // write needs no FLUSH. reads: fd can be read whatever flags say.
-func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
+func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
 	out.OpenFlags = openFlags(n, flags)
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
 		c = Caller{}
@@ -99,7 +99,7 @@ func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, u
 }
 
 // openTrunc is open(2) with O_TRUNC of a file that exists.
-func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n.order.Lock()
 	defer n.order.Unlock()
 	spoilt := n.spoilt.Load()
@@ -134,7 +134,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 
 // truncate sets the size of the open file fd, of inode n, of which old was said before.
 // It needs n.order, and n.begin.
-func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
+func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
 		// Another process cuts what a writer has not closed yet.
 		o.closeContent(n, c, event.OpWrite, false)
@@ -186,7 +186,7 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 
 // closeHandle is closeContent with the attributes taken from an open handle, and
 // of a caller who has been looked at. It needs n.order. held: the handle stays for the moment.
-func (o *overlay) closeHandle(n *inode, h *handle, c Caller, held bool) {
+func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx sys.Stat
 	err := sys.StatFD(h.fd, &sx)
@@ -220,7 +220,7 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 // finish ends a handle that could write; it needs node.order and unlocks it.
-func (o *overlay) finish(h *handle) {
+func (o *contents) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
 	// The RELEASE of one redirection can come after the next one has emptied the
@@ -248,7 +248,7 @@ func (o *overlay) finish(h *handle) {
 }
 
 // Fsync makes a file's content durable on the source, then with the Observer.
-func (o *overlay) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (o *contents) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
 		return fuse.EBADF
@@ -261,7 +261,7 @@ func (o *overlay) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 }
 
 // FsyncDir makes the names in a directory durable.
-func (o *overlay) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (o *namespace) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st

@@ -72,7 +72,7 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 // made or changed directly on the source since the mount: a new file, or one that an
 // atomic save put in the place of another. made was taken before the source was
 // asked; if we made a file since, it may be this one.
-func (o *overlay) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
+func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
 	}
@@ -124,7 +124,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 }
 
 // inodeAt is the inode that a path of the source leads to, nil if the kernel knows of none.
-func (o *overlay) inodeAt(p string) *inode {
+func (o *namespace) inodeAt(p string) *inode {
 	if p == "." {
 		return o.root.node
 	}

@@ -41,7 +41,8 @@ func TestMadeUnderneath(t *testing.T) {
 
 // Of what the kernel forgot we know up to when it was known.
 func TestOutsideWrites(t *testing.T) {
-	o := &overlay{obs: &recorder{}}
+	o := &overlay{}
+	o.obs = &recorder{}
 	o.outside.Store(true)
 	ours := &inode{fs: o, kind: 0o100000, key: key{ino: 1}}
 	s := &outsideWrites{since: now()}
@@ -70,7 +71,8 @@ func TestOutsideWrites(t *testing.T) {
 func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	const minute = int64(60e9)
 	const year = 365 * 24 * 60 * minute
-	o := &overlay{obs: &recorder{}}
+	o := &overlay{}
+	o.obs = &recorder{}
 	o.outside.Store(true)
 	s := &outsideWrites{since: now()}
 	s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: 1}})

@@ -22,14 +22,13 @@ import (
 // rootID is the node id of the root, by the protocol.
 const rootID = fuse.FUSE_ROOT_ID
 
-// overlay is the file system: it answers the kernel's requests from the source
-// directory. Locks: see the package comment.
-type overlay struct {
+// namespace owns names and inodes. It finds the file below the source that a node id
+// means, and says what it looks like.
+type namespace struct {
 	fuse.RawFileSystem // ENOSYS for what is not implemented: Access, OpenDir
 
 	obs        Observer
-	releaser   Releaser // obs, if it is one
-	finder     Finder   // obs, if it is one
+	finder     Finder // obs, if it is one
 	classifier Classifier
 	log        *slog.Logger
 	hiddenDir  string // parent and name of Options.Hidden
@@ -45,18 +44,8 @@ type overlay struct {
 	moves    moves
 	makes    moves // counts creations; see noteOutside
 	streams  streams
-	handles  *handles
-	kept     atomic.Int64 // see keep
-	dirty    dirtySet
-	procs    *processes
 	notifier *notifier
-	locking  locking
-
-	outsideWrites outsideWrites
-
 	ledger   *ledger // nil: nobody can take over
-	fdStore  FDStore
-	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
 
 	changes    *changes.Tracker
 	aloneSince atomic.Pointer[time.Time] // when outside ended; nil: it was never on
@@ -65,8 +54,32 @@ type overlay struct {
 	way     atomic.Bool // there is one
 	noXattr bool        // the source has no extended attributes at all
 	acl     bool        // the source has access control lists
-	late    late
 	us      creds
+}
+
+// contents owns what is open, who opened it, and what was written and not told yet.
+type contents struct {
+	namespace
+
+	releaser Releaser // obs, if it is one
+	handles  *handles
+	kept     atomic.Int64 // see keep
+	dirty    dirtySet
+	procs    *processes
+	late     late
+	fdStore  FDStore
+	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
+
+	outsideWrites outsideWrites
+}
+
+// overlay is the file system: it answers the kernel's requests from the source
+// directory, and owns locks and the take-over by another server. Locks of its own: see
+// the package comment.
+type overlay struct {
+	contents
+
+	locking locking
 }
 
 // Not implemented on purpose: Access (default_permissions), OpenDir and ReleaseDir
@@ -74,17 +87,16 @@ type overlay struct {
 var _ fuse.RawFileSystem = (*overlay)(nil)
 
 func newOverlay(opt *Options) (*overlay, error) {
-	o := &overlay{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		obs:           opt.Observer,
-		classifier:    opt.Classifier,
-		log:           opt.Logger,
-		table:         newTable(),
-		handles:       newHandles(),
-		procs:         newProcesses(),
-		us:            ownCreds(),
-		changes:       changes.New(0),
-	}
+	o := &overlay{}
+	o.RawFileSystem = fuse.NewDefaultRawFileSystem()
+	o.obs = opt.Observer
+	o.classifier = opt.Classifier
+	o.log = opt.Logger
+	o.table = newTable()
+	o.handles = newHandles()
+	o.procs = newProcesses()
+	o.us = ownCreds()
+	o.changes = changes.New(0)
 	if o.log == nil {
 		o.log = slog.New(slog.DiscardHandler)
 	}
@@ -164,14 +176,14 @@ func (o *overlay) close() {
 	o.ledger.close()
 }
 
-func (o *overlay) String() string { return "cachebro" }
+func (o *namespace) String() string { return "cachebro" }
 
 // SetDebug is go-fuse's own and does nothing: Options.Logger is used.
-func (o *overlay) SetDebug(bool) {}
+func (o *namespace) SetDebug(bool) {}
 
 // node returns the inode with a node id. ESTALE cannot happen with a sane
 // kernel: it asks for no id that it has forgotten.
-func (o *overlay) node(id uint64) (*inode, fuse.Status) {
+func (o *namespace) node(id uint64) (*inode, fuse.Status) {
 	if n := o.table.get(id); n != nil {
 		return n, fuse.OK
 	}
@@ -179,13 +191,13 @@ func (o *overlay) node(id uint64) (*inode, fuse.Status) {
 }
 
 // hidden reports whether a name is the one that the overlay hides.
-func (o *overlay) hidden(parent *inode, name string) bool {
+func (o *namespace) hidden(parent *inode, name string) bool {
 	return o.hiddenName != "" && (name == o.hiddenName || parent.folding.Load() == foldsNames && sys.SameName(name, o.hiddenName)) &&
 		parent.LastPath() == o.hiddenDir
 }
 
 // class of a path; see Options.Classifier.
-func (o *overlay) class(p string, isDir bool) ignore.Class {
+func (o *namespace) class(p string, isDir bool) ignore.Class {
 	if o.classifier != nil {
 		return o.classifier.Class(p, isDir)
 	}

@@ -35,7 +35,7 @@ func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
 // renaming prepares n for a change of its names: what was written and not closed
 // is closed, so that it is its writer's under the name that it was written to.
 // It needs n.order.
-func (o *overlay) renaming(n *inode, c Caller) {
+func (o *contents) renaming(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
 	}
@@ -72,7 +72,7 @@ func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.S
 }
 
 // lost takes the name away from n after the source did. It needs n.order.
-func (o *overlay) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
+func (o *contents) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
 		o.guard(n) // what was opened while the name went
 	}
@@ -314,7 +314,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 
 // renamed gives the inodes their new names after the source did. It needs the
 // order of both.
-func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
+func (o *contents) renamed(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:
 		ev.Op, ev.Replaced = event.OpExchange, r.dst

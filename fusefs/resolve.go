@@ -16,7 +16,7 @@ func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth}
 // dir returns a descriptor (sys.Place) of the directory n; the caller releases it.
 // On a miss it is opened by name in its parent, whose descriptor is found the
 // same way, so that no path grows longer than the system allows.
-func (o *overlay) dir(n *inode) (*dirfd, error) {
+func (o *namespace) dir(n *inode) (*dirfd, error) {
 	if !n.isDir() {
 		return nil, unix.ENOTDIR
 	}
@@ -31,7 +31,7 @@ func (o *overlay) dir(n *inode) (*dirfd, error) {
 	}
 }
 
-func (o *overlay) dirByName(n *inode) (*dirfd, error) {
+func (o *namespace) dirByName(n *inode) (*dirfd, error) {
 	var buf [2]link
 	for _, l := range n.links(buf[:]) {
 		p, err := o.dir(l.parent)
@@ -69,14 +69,14 @@ func gone(err error) bool {
 // openInode opens n on the source side through any of its names, makes sure
 // that it is n, and returns a descriptor. Without a name it is opened again
 // through a handle. ESTALE: it is not to be found.
-func (o *overlay) openInode(n *inode, flags int) (int, error) {
+func (o *namespace) openInode(n *inode, flags int) (int, error) {
 	fd, _, err := o.openStat(n, flags, nil)
 	return fd, err
 }
 
 // openStat is openInode that also fills sx, if not nil. again: it was opened
 // through a handle.
-func (o *overlay) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
+func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
 		if err != unix.ESTALE || !o.moves.again(&m) {
@@ -85,7 +85,7 @@ func (o *overlay) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again boo
 	}
 }
 
-func (o *overlay) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, error) {
+func (o *namespace) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, error) {
 	var own sys.Stat
 	if sx == nil {
 		sx = &own
@@ -164,7 +164,7 @@ func (n *inode) openAgain(flags int) (fd int, err error) {
 }
 
 // statInode asks the source for the attributes of n.
-func (o *overlay) statInode(n *inode, sx *sys.Stat) error {
+func (o *namespace) statInode(n *inode, sx *sys.Stat) error {
 	// A directory that we have at hand need not be looked for. The kernel asks
 	// after each change of its entries, to check permissions.
 	if d := n.dirfd.Load(); d != nil && !o.outside.Load() && d.acquire() {
@@ -179,7 +179,7 @@ func (o *overlay) statInode(n *inode, sx *sys.Stat) error {
 	}
 }
 
-func (o *overlay) statByName(n *inode, sx *sys.Stat) error {
+func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 	if n.id == rootID {
 		return sys.StatFD(o.root.fd, sx)
 	}
@@ -211,7 +211,7 @@ func (o *overlay) statByName(n *inode, sx *sys.Stat) error {
 }
 
 // withInode calls f with what leads to n; a descriptor may be a sys.Place.
-func (o *overlay) withInode(n *inode, f func(at sys.Ref) error) error {
+func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	if n.isDir() {
 		d, err := o.dir(n)
 		if err != nil {
@@ -239,7 +239,7 @@ func (o *overlay) withInode(n *inode, f func(at sys.Ref) error) error {
 
 // withName calls f with a name that leads to n at this moment. ESTALE: none does.
 // Somebody underneath may give the name to another file before f is done with it.
-func (o *overlay) withName(n *inode, f func(at sys.Ref) error) error {
+func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	for m := o.moves.start(); ; {
 		var buf [2]link
 		for _, l := range n.links(buf[:]) {

@@ -181,7 +181,7 @@ const maxRestSize = 1<<32 - 1
 // rest counts a reference to a file that sx describes, without an inode, and
 // returns its node id. 0: it has an inode already, needs one, or something about it is
 // news.
-func (o *overlay) rest(parent *inode, name string, sx *sys.Stat) uint64 {
+func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
 		len(name) == 0 || o.outside.Load() {
 		return 0

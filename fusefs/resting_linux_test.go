@@ -70,7 +70,8 @@ func TestRestingTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.unmap()
-	o := &overlay{table: newTable(), ledger: l}
+	o := &overlay{}
+	o.table, o.ledger = newTable(), l
 	o.table.ledger = l
 	root := &inode{fs: o, id: rootID, key: key{1, 1, 1}, kind: unix.S_IFDIR}
 	o.table.ref(root.key, func(uint64) *inode { return root })

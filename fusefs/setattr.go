@@ -12,7 +12,7 @@ import (
 
 // SetAttr is chmod, chown, truncate and utimens in one. A new size without a
 // handle is truncate(2): opened, changed and closed at once.
-func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st
@@ -75,7 +75,7 @@ func ofNobody(in *fuse.SetAttrIn) bool {
 
 // setSize truncates through the handle that the kernel names, or else through
 // one of our own. It needs n.order.
-func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) error {
+func (o *contents) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) error {
 	var fd int
 	if h := o.handles.get(in.Fh); in.Valid&fuse.FATTR_FH != 0 && h != nil && h.writable() {
 		fd = h.fd
@@ -106,7 +106,7 @@ func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) 
 
 // openWritable opens n for writing; a file that its owner made read-only while
 // it is open is reached through a handle.
-func (o *overlay) openWritable(n *inode) (int, error) {
+func (o *namespace) openWritable(n *inode) (int, error) {
 	fd, err := o.openInode(n, unix.O_WRONLY)
 	if err == nil {
 		return fd, nil
@@ -122,7 +122,7 @@ func (o *overlay) openWritable(n *inode) (int, error) {
 }
 
 // setRest sets everything but the size.
-func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
+func (o *namespace) setRest(n *inode, in *fuse.SetAttrIn) error {
 	nobody := ofNobody(in)
 	if in.Valid&(setAnything|setMoreOf) == 0 && !nobody {
 		return nil

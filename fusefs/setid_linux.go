@@ -25,7 +25,7 @@ const capFSETID = 4
 // the right for the moment, takes on the caller's groups, and the source decides.
 // unprivileged: the kernel says that the caller does not have the right; otherwise
 // the process is examined.
-func (o *overlay) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
+func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return f()

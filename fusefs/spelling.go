@@ -33,7 +33,7 @@ const (
 
 // spelled is a name as the directory has it, of the file that sx describes and that
 // was found as name.
-func (o *overlay) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) string {
+func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) string {
 	if !parent.folds(d) {
 		return name
 	}
@@ -74,7 +74,7 @@ func (n *inode) hasLink(parent *inode, name string) bool {
 
 // changedAs follows a change of an entry that was asked for by one spelling and has
 // another: the kernel must not keep what it knows of either.
-func (o *overlay) changedAs(parent *inode, asked, is string) {
+func (o *namespace) changedAs(parent *inode, asked, is string) {
 	if asked != is {
 		o.notifier.name(parent.id, asked)
 		o.notifier.name(parent.id, is)
@@ -84,7 +84,7 @@ func (o *overlay) changedAs(parent *inode, asked, is string) {
 // respelled finds out how the directory spells the new name after a rename, which may
 // be one that it had before, and whether that changed anything: a rename of an entry to
 // another spelling of its name does on some volumes.
-func (o *overlay) respelled(r *rename, ev *Event, to *dirfd) {
+func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 	r.became = r.toName
 	o.changedAs(r.from, r.askedFrom, r.fromName)
 	if !r.to.folds(to) {
@@ -107,6 +107,6 @@ func (o *overlay) respelled(r *rename, ev *Event, to *dirfd) {
 }
 
 // hidesAs is hidden for other spellings.
-func (o *overlay) hidesAs(parent *inode, d *dirfd, name string) bool {
+func (o *namespace) hidesAs(parent *inode, d *dirfd, name string) bool {
 	return o.hiddenName != "" && parent.folds(d) && o.hidden(parent, name)
 }

@@ -82,7 +82,7 @@ func (s *Server) Replaceable() bool {
 func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
 
 // useLedger begins or opens the ledger that the options name.
-func (o *overlay) useLedger(opt *Options) error {
+func (o *contents) useLedger(opt *Options) error {
 	if opt.Ledger == nil {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 
 // restoreHandle opens a handle again. One that cannot be opened stays, so that
 // the kernel's requests for it fail, and its number is not given twice.
-func (o *overlay) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
+func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
 	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, reads: s.reads, slot: ref}
 	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
 	if f := kept[s.fh]; f != nil {
@@ -282,7 +282,7 @@ const ownersWait = 200 * time.Millisecond
 // ownersAgain checks whether the processes that opened files still exist. One that is
 // in the middle of an exec or of a page fault cannot be examined before it has the
 // answer that it waits for; it is filled in when we serve.
-func (o *overlay) ownersAgain(owed map[uint32][]ownerOwed) {
+func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 	seen := make(chan struct{}, len(owed))
 	for pid, all := range owed {
 		o.dirty.wg.Add(1)
@@ -320,7 +320,7 @@ func (h *handle) ownedBy(p *Process) {
 }
 
 // restoreWrites makes a node dirty that was.
-func (o *overlay) restoreWrites(n *inode) {
+func (o *contents) restoreWrites(n *inode) {
 	ref := n.slot.Load()
 	if ref == 0 {
 		return
@@ -347,7 +347,7 @@ func (o *overlay) restoreWrites(n *inode) {
 
 // openedBefore returns the handle that an earlier server made for the same
 // request, or nil.
-func (o *overlay) openedBefore(in *fuse.InHeader) *handle {
+func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	if in.Unique&resendBit == 0 || o.reopened == nil {
 		return nil
 	}
@@ -359,7 +359,7 @@ func (o *overlay) openedBefore(in *fuse.InHeader) *handle {
 
 // guard gives the descriptors of n's handles to the FDStore: they cannot be
 // opened again by name, or will not be in a moment.
-func (o *overlay) guard(n *inode) {
+func (o *contents) guard(n *inode) {
 	if o.fdStore == nil || o.ledger == nil {
 		return
 	}
@@ -383,7 +383,7 @@ func (o *overlay) guard(n *inode) {
 }
 
 // unguard is called at the end of a handle.
-func (o *overlay) unguard(h *handle) {
+func (o *contents) unguard(h *handle) {
 	if h.slot != 0 {
 		o.ledger.drop(h.slot)
 		h.slot = 0

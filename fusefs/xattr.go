@@ -16,7 +16,7 @@ import (
 // first write to each file.
 
 // withXattrs calls f with what leads to n and nothing else.
-func (o *overlay) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
+func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
 	if o.noXattr {
 		return fuse.ENOSYS
 	}
@@ -64,7 +64,7 @@ func (n *inode) forgetAbsent() {
 }
 
 // GetXAttr reads one attribute; with an empty dest it only tells the size.
-func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	if in.NodeId == rootID && attr == event.Settled {
 		o.dirty.settle(cancel)
 		return 0, fuse.ENOATTR
@@ -87,7 +87,7 @@ func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr strin
 	return uint32(size), status(err)
 }
 
-func (o *overlay) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
+func (o *namespace) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
 	// The kernel asks for security.capability before the first write to each
 	// file; the file is open then.
 	if h := n.anyHandle(false); h != nil {
@@ -107,7 +107,7 @@ func (o *overlay) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte
 }
 
 // ListXAttr lists the names, each ended by a NUL.
-func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+func (o *namespace) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var size int
 	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
 		size, err = sys.ListXattr(at, dest)
