@@ -106,8 +106,8 @@ func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 }
 
 // sayStart says how an agent has to be started where only the net keeps what it changes.
-// None has a setting by which it would start itself so; a prefix for its shell commands
-// (CLAUDE_CODE_SHELL_PREFIX) leaves out what its own tools write.
+// We found no setting by which one would start itself so; a prefix for shell commands
+// (CLAUDE_CODE_SHELL_PREFIX) leaves out what the client's own tools write.
 func sayStart(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil || !outside.Possible() {
