@@ -264,7 +264,7 @@ func TestLeavesAccessTimesAlone(t *testing.T) {
 		names = append(names, name)
 	}
 	eventually(t, 20*time.Second, "the index holds all three", func() bool {
-		out, err := p.try("search", "--json", "walrus")
+		out, err := p.try("search", "--json", "walrus", "--dir", p.dir)
 		return err == nil && strings.Contains(out, "old.txt") && strings.Contains(out, "other.txt") && strings.Contains(out, "new.txt")
 	})
 	f, err := os.OpenFile(p.path("old.txt"), os.O_WRONLY, 0) // closes nothing, reads nothing

@@ -156,7 +156,7 @@ func (g *pages) form(plan string) url.Values {
 	for _, m := range regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([ -~]*?)">`).FindAllStringSubmatch(plan, -1) {
 		v.Set(m[1], html.UnescapeString(m[2]))
 	}
-	for _, m := range regexp.MustCompile(`<input type="checkbox" name="file" value="(\d+)" checked`).FindAllStringSubmatch(plan, -1) {
+	for _, m := range regexp.MustCompile(`<input type="checkbox" name="file" value="(\d+)"[^>]* checked`).FindAllStringSubmatch(plan, -1) {
 		v.Add("file", m[1])
 	}
 	if !v.Has("digest") {
