@@ -272,7 +272,7 @@ func TestLeavesAccessTimesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	p.cb("log")
+	p.cb("log", "--dir", p.dir)
 	for _, name := range names {
 		var st unix.Stat_t
 		if err := unix.Stat(p.path(name), &st); err != nil {
