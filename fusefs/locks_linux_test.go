@@ -609,3 +609,36 @@ func TestLockedMemoryReadOnly(t *testing.T) {
 	}
 	c.end()
 }
+
+// A late word of a change beside the mount had the kernel ignore the attributes that it was
+// asking for, and a read went by the file's size from before the change.
+func TestReadsWhileChangesAreTold(t *testing.T) {
+	f := mountTest(t, func(o *Options) { o.Outside = true })
+	f.write("a", "begin")
+	done, told := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-done:
+				told <- n
+				return
+			default:
+				f.srv.Beside("a", false, false)
+			}
+		}
+	}()
+	for i := range 3000 {
+		text := strings.Repeat("x", 1+i*7919%3000)
+		if err := os.WriteFile(filepath.Join(f.src, "a"), []byte(text), 0o644); err != nil {
+			t.Error(err)
+			break
+		}
+		if got := f.read("a"); got != text {
+			t.Errorf("change %d: %d bytes, want %d", i, len(got), len(text))
+			break
+		}
+	}
+	close(done)
+	t.Logf("told %d times", <-told)
+}
