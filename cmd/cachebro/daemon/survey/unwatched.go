@@ -58,15 +58,20 @@ func (s *Survey) load() error {
 	return err
 }
 
-// madeSince: a file that the log does not know was made after the last moment of
-// which it has everything. Else it may have been there, and was not looked at.
+// madeSince reports whether a file that the log does not know was made after the last
+// moment of which it has everything. Else it may have been there, and was not looked at or
+// was ignored: an undo would remove it.
 func (s *Survey) madeSince(st store.Stat) bool {
 	known, born := s.known.Load(), st.Birth
 	if born == 0 { // this file system does not say
 		born = st.Ctime
 	}
-	return known > 0 && born > known
+	return known > 0 && born > afterScan(known)
 }
+
+// afterScan is from when on a file's time shows that it was changed after the scan that
+// noted known began, which lies a tick before it.
+func afterScan(known int64) int64 { return known + waits.Tick - waits.Lag }
 
 // foundAt is when a change that was found happened: at the file's last change, as
 // far as the log's order allows. The kernel's clock for files is a little behind.
@@ -224,15 +229,15 @@ func (s *scanner) came(c *store.Change) error {
 	return nil
 }
 
-// gained reports whether a path may have come since a time: the directory that it is in has
-// changed since, or came itself.
-func (s *scanner) gained(p store.Path, since int64) bool {
+// gained reports whether a path may have come since the scan that noted known: the
+// directory that it is in has changed since, or came itself.
+func (s *scanner) gained(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
-	if s.at[dir] > since {
+	if s.at[dir] > known {
 		return true
 	}
 	st, _, err := source.LstatBeneath(s.dir, dir)
-	return err != nil || st.Mtime > since
+	return err != nil || st.Mtime > afterScan(known)
 }
 
 // loggedFile is what the log has of a file.

@@ -28,6 +28,9 @@ const Query = 2 * time.Second
 // for time stamps moves every 4 ms at most systems, 10 ms at some.
 const Tick = int64(20 * time.Millisecond)
 
+// Lag is by how much that clock is behind at most, in ns: a jiffy at 100 Hz.
+const Lag = int64(10 * time.Millisecond)
+
 // Sleep waits; false when ctx ended.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
