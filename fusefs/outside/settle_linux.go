@@ -420,7 +420,10 @@ func (r *Recorder) unawait(e *entry) {
 func (r *Recorder) relinked(f *file) {
 	for _, e := range r.byOtherNames(f, "") {
 		st, there := lstat(e.path)
-		if there && same(st, e.known) && st.Size == e.known.Size && st.Mtime == e.known.Mtime && st.Mode == e.known.Mode {
+		if !there || !same(st, e.known) {
+			continue
+		}
+		if st.Size == e.known.Size && st.Mtime == e.known.Mtime && st.Mode == e.known.Mode {
 			e.known = st
 		}
 	}

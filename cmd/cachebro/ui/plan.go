@@ -430,10 +430,11 @@ func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.
 			return nil, err
 		}
 		part, ok := diff.Compare(from.data, to.data).Without(l.Stay, l.Out)
-		if ok {
-			part, err = text.Like(to.data, part)
+		if !ok {
+			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "the plan does not change these lines of %s", name(l.Path))
 		}
-		if !ok || err != nil {
+		part, err = text.Like(to.data, part)
+		if err != nil {
 			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%s goes as a whole only", name(l.Path))
 		}
 		whole.Steps[i].Hash = fmt.Sprintf("%x", sha256.Sum256(part))

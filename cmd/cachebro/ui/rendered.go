@@ -320,10 +320,14 @@ func (o cellOutput) picture() (b []byte, kind string) {
 
 // pictureOf is a picture in a notebook.
 func (n *notebook) pictureOf(cell, out int) (b []byte, kind string) {
-	if n == nil || cell < 1 || cell > len(n.Cells) || out < 1 || out > len(n.Cells[cell-1].Outputs) {
+	if n == nil || cell < 1 || cell > len(n.Cells) {
 		return nil, ""
 	}
-	return n.Cells[cell-1].Outputs[out-1].picture()
+	outputs := n.Cells[cell-1].Outputs
+	if out < 1 || out > len(outputs) {
+		return nil, ""
+	}
+	return outputs[out-1].picture()
 }
 
 func codeLines(name, code string) (out []template.HTML) {

@@ -41,7 +41,10 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	}
 	if sel.Last {
 		for _, o := range slices.Backward(all) {
-			if (sel.Before == 0 || o.id() < sel.Before) && !strings.HasPrefix(o.rows[0].Plan, undoing) && h.text(o) != "" && h.stands(o) && !h.ofOthers(o) {
+			if sel.Before > 0 && o.id() >= sel.Before || strings.HasPrefix(o.rows[0].Plan, undoing) {
+				continue
+			}
+			if h.text(o) != "" && h.stands(o) && !h.ofOthers(o) {
 				sel.ID = o.id()
 				break
 			}
