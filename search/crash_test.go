@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain is also the process that TestKilled kills, TestMeaning's embedder and the tests' embedding command.
+// TestMain is also the process that TestKilled kills, and TestMeaning's embedder.
 func TestMain(m *testing.M) {
 	if os.Getenv("CACHEBRO_SEARCH_EMBEDDER") != "" {
 		embedLines(os.Stdin, os.Stdout)
@@ -33,10 +33,6 @@ func TestMain(m *testing.M) {
 				panic(err)
 			}
 		}
-	}
-	if len(os.Args) == 2 && !strings.HasPrefix(os.Args[1], "-") {
-		testEmbedCommand()
-		return
 	}
 	os.Exit(m.Run())
 }

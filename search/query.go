@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"cachebro/search/automaton"
 )
 
 // Query is an exact query: which lines match.
@@ -46,7 +48,7 @@ type wordNeed struct {
 
 // compile checks a query and reduces it to an automaton, what its matches
 // need, and a literal that every matching line contains ("" when there is none).
-func compile(q Query) (*dfa, *need, string, error) {
+func compile(q Query) (*automaton.DFA, *need, string, error) {
 	if q.Pattern == "" {
 		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
 	}
@@ -58,7 +60,7 @@ func compile(q Query) (*dfa, *need, string, error) {
 		if _, err := syntax.Parse(expr, syntax.Perl); err != nil {
 			return nil, nil, "", explain(q.Pattern, err)
 		}
-		expr = unicodeClasses(expr)
+		expr = automaton.UnicodeClasses(expr)
 	} else {
 		expr = regexp.QuoteMeta(expr)
 	}
@@ -66,7 +68,7 @@ func compile(q Query) (*dfa, *need, string, error) {
 	if !q.CaseSensitive {
 		expr = "(?i)" + expr
 	}
-	d, err := newDFA(expr)
+	d, err := automaton.New(expr)
 	if err != nil {
 		return nil, nil, "", explain(q.Pattern, err)
 	}

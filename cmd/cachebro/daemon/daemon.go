@@ -42,6 +42,7 @@ import (
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 
 	"golang.org/x/sys/unix"
 )
@@ -407,12 +408,12 @@ func (d *Daemon) close() error {
 
 // places are what the daemon ends without. They are looked at before anybody is
 // answered: what has replaced one later must not be taken for it.
-func (d *Daemon) places(socket string) []wire.Place {
-	places := []wire.Place{{Path: d.o.Root, Gone: d.source.Gone}}
+func (d *Daemon) places(socket string) []place.Place {
+	places := []place.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
-		p, err := wire.SamePlace(name)
+		p, err := place.Same(name)
 		if err != nil {
-			p = wire.Place{Path: name, Gone: func() error { return err }}
+			p = place.Place{Path: name, Gone: func() error { return err }}
 		}
 		places = append(places, p)
 	}
@@ -420,8 +421,8 @@ func (d *Daemon) places(socket string) []wire.Place {
 }
 
 // watchPlace ends a daemon that nobody can reach or whose files are gone.
-func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
-	if err := wire.WaitUntilGone(ctx, places...); err != nil {
+func (d *Daemon) watchPlace(ctx context.Context, places []place.Place) {
+	if err := place.Wait(ctx, places...); err != nil {
 		d.lost.Store(true)
 		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
 		d.stop()

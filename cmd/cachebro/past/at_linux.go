@@ -22,6 +22,7 @@ import (
 	"cachebro/fusefs/past"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 
 	"golang.org/x/sys/unix"
 )
@@ -162,7 +163,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	if err != nil {
 		return failed(err)
 	}
-	kept, err := wire.SamePlace(state)
+	kept, err := place.Same(state)
 	if err != nil {
 		return failed(err)
 	}
@@ -182,7 +183,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	detach()                         // whoever waits for the end of our output waits no longer
 	go func() { s.Wait(); stop() }() // it was unmounted
 	go func() {
-		_ = wire.WaitUntilGone(ctx, kept) // the history is gone
+		_ = place.Wait(ctx, kept) // the history is gone
 		stop()
 	}()
 	for {

@@ -11,6 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
+	"cachebro/store/wire/when"
 )
 
 // Moment finds the moment that a person wrote: an age, a time, 812, prompt/last or
@@ -76,9 +77,9 @@ func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time)
 		}
 		q.Session = words[1]
 	default:
-		at, ok := wire.ParseTime(strings.Replace(kind, "T", " ", 1), now)
+		at, ok := when.Time(strings.Replace(kind, "T", " ", 1), now)
 		if !ok {
-			at, ok = wire.ParseTime(kind, now)
+			at, ok = when.Time(kind, now)
 		}
 		if !ok || len(words) > 1 {
 			return m, syscall.ENOENT

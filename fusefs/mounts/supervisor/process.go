@@ -22,6 +22,7 @@ import (
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 )
 
 // drainLimit bounds how long an ordered end waits for captured content to reach
@@ -460,13 +461,13 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 
 // places are what the mount lives by: the place where its history is kept, and the
 // source of a mount elsewhere.
-func (s *session) places() (places []wire.Place) {
+func (s *session) places() (places []place.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {
 		names = append(names, s.c.Root)
 	}
 	for _, name := range names {
-		p, err := wire.SamePlace(name)
+		p, err := place.Same(name)
 		if err != nil {
 			s.logger.Warn("cannot watch", "path", name, "error", err)
 			continue
@@ -476,8 +477,8 @@ func (s *session) places() (places []wire.Place) {
 	return places
 }
 
-func watchPlaces(ctx context.Context, places []wire.Place, gone chan<- error) {
-	if err := wire.WaitUntilGone(ctx, places...); err != nil {
+func watchPlaces(ctx context.Context, places []place.Place, gone chan<- error) {
+	if err := place.Wait(ctx, places...); err != nil {
 		gone <- err
 	}
 }

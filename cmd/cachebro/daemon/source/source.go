@@ -17,6 +17,7 @@ import (
 	"cachebro/store/leaf/limits"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 )
 
 // Source is the project's files themselves, never as seen through a mount: a
@@ -99,7 +100,7 @@ func (s *Source) Gone() error {
 	if was == nil || covered(s.root) {
 		return nil
 	}
-	return wire.PlaceDiffers(s.root, was)
+	return place.Differs(s.root, was)
 }
 
 // Drop forgets the descriptor.

@@ -1,18 +1,4 @@
-package search
-
-import (
-	"bufio"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os/exec"
-	"strings"
-	"sync"
-)
-
-// This file runs a command that turns texts into vectors. It is an optional
+// Package embed runs a command that turns texts into vectors. It is an optional
 // station of observe → version → index → serve: ranked search uses it to compare
 // meanings.
 //
@@ -33,9 +19,22 @@ import (
 // # Locks
 //
 // Command.mu is held over a whole exchange, so requests run one after the other.
+package embed
 
-// EmbedCommand is a search.Embedder.
-type EmbedCommand struct {
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// Command is a search.Embedder.
+type Command struct {
 	words []string
 
 	mu  chan struct{} // a lock that can be waited for with a context; guards run and id
@@ -55,19 +54,19 @@ type running struct {
 // maxLine bounds an answer, in bytes.
 const maxLine = 64 << 20
 
-// NewEmbedCommand is an Embedder that runs a command line; nil when that is empty.
-func NewEmbedCommand(commandLine string) *EmbedCommand {
+// New is an Embedder that runs a command line; nil when that is empty.
+func New(commandLine string) *Command {
 	words := strings.Fields(commandLine)
 	if len(words) == 0 {
 		return nil
 	}
-	c := &EmbedCommand{words: words, mu: make(chan struct{}, 1)}
+	c := &Command{words: words, mu: make(chan struct{}, 1)}
 	c.mu <- struct{}{}
 	return c
 }
 
 // Model is the command line: another one makes other vectors.
-func (c *EmbedCommand) Model() string { return strings.Join(c.words, " ") }
+func (c *Command) Model() string { return strings.Join(c.words, " ") }
 
 type request struct {
 	ID    int      `json:"id"`
@@ -82,7 +81,7 @@ type answer struct {
 }
 
 // Embed implements search.Embedder.
-func (c *EmbedCommand) Embed(ctx context.Context, texts []string, query bool) ([][]float32, error) {
+func (c *Command) Embed(ctx context.Context, texts []string, query bool) ([][]float32, error) {
 	select {
 	case <-c.mu:
 		defer func() { c.mu <- struct{}{} }()
@@ -186,7 +185,7 @@ func (r *running) kill() {
 }
 
 // Close ends the command.
-func (c *EmbedCommand) Close() error {
+func (c *Command) Close() error {
 	<-c.mu
 	defer func() { c.mu <- struct{}{} }()
 	if c.run != nil {

@@ -1,4 +1,4 @@
-package wire
+package place
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func watch(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	const self = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_MASK_ADD
 	told := true
 	for _, p := range places {
-		for i, dir := range abovePlace(p.Path) {
+		for i, dir := range above(p.Path) {
 			mask := uint32(self)
 			if i == 0 {
 				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO

@@ -1,4 +1,6 @@
-package search
+// Package automaton says which lines of a text hold a match of a regular expression, in
+// linear time and with the meaning that ripgrep gives it. It is a leaf of "index".
+package automaton
 
 import (
 	"bytes"
@@ -9,10 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The automaton says which lines of a text hold a match of a regular expression, in
-// linear time and with the meaning that ripgrep gives it. It is a leaf of "index".
-
-// dfa answers one question: which lines of a text hold a match? It is a
+// DFA answers one question: which lines of a text hold a match? It is a
 // deterministic automaton over runes, made while it runs, from the program of
 // regexp/syntax. The standard library's matcher must find where a match begins
 // and ends and reads 20–60 MB/s for that; this one needs only yes or no for a
@@ -24,7 +23,7 @@ import (
 // rune is known, so a match is seen one rune late.
 //
 // Not safe for concurrent use: each worker has its own.
-type dfa struct {
+type DFA struct {
 	prog   *syntax.Prog
 	states []state
 	table  []int32 // next state of states[i] on ASCII byte c at i*128+c; 0: not yet known
@@ -52,9 +51,9 @@ const (
 )
 
 const (
-	unknown     = 0
-	lineMatches = 1 // the line matches
-	atStart     = 2 // at the start of a line
+	unknown = 0
+	found   = 1 // the line matches
+	start   = 2 // at the start of a line
 	// maxStates bounds the automaton's memory (about 1 KiB a state); it is
 	// begun anew beyond.
 	maxStates = 8192
@@ -68,8 +67,8 @@ const (
 	badRune   rune = -2
 )
 
-// newDFA compiles a pattern for lines: no class matches a newline.
-func newDFA(expr string) (*dfa, error) {
+// New compiles a pattern for lines: no class matches a newline.
+func New(expr string) (*DFA, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func newDFA(expr string) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dfa{prog: prog, mark: make([]uint32, len(prog.Inst))}
+	d := &DFA{prog: prog, mark: make([]uint32, len(prog.Inst))}
 	d.reset()
 	return d, nil
 }
@@ -105,13 +104,13 @@ func size(re *syntax.Regexp) int {
 }
 
 // Clone gives another worker an automaton of its own.
-func (d *dfa) Clone() *dfa {
-	c := &dfa{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
+func (d *DFA) Clone() *DFA {
+	c := &DFA{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
 	c.reset()
 	return c
 }
 
-func (d *dfa) reset() {
+func (d *DFA) reset() {
 	d.states = make([]state, 2, 64)
 	d.table = make([]int32, 2*128, 64*128)
 	d.index = map[string]int32{}
@@ -151,7 +150,7 @@ func dropNewline(re *syntax.Regexp) {
 }
 
 // intern finds or makes the state of sorted seeds.
-func (d *dfa) intern(seeds []uint32, prev runeClass) int32 {
+func (d *DFA) intern(seeds []uint32, prev runeClass) int32 {
 	key := make([]byte, 0, len(seeds)*4+1)
 	key = append(key, byte(prev))
 	for _, s := range seeds {
@@ -205,7 +204,7 @@ func conditions(prev runeClass, next rune) syntax.EmptyOp {
 }
 
 // step computes the state after reading r in state s.
-func (d *dfa) step(s int32, r rune) int32 {
+func (d *DFA) step(s int32, r rune) int32 {
 	if len(d.states) > maxStates || d.kept > maxSeeds {
 		seeds, prev := d.states[s].seeds, d.states[s].prev
 		d.reset()
@@ -220,10 +219,10 @@ func (d *dfa) step(s int32, r rune) int32 {
 		matched = d.close(pc, hold, r) || matched
 	}
 	matched = d.close(uint32(d.prog.Start), hold, r) || matched
-	next := int32(lineMatches)
+	next := int32(found)
 	if !matched {
 		if r == '\n' || r == endOfText {
-			next = atStart
+			next = start
 		} else {
 			slices.Sort(d.seeds)
 			next = d.intern(slices.Compact(d.seeds), classOf(r))
@@ -242,7 +241,7 @@ func (d *dfa) step(s int32, r rune) int32 {
 
 // close follows the empty transitions from pc under the conditions that hold,
 // collects where reading r leads, and reports whether a match was reached.
-func (d *dfa) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
+func (d *DFA) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	d.stack = append(d.stack[:0], pc)
 	matched := false
 	for len(d.stack) > 0 {
@@ -274,7 +273,7 @@ func (d *dfa) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 }
 
 // next is step with the cache before it.
-func (d *dfa) next(s int32, r rune) int32 {
+func (d *DFA) next(s int32, r rune) int32 {
 	if n, ok := d.states[s].other[r]; ok {
 		return n
 	}
@@ -283,17 +282,17 @@ func (d *dfa) next(s int32, r rune) int32 {
 
 // Match returns the offset of a byte in the first line of text[at:] with a
 // match (at must be the start of a line), or -1.
-func (d *dfa) Match(text []byte, at int) int {
-	s := int32(atStart)
+func (d *DFA) Match(text []byte, at int) int {
+	s := int32(start)
 	for i := at; i < len(text); {
 		c := text[i]
 		if c < utf8.RuneSelf {
 			n := d.table[int(s)*128+int(c)]
-			if n <= lineMatches {
+			if n <= found {
 				if n == unknown {
 					n = d.step(s, rune(c))
 				}
-				if n == lineMatches {
+				if n == found {
 					return i
 				}
 			}
@@ -306,28 +305,28 @@ func (d *dfa) Match(text []byte, at int) int {
 			r = badRune
 		}
 		s = d.next(s, r)
-		if s == lineMatches {
+		if s == found {
 			return i
 		}
 		i += size
 	}
-	if len(text) > at && text[len(text)-1] != '\n' && d.next(s, endOfText) == lineMatches {
+	if len(text) > at && text[len(text)-1] != '\n' && d.next(s, endOfText) == found {
 		return len(text) - 1
 	}
 	return -1
 }
 
 // MatchLine reports whether one line, without its newline, holds a match.
-func (d *dfa) MatchLine(line []byte) bool {
+func (d *DFA) MatchLine(line []byte) bool {
 	if d.Match(line, 0) >= 0 {
 		return true
 	}
-	return len(line) == 0 && d.next(atStart, endOfText) == lineMatches
+	return len(line) == 0 && d.next(start, endOfText) == found
 }
 
-// unicodeClasses rewrites \d, \w and \s to what they mean in ripgrep. Parsed
+// UnicodeClasses rewrites \d, \w and \s to what they mean in ripgrep. Parsed
 // patterns no longer tell \w from [0-9A-Za-z_], so this is done on the text.
-func unicodeClasses(expr string) string {
+func UnicodeClasses(expr string) string {
 	const (
 		word  = `\p{L}\p{Nl}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}`
 		space = `\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`

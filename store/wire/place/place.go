@@ -1,4 +1,11 @@
-package wire
+// Package place notices when the files that a process depends on are gone or have
+// been replaced: its state directory, its socket, its project. Such a process
+// serves nobody any more and must end instead of trying for ever.
+//
+// The kernel reports removals and renames (inotify), so an idle process does not
+// wake up; a slow check catches what the kernel does not report, such as a file
+// system mounted over a directory.
+package place
 
 import (
 	"context"
@@ -9,14 +16,6 @@ import (
 	"time"
 )
 
-// This file notices when the files that a process depends on are gone or have
-// been replaced: its state directory, its socket, its project. Such a process
-// serves nobody any more and must end instead of trying for ever.
-//
-// The kernel reports removals and renames (inotify), so an idle process does not
-// wake up; a slow check catches what the kernel does not report, such as a file
-// system mounted over a directory.
-
 // A Place is a path and the question whether it still is what it was.
 type Place struct {
 	Path string
@@ -24,18 +23,18 @@ type Place struct {
 	Gone func() error
 }
 
-// SamePlace is the place of the file that is at path now, a symbolic link not followed.
-func SamePlace(path string) (Place, error) {
+// Same is the place of the file that is at path now, a symbolic link not followed.
+func Same(path string) (Place, error) {
 	was, err := os.Lstat(path)
 	if err != nil {
 		return Place{}, err
 	}
-	return Place{path, func() error { return PlaceDiffers(path, was) }}, nil
+	return Place{path, func() error { return Differs(path, was) }}, nil
 }
 
-// PlaceDiffers says whether path has gone or is another file than was. Nothing can
+// Differs says whether path has gone or is another file than was. Nothing can
 // be said while it cannot be looked at for another reason.
-func PlaceDiffers(path string, was os.FileInfo) error {
+func Differs(path string, was os.FileInfo) error {
 	now, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -57,8 +56,8 @@ const (
 // lookEvery is the pause between two looks where the kernel tells of changes.
 var lookEvery = 15 * time.Second
 
-// WaitUntilGone returns what has happened to one of the places, or nil when ctx ends.
-func WaitUntilGone(ctx context.Context, places ...Place) error {
+// Wait returns what has happened to one of the places, or nil when ctx ends.
+func Wait(ctx context.Context, places ...Place) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, told := watch(ctx, places)
@@ -88,7 +87,7 @@ func WaitUntilGone(ctx context.Context, places ...Place) error {
 }
 
 // above lists the directories above a path, nearest first.
-func abovePlace(path string) []string {
+func above(path string) []string {
 	var dirs []string
 	for d := filepath.Dir(path); ; d = filepath.Dir(d) {
 		dirs = append(dirs, d)

@@ -1,22 +1,21 @@
-package wire
+// Package when parses the times that people and models write: on the command line, in
+// tool calls and in commands that other commands print. All of them accept the same
+// forms.
+package when
 
 import (
 	"strconv"
 	"time"
 )
 
-// This file parses the times that people and models write: on the command line, in
-// tool calls and in commands that other commands print. All of them accept the same
-// forms.
-
 // maxAge is what a time.Duration holds.
 const maxAge = float64(1<<63 - 1)
 
-// ParseTime understands 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
+// Time understands 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
 // like 90s, 10m, 2h, 3d, 1w. A time of day that is still to come today was
 // yesterday's.
-func ParseTime(s string, now time.Time) (time.Time, bool) {
-	if age, ok := ParseAge(s); ok {
+func Time(s string, now time.Time) (time.Time, bool) {
+	if age, ok := Age(s); ok {
 		return now.Add(-age), true
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
@@ -38,8 +37,8 @@ func ParseTime(s string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// ParseAge reads how long ago: 90s, 10m, 2h, 1.5d, 1w.
-func ParseAge(s string) (time.Duration, bool) {
+// Age reads how long ago: 90s, 10m, 2h, 1.5d, 1w.
+func Age(s string) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
 	}

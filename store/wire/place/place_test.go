@@ -1,4 +1,4 @@
-package wire
+package place
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func TestWait(t *testing.T) {
 			held, err := os.Open(file) // as a lock is, which keeps its directories from telling of their end
 			must(err)
 			defer held.Close()
-			there, err := SamePlace(file)
+			there, err := Same(file)
 			must(err)
 			looked := make(chan struct{}, 100)
 			p := Place{file, func() error {
@@ -65,7 +65,7 @@ func TestWait(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 			defer cancel()
 			told := make(chan error, 1)
-			go func() { told <- WaitUntilGone(ctx, p) }()
+			go func() { told <- Wait(ctx, p) }()
 			<-looked // it watches
 			c.do(top, dir, file)
 			if err := <-told; err == nil {
