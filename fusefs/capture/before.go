@@ -20,7 +20,7 @@ func (c *Capture) Before(ch fusefs.Change) {
 	var class ignore.Class
 	if vanishes {
 		p = ch.Name
-		class = c.classOf(p, false)
+		class = c.Class(p, false)
 	} else {
 		p, class = c.nameOf(ch.File)
 	}
@@ -49,12 +49,12 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	if p == "" {
 		return "", ignore.Excluded
 	}
-	class := c.classOf(p, false)
+	class := c.Class(p, false)
 	if class == ignore.Tracked {
 		return p, class
 	}
 	for _, q := range f.Paths() {
-		if cl := c.classOf(q, false); cl < class {
+		if cl := c.Class(q, false); cl < class {
 			p, class = q, cl
 		}
 	}
@@ -126,7 +126,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if several && c.told.has(f, name) {
 		return
 	}
-	class := c.classOf(name, isDir(st))
+	class := c.Class(name, isDir(st))
 	if class == ignore.Excluded || class == ignore.Tracked && c.scanned(name, st) {
 		return
 	}

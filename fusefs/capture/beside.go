@@ -18,11 +18,11 @@ func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 // OpOutside of everything else. st is how the path was seen, zero if it was not there: if
 // it is otherwise by then, something else happened, of which another record tells.
 func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.Stat) {
-	class, dir := c.classOf(p, isDir(st)), isDir(st) || st.Mode == 0
+	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
 	c.rule(p)
 	if to != "" {
 		c.rule(to)
-		class = min(class, c.classOf(to, isDir(st)))
+		class = min(class, c.Class(to, isDir(st)))
 	}
 	if dir && op != event.OpMkdir {
 		c.told.clear()

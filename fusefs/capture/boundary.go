@@ -101,11 +101,11 @@ func inGit(p string) bool {
 }
 
 // opaque reports whether an excluded name is that of the excluded directory itself.
-func (c *Capture) opaque(p string) bool { return c.classOf(parent(p), true) != ignore.Excluded }
+func (c *Capture) opaque(p string) bool { return c.Class(parent(p), true) != ignore.Excluded }
 
 // came notes that the history knows what is at a name, if it is excluded.
 func (c *Capture) came(p string, f fusefs.File, dir bool) {
-	if c.classOf(p, dir) == ignore.Excluded {
+	if c.Class(p, dir) == ignore.Excluded {
 		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
 	}
 }

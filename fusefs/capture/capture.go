@@ -115,7 +115,7 @@ func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 // dirty tells that a file is being written, under each of its names.
 func (c *Capture) dirty(f fusefs.File) {
 	for _, p := range f.Paths() {
-		if class := c.classOf(p, false); class != ignore.Excluded {
+		if class := c.Class(p, false); class != ignore.Excluded {
 			c.append(&spool.Record{Kind: spool.KindDirty, Class: class, Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
 		}
 	}
@@ -153,6 +153,9 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	p, class := c.nameOf(e.File)
 	if p != "" {
 		c.rule(p)
+	}
+	if p != "" && class == ignore.Excluded && c.planned(writerOf(e), p, false) {
+		class = ignore.Ignored
 	}
 	// Perhaps the store knows a tracked name of it.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
@@ -259,10 +262,20 @@ func (c *Capture) taken(f fusefs.File, by fusefs.Caller) {
 // ours reports whether a process is one of this program, which carries out plans.
 func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
+// planned reports whether a plan of ours acts in an excluded directory, outside of git's
+// own. The history knows the name from then on: a redo has to find it.
+func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
+	if !c.ours(by) || inGit(p) {
+		return false
+	}
+	c.came(p, nil, dir)
+	return true
+}
+
 // afterwards keeps what was written to a file whose name a plan had taken, under
 // a name that says so and is gone at once.
 func (c *Capture) afterwards(e fusefs.Closed) {
-	if c.classOf(e.LastPath, false) != ignore.Tracked {
+	if c.Class(e.LastPath, false) != ignore.Tracked {
 		return
 	}
 	by, mark := writerOf(e), e.File.Mark()

@@ -20,8 +20,8 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.gitDone(e)
 	}
 	within := e.Class == ignore.Excluded && (e.Path2 == "" || e.Class2 == ignore.Excluded)
-	if within && c.ours(e.Caller) && !inGit(e.Path) && !inGit(e.Path2) { // a redo has to find it
-		c.came(e.Path, nil, isDir(e.Stat))
+	if within && !inGit(e.Path2) {
+		c.planned(e.Caller, e.Path, isDir(e.Stat))
 	}
 	e.Class, e.Class2 = c.known(e.Class, e.Path), c.known(e.Class2, e.Path2)
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
@@ -96,7 +96,7 @@ func (c *Capture) Done(e fusefs.Event) {
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	from, to := ignore.Excluded+1, e.Class2
 	for _, p := range e.File.Paths() {
-		if cl := c.classOf(p, false); p != e.Path2 && cl < from {
+		if cl := c.Class(p, false); p != e.Path2 && cl < from {
 			r.Path, from = p, cl
 		}
 	}
@@ -134,7 +134,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	c.taken(e.Replaced, e.Caller)
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
-	from, to := c.classOf(e.Path, dir), e.Class2
+	from, to := c.Class(e.Path, dir), e.Class2
 	if dir {
 		c.told.clear()
 		c.forget(e.Path, true)
@@ -212,12 +212,12 @@ func (c *Capture) left(f fusefs.File, p string) bool {
 // exchanged records that two names changed places. Content that thereby got a
 // tracked name and is in no version gets one.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
-	from, to := c.classOf(e.Path, isDir(e.Stat)), e.Class2
+	from, to := c.Class(e.Path, isDir(e.Stat)), e.Class2
 	var other event.Stat // of what stood at the second name
 	if e.Replaced != nil {
 		st, err := e.Replaced.Stat()
 		if err == nil { // a rule may be for directories only
-			other, to = st, c.classOf(e.Path2, isDir(st))
+			other, to = st, c.Class(e.Path2, isDir(st))
 		}
 	}
 	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
@@ -326,7 +326,7 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	}
 	up := parent(e.Path)
 	r.Class = ignore.Excluded
-	if c.classOf(up, true) == ignore.Excluded {
+	if c.Class(up, true) == ignore.Excluded {
 		c.discarded.add(up, t.files, t.bytes)
 		return
 	}
@@ -358,7 +358,9 @@ func (c *Capture) forget(p string, andBelow bool) {
 	}
 }
 
-func (c *Capture) classOf(p string, dir bool) ignore.Class {
+// Class is the class of a name. One in an excluded directory of which the history has heard
+// counts as ignored.
+func (c *Capture) Class(p string, dir bool) ignore.Class {
 	if c.opt.Matcher == nil {
 		return ignore.Tracked
 	}

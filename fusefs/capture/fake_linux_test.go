@@ -251,7 +251,7 @@ func (f *file) unlink() {
 		f.path.Store(&none)
 	}
 	f.names.Unlock()
-	cl := f.h.c.classOf(p, false)
+	cl := f.h.c.Class(p, false)
 	f.h.c.Done(fusefs.Event{Op: event.OpUnlink, File: f, Caller: f.h.by, Path: p, Stat: st, Class: cl, Class2: cl, Time: time.Now()})
 }
 
@@ -285,7 +285,7 @@ func (f *file) rename(p string, old *file) {
 	f.path.Store(&p)
 	f.names.Unlock()
 	e.Stat, _ = f.Stat()
-	e.Class, e.Class2, e.Time = f.h.c.classOf(from, false), f.h.c.classOf(p, false), time.Now()
+	e.Class, e.Class2, e.Time = f.h.c.Class(from, false), f.h.c.Class(p, false), time.Now()
 	if e.Class == ignore.Excluded {
 		e.Class = e.Class2
 	}

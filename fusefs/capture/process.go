@@ -130,7 +130,7 @@ func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 		return
 	}
 	p := f.Path()
-	if p == "" || c.classOf(p, false) == ignore.Excluded {
+	if p == "" || c.Class(p, false) == ignore.Excluded {
 		return
 	}
 	c.readMu.Lock()

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -365,7 +364,7 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	case !ok, r.own(s, of):
 	case !s.there:
 		if flags&unix.O_CREAT != 0 {
-			r.made(by, s, false)
+			r.made(by, s, false, of)
 		}
 	case only, !writes, !isRegular(s.st), !allowed(s.path):
 	default:
@@ -373,13 +372,19 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 		if flags&unix.O_TRUNC != 0 {
 			op = event.OpTruncate
 		}
-		r.writes(by, s, op)
+		r.writes(by, s, op, of)
 	}
 }
 
+// passedOver: nothing becomes of what happens at a path where nothing is kept, unless the
+// file has other names. What a plan of ours does there is recorded: a redo has to find it.
+func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
+	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).unkept(s.path, dir)
+}
+
 // made: a name may come to be where there is none.
-func (r *Recorder) made(by fusefs.Caller, s spot, dir bool) {
-	if t := r.trackOf(s.path); t.unkept(s.path, dir) {
+func (r *Recorder) made(by fusefs.Caller, s spot, dir bool, of origin) {
+	if r.passedOver(s, dir, of) {
 		return
 	}
 	e := r.touch(s, by)
@@ -388,8 +393,8 @@ func (r *Recorder) made(by fusefs.Caller, s spot, dir bool) {
 }
 
 // writes: a regular file is about to be written to.
-func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op) {
-	if r.trackOf(s.path).unkept(s.path, false) && s.st.Nlink < 2 {
+func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op, of origin) {
+	if r.passedOver(s, false, of) {
 		return
 	}
 	e := r.current(s, by)
@@ -435,7 +440,7 @@ func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 // change: mode, owner or attributes are about to change.
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolve(n, path, follow)
-	if !ok || !s.there || r.own(s, of) || r.trackOf(s.path).unkept(s.path, isDir(s.st)) {
+	if !ok || !s.there || r.own(s, of) || r.passedOver(s, isDir(s.st), of) {
 		return
 	}
 	e := r.current(s, by)
@@ -469,13 +474,12 @@ func (r *Recorder) found(e *entry, s spot) {
 const mostFound = 50_000
 
 // foundBelow tells how everything is below a directory that is about to move: the history
-// could not say later what had which name. What is ignored here and where it moves to goes
-// with its directory unseen, as on a mount.
-func (r *Recorder) foundBelow(t *track, s spot, to string) {
+// could not say later what had which name. What is ignored is told, too: it may be moved
+// again, to where it is not.
+func (r *Recorder) foundBelow(t *track, s spot) {
 	if !isDir(s.st) {
 		return
 	}
-	there := r.trackOf(to)
 	looked := 0
 	_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
 		if looked++; err != nil || path == s.path {
@@ -484,8 +488,7 @@ func (r *Recorder) foundBelow(t *track, s spot, to string) {
 		if looked > mostFound {
 			return filepath.SkipAll
 		}
-		stays := t.class(path, d.IsDir()) == ignore.Ignored && there.class(to+strings.TrimPrefix(path, s.path), d.IsDir()) == ignore.Ignored
-		if stays || t.unkept(path, d.IsDir()) {
+		if t.unkept(path, d.IsDir()) {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -530,7 +533,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolve(n, path, false)
 	if ok && !s.there && !r.own(s, of) {
-		r.made(by, s, true)
+		r.made(by, s, true, of)
 	}
 }
 
@@ -577,14 +580,14 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		return
 	}
 	if r.own(a, of) && !isDir(a.st) && flags&unix.RENAME_EXCHANGE == 0 {
-		r.arrives(by, b)
+		r.arrives(by, b, of)
 		return
 	}
 	r.settleBelow(a)
 	ea := r.current(a, by)
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	r.found(ea, a)
-	r.foundBelow(o.a, a, b.path)
+	r.foundBelow(o.a, a)
 	if o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
 	}
@@ -595,7 +598,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
 			r.found(eb, b)
-			r.foundBelow(o.b, b, a.path)
+			r.foundBelow(o.b, b)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
 		}
@@ -609,9 +612,9 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 }
 
 // arrives: a name is about to get a file of which no history knows.
-func (r *Recorder) arrives(by fusefs.Caller, s spot) {
+func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.there {
-		r.made(by, s, false)
+		r.made(by, s, false, of)
 		return
 	}
 	e := r.current(s, by)
@@ -632,7 +635,7 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	t := r.trackOf(b.path)
 	if !ok || !a.there || r.trackOf(a.path) != t {
-		r.made(by, b, false) // a file without a name, or one of elsewhere
+		r.made(by, b, false, of) // a file without a name, or one of elsewhere
 		return
 	}
 	e := r.current(a, by)

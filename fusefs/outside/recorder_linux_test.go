@@ -24,15 +24,17 @@ import (
 
 // place is a directory that belongs to no project, and a user's state.
 type place struct {
-	t     *testing.T
-	dir   string
-	paths wire.Paths
-	r     *Recorder
+	t      *testing.T
+	dir    string
+	paths  wire.Paths
+	r      *Recorder
+	root   string // whose history told reads
+	theirs bool   // the calls are not those of a plan
 }
 
 func newPlace(t *testing.T) *place {
 	home := t.TempDir()
-	p := &place{t: t, dir: filepath.Join(home, "work"), paths: wire.Paths{Home: home, StateHome: filepath.Join(home, "state"), RuntimeDir: filepath.Join(home, "run")}}
+	p := &place{t: t, dir: filepath.Join(home, "work"), root: wire.OutsideRoot, paths: wire.Paths{Home: home, StateHome: filepath.Join(home, "state"), RuntimeDir: filepath.Join(home, "run")}}
 	if err := os.Mkdir(p.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func (p *place) see(nr int, args [6]uint64, names ...string) {
 		clear(buf)
 		return copy(buf, memory[addr]) > 0
 	}
-	if !p.r.see(n, origin{began: time.Now(), ours: true}) {
+	if !p.r.see(n, origin{began: time.Now(), ours: !p.theirs}) {
 		p.t.Fatalf("call %d on %v is not seen", nr, names)
 	}
 }
@@ -121,7 +123,7 @@ func (all told) sorted() told {
 // contents that it has.
 func (p *place) told() (changes told, contents map[string]bool) {
 	p.t.Helper()
-	state, err := p.paths.State(wire.OutsideRoot)
+	state, err := p.paths.State(p.root)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -206,6 +208,104 @@ func TestKilled(t *testing.T) {
 		if _, err := os.Stat(p.r.journal.dir); !os.IsNotExist(err) {
 			t.Errorf("settled %v: the journal is left: %v", settled, err)
 		}
+	}
+}
+
+// project makes the place one, with an excluded directory.
+func (p *place) project() {
+	p.t.Helper()
+	p.root, p.r.comm = p.dir, "" // nobody who calls is this program
+	if _, err := p.paths.MakeState(p.dir); err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(".gitignore", "__pycache__\n")
+	if err := os.Mkdir(p.path("__pycache__"), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestExcludedNames: nothing is told of what a command does in an excluded directory, unless
+// the file has a name elsewhere, whose mode it changes. It was not told of a chmod.
+func TestExcludedNames(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	p.theirs = true
+	p.write("__pycache__/alone", "is excluded")
+	p.write("kept", "has two names")
+	if err := os.Link(p.path("kept"), p.path("__pycache__/other")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"__pycache__/alone", "__pycache__/other"} {
+		p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, name)
+		if err := os.Chmod(p.path(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpChmod, "kept"}}); !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
+	}
+}
+
+// TestPlanInExcluded: what a plan of ours does in an excluded directory is told: a redo did
+// not know of it.
+func TestPlanInExcluded(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	for _, name := range []string{"written", "mode"} {
+		p.write("__pycache__/"+name, "was")
+	}
+	p.open("__pycache__/written", unix.O_WRONLY|unix.O_TRUNC)
+	p.write("__pycache__/written", "is written")
+	p.open("__pycache__/made", unix.O_WRONLY|unix.O_CREAT)
+	p.write("__pycache__/made", "is made")
+	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "__pycache__/mode")
+	if err := os.Chmod(p.path("__pycache__/mode"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpCreate, "made"}, {event.OpWrite, "written"}, {event.OpChmod, "mode"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
+	}
+}
+
+// TestIgnoredBelowMoved: what is ignored below a directory that moves is told, under its
+// first name: moved on to where it is not ignored, it would be taken to come from the second.
+func TestIgnoredBelowMoved(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	p.theirs = true
+	p.write(".gitignore", "*.log\n")
+	if err := os.Mkdir(p.path("first"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("first/a.log", "is ignored")
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "first", "second")
+	if err := os.Rename(p.path("first"), p.path("second")); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.paths.State(p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	err = readSpool(wire.SpoolDir(state), func(r *spool.Record) {
+		found = found || r.Op == event.OpBaseline && r.Path == "first/a.log"
+	})
+	if err != nil || !found {
+		t.Errorf("the file is not told of: %v", err)
 	}
 }
 

@@ -131,7 +131,7 @@ func (t *track) class(path string, dir bool) ignore.Class { return t.matcher.Cla
 // unkept: nothing becomes of what is made there.
 func (t *track) unkept(path string, dir bool) bool {
 	rel := t.rel(path)
-	if t.matcher.Class(rel, dir) != ignore.Excluded {
+	if t.capture.Class(rel, dir) != ignore.Excluded {
 		return false
 	}
 	_, _, git := gitdir.Split(rel)

@@ -37,6 +37,8 @@ type trial struct {
 	opened           map[string]os.FileInfo // by handle, unless it only appends
 	had              map[uint64][]string    // the names that each inode had after some operation
 	freed            map[uint64]bool        // inodes that had no name after some operation
+	now              map[uint64][]string    // the names that each inode had after the last operation
+	escaped          map[uint64][]string    // of inodes that got a name which is kept in place of one that is excluded: the names before
 	stood            map[string]bool        // every path at which something was, and whether it was gone once since
 	wrong            []string               // what no output names, as a person reads it
 	kind             string                 // of the first of them
@@ -382,9 +384,7 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	switch d.what {
 	case "absence":
 		ino := want.names[d.path].ino
-		return t.freed[ino] || !slices.ContainsFunc(t.had[ino], func(p string) bool {
-			return !excluded(p) && !(t.start != nil && slices.Contains(t.start.files[ino], p))
-		})
+		return t.freed[ino] || !slices.Contains(t.escaped[ino], d.path)
 	case "presence": // it was made there
 		_, stood := t.stood[d.path]
 		return stood
@@ -460,13 +460,13 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 // note remembers which inode has which names.
 func (t *trial) note() {
 	if t.had == nil {
-		t.had, t.freed, t.stood = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}
+		t.had, t.freed, t.stood, t.escaped = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}, map[uint64][]string{}
 	}
-	here, named := map[string]bool{}, map[uint64]bool{}
+	here, named := map[string]bool{}, map[uint64][]string{}
 	_ = filepath.WalkDir(t.source, func(p string, _ os.DirEntry, err error) error {
 		var st unix.Stat_t
 		if rel, rerr := filepath.Rel(t.source, p); errors.Join(err, rerr, unix.Lstat(p, &st)) == nil {
-			here[rel], named[st.Ino] = true, true
+			here[rel], named[st.Ino] = true, append(named[st.Ino], rel)
 			if !slices.Contains(t.had[st.Ino], rel) {
 				t.had[st.Ino] = append(t.had[st.Ino], rel)
 			}
@@ -474,8 +474,14 @@ func (t *trial) note() {
 		return nil
 	})
 	for ino := range t.had {
-		t.freed[ino] = t.freed[ino] || !named[ino]
+		t.freed[ino] = t.freed[ino] || named[ino] == nil
 	}
+	for ino, names := range named {
+		if before := t.now[ino]; before != nil && escapes(before, names) {
+			t.escaped[ino] = append(t.escaped[ino], before...)
+		}
+	}
+	t.now = named
 	for p := range here {
 		if _, known := t.stood[p]; !known {
 			t.stood[p] = false
@@ -484,6 +490,15 @@ func (t *trial) note() {
 	for p, gone := range t.stood {
 		t.stood[p] = gone || !here[p]
 	}
+}
+
+// escapes reports whether a file got a name that is kept in place of one that is excluded, or
+// beside nothing but such.
+func escapes(before, after []string) bool {
+	kept := func(p string) bool { return !excluded(p) }
+	gained := slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) })
+	lost := slices.ContainsFunc(before, func(p string) bool { return excluded(p) && !slices.Contains(after, p) })
+	return gained && (lost || !slices.ContainsFunc(before, kept))
 }
 
 // somePaths are up to three of the names that something happened to, or none.
@@ -726,16 +741,22 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 				return true
 			}
 			for dir := filepath.Dir(full); dir != t.name && dir != "."; dir = filepath.Dir(dir) {
-				// Or it stays because it is not empty, or nothing below it is known.
-				if mentions(l, dir) && (d.what == "presence" && (strings.HasSuffix(l, "/"+filepath.Base(dir)+": removeat: directory not empty") || strings.Contains(l, "/"+filepath.Base(dir)+": the directory holds other files")) ||
-					d.what == "absence" && strings.HasSuffix(l, "/"+filepath.Base(dir)+": nothing is known of it") ||
-					hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
+				if mentions(l, dir) && (saysOfAll(strings.ReplaceAll(l, dir, "DIR"), d.what) || hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// saysOfAll: what a line says of a directory, DIR in it, holds for all below it, too.
+func saysOfAll(line, what string) bool {
+	said := map[string][]string{
+		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else"},
+		"absence":  {"DIR: nothing is known of it", "DIR: what was there before is not known"},
+	}
+	return slices.ContainsFunc(said[what], func(words string) bool { return strings.Contains(line, words) })
 }
 
 var hasCount = regexp.MustCompile(`\b[0-9]+ `)
