@@ -387,7 +387,8 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 		return t.freed[ino] || !slices.Contains(t.escaped[ino], d.path)
 	case "presence": // it was made there
 		_, stood := t.stood[d.path]
-		return stood
+		had := t.had[now.names[d.path].ino] // it came with its directory
+		return stood || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) })
 	}
 	return true
 }
