@@ -47,9 +47,12 @@ const (
 	// somebody beside the mount has is tried again.
 	lockPause  = time.Millisecond
 	lockPauses = 64 * time.Millisecond
-	// lingerWait is how long a lock is tried that is in the hands of a handle whose
-	// RELEASE may be on its way.
-	lingerWait = 10 * time.Millisecond
+	// lingerWait and lingerWaits are how long a lock is tried that is in the hands of a
+	// handle whose RELEASE may be on its way: at least, and as long as there is one. The
+	// kernel sends a RELEASE before the request that finds the lock, so that it was read
+	// before, but perhaps not noted yet.
+	lingerWait  = time.Millisecond
+	lingerWaits = 100 * time.Millisecond
 )
 
 // locking holds the locks of a mount.
@@ -62,7 +65,8 @@ type locking struct {
 	fineTimes     bool // see there
 	fineTimesOnce sync.Once
 
-	answer func(unique uint64, st fuse.Status)
+	answer    func(unique uint64, st fuse.Status)
+	releasing func() bool // a RELEASE is being carried out
 }
 
 // lockedFile is an inode that somebody has locked, or waits to lock.
@@ -99,6 +103,9 @@ type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
+	// behind is whose lock is in the way, of those on the mount. As natively, whoever comes
+	// behind somebody else is refused where that makes a circle.
+	behind *lockOwner
 }
 
 // sharedMemory tells files by name in which processes share memory through mappings,
@@ -186,12 +193,18 @@ func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 
 // SetLk takes a lock, or gives one up, without waiting.
 func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	st := o.lock(in, false)
-	for end, pause := time.Now().Add(lingerWait), 50*time.Microsecond; st == fuse.EAGAIN && o.lingers(in) && time.Now().Before(end); pause *= 2 {
+	for began, pause := time.Now(), 50*time.Microsecond; ; pause *= 2 {
+		releasing := o.locking.releasing() // before the try, which it can come too late for
+		st := o.lock(in, false)
+		took := time.Since(began)
+		if st != fuse.EAGAIN || took > lingerWaits || took > lingerWait && !releasing {
+			return st
+		}
+		if !o.lingers(in) {
+			return st
+		}
 		time.Sleep(pause)
-		st = o.lock(in, false)
 	}
-	return st
 }
 
 // SetLkw takes a lock. One that has to be waited for is answered later (statusLater). An
@@ -238,7 +251,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	if st == fuse.EAGAIN && wait {
 		st = l.mayWait(f, in)
 		if st.Ok() {
-			w := &lockWait{in: *in, f: f, h: h}
+			w := &lockWait{in: *in, f: f, h: h, behind: f.blocker(in)}
 			f.waiters = append(f.waiters, w)
 			l.waiting[in.Unique] = w
 			f.pause = lockPause
@@ -485,7 +498,12 @@ func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *lockWait) bool {
 		st := o.tryLock(f, w.h, &w.in)
 		if st == fuse.EAGAIN {
-			return false
+			by := f.blocker(&w.in)
+			if by == w.behind || !l.deadlocks(f, &w.in) {
+				w.behind = by
+				return false
+			}
+			st = fuse.Status(unix.EDEADLK)
 		}
 		delete(l.waiting, w.in.Unique)
 		granted = append(granted, lockGrant{w, st, f.guard != nil})
@@ -588,30 +606,41 @@ func locksOf(fd int) (locks [][3]string) {
 // mayWait refuses to wait where nobody would ever give way: POSIX locks of processes
 // that wait for each other, and shared memory that the other side of the mount uses.
 func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
-	if isFlock(in) {
+	switch {
+	case isFlock(in):
 		return fuse.OK
-	}
-	if f.guard == nil && sharedMemory(f.n) {
+	case f.guard == nil && sharedMemory(f.n):
 		return fuse.Status(unix.ENOLCK)
+	case l.deadlocks(f, in):
+		return fuse.Status(unix.EDEADLK)
 	}
-	// Nothing tells the owners of OFD locks from those of POSIX locks. Two owners of OFD
-	// locks can belong to one process, and then another of its threads may give way.
+	return fuse.OK
+}
+
+// deadlocks reports whether who has the lock that is in the way of a request waits for the
+// one who asks, directly or by others. Nothing tells the owners of OFD locks from those of
+// POSIX locks. Two owners of OFD locks can belong to one process, and then another of its
+// threads may give way.
+func (l *locking) deadlocks(f *lockedFile, in *fuse.LkIn) bool {
+	if isFlock(in) {
+		return false
+	}
 	pids := map[uint32]bool{in.Lk.Pid: true}
 	for w := f.blocker(in); w != nil; {
 		if w.id == in.Owner {
-			return fuse.Status(unix.EDEADLK)
+			return true
 		}
 		if pids[w.pid] {
-			break
+			return false
 		}
 		pids[w.pid] = true
 		waits := l.waitOf(w.id)
 		if waits == nil {
-			break
+			return false
 		}
 		w = waits.f.blocker(&waits.in)
 	}
-	return fuse.OK
+	return false
 }
 
 // waitOf is the request that an owner of POSIX locks waits for, or nil.

@@ -342,6 +342,33 @@ func TestLockDeadlock(t *testing.T) {
 	a.end()
 }
 
+// TestLockDeadlockLater: two processes wait for each other only after a third one, for whom
+// one of them waited first, has given way. Both waited for ever.
+func TestLockDeadlockLater(t *testing.T) {
+	f := mountTest(t, nil)
+	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := newLocker(t, f.dir, "f", "rw"), newLocker(t, f.dir, "f", "rw"), newLocker(t, f.dir, "f", "rw")
+	a.do("range posix w 0 5")
+	b.do("range posix w 10 5")
+	c.do("range posix w 20 5")
+	b.begin("waitrange posix w 20 5")
+	b.waits()
+	c.begin("waitrange posix w 0 15")
+	c.waits()
+	a.do("range posix u 0 0")
+	if got := c.hear(); got != "resource deadlock avoided" {
+		t.Error(got)
+	}
+	c.end()
+	if got := b.hear(); got != "ok" {
+		t.Error(got)
+	}
+	a.end()
+	b.end()
+}
+
 // TestLockInterrupted: who waits for a lock can be killed, and takes no thread of the
 // server; nobody is left to wait for.
 func TestLockInterrupted(t *testing.T) {

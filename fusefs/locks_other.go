@@ -17,7 +17,8 @@ const forwardsLocks = false
 
 // locking has nothing to do here.
 type locking struct {
-	answer func(unique uint64, st fuse.Status)
+	answer    func(unique uint64, st fuse.Status)
+	releasing func() bool
 }
 
 func (o *overlay) unlockOwner(*handle, uint64)                                   {}

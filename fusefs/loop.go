@@ -75,6 +75,8 @@ type device struct {
 	over    chan struct{} // closed by the first loop that sees the connection end
 	overOne sync.Once
 	counts  [maxOpcode]atomic.Uint64
+	// released counts the RELEASEs that were carried out. Nobody waits for their reply.
+	released atomic.Uint64
 
 	// init is the kernel's INIT request, kept for a successor.
 	init []byte
@@ -234,6 +236,9 @@ func (d *device) loop() {
 				}
 			}
 		}
+		if op == opRelease {
+			d.released.Add(1)
+		}
 		if d.ledger != nil && op < maxOpcode && attempts&(1<<op) != 0 {
 			d.ledger.replied(binary.NativeEndian.Uint64(in[8:]))
 		}
@@ -245,6 +250,9 @@ func (d *device) loop() {
 		}
 	}
 }
+
+// releasing reports whether a RELEASE was read and is not carried out yet.
+func (d *device) releasing() bool { return d.counts[opRelease].Load() != d.released.Load() }
 
 // next reads a request.
 func (d *device) next(in []byte) (int, error) {

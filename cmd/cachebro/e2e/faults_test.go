@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestDaemonKilled kills the store daemon again and again in the middle of a
@@ -104,6 +106,56 @@ func TestMountdKilled(t *testing.T) {
 	p.wantContents("late.txt", "late\n")
 	p.write("a.txt", "21\n")
 	p.wantContents("a.txt", "20\n", "21\n")
+}
+
+// TestMountdKilledWithRemovedFiles: what is removed while it is open has no name, also for
+// another mountd, though the history keeps what git loses by names of its own.
+func TestMountdKilledWithRemovedFiles(t *testing.T) {
+	large := strings.Repeat("0123456789abcdef", 8<<10)
+	files := map[string]string{"plain": "1\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/objects/12/34": "blob", ".git/packed-refs": large, ".git/refs/heads/main": "1\n", ".git/config.lock": large}
+	p := newProject(t, files)
+	p.mount()
+	open := map[string]*os.File{}
+	for name := range files {
+		f, err := os.Open(p.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		open[name] = f
+	}
+	if err := os.Rename(p.path(".git/config.lock"), p.path(".git/packed-refs")); err != nil {
+		t.Fatal(err)
+	}
+	for name := range files {
+		if err := os.Remove(p.path(name)); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	for _, killed := range []bool{false, true} {
+		if killed {
+			if err := syscall.Kill(p.process("mountd"), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			p.write("after", "2\n") // another one answers
+		}
+		for name, f := range open {
+			fi, err := f.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := fi.Sys().(*syscall.Stat_t).Nlink; n != 0 {
+				t.Errorf("%s has %d names, killed %v", name, n, killed)
+			}
+			b := make([]byte, len(files[name])+1)
+			if n, _ := f.ReadAt(b, 0); string(b[:n]) != files[name] {
+				t.Errorf("%s holds %.20q and so on, %d bytes", name, b[:n], n)
+			}
+			if err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, p.path("again"), unix.AT_SYMLINK_FOLLOW); err == nil {
+				t.Errorf("%s has a name again", name)
+			}
+		}
+	}
 }
 
 // TestSupervisorKilled: the mount goes on without its supervisor and is
