@@ -10,7 +10,6 @@ import (
 // options are chosen by init and stand on the registered command line.
 type options struct {
 	event     string                // from the arguments; the input's own name wins
-	recovery  string                // compact (default), always, off
 	stopLine  string                // changes (default): when something was saved or changed; always, off
 	noRewrite bool                  // leave the built-in tools' results alone
 	noReshape map[reshape.Rule]bool // these leave commands' outputs alone
@@ -18,20 +17,17 @@ type options struct {
 	client    string                // another client than Claude Code, by its name in the table of package clients
 	plugin    bool                  // registered by the plugin, not by init
 	hold      bool                  // an edit of what others changed is held once, with the diff
-	guard     string                // off (default), suggest, deny: a second built-in Read of a file
 }
 
 // parseOptions is tolerant: an option that it does not know, perhaps of another
 // version's init, must not take the hook away.
 func parseOptions(args []string) options {
-	o := options{recovery: "compact", stopLine: "changes", guard: "off"}
+	o := options{stopLine: "changes"}
 	for _, a := range args {
 		name, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		switch {
 		case !strings.HasPrefix(a, "-"):
 			o.event = a
-		case name == "recovery" && value != "":
-			o.recovery = value
 		case name == "stop-line" && value != "":
 			o.stopLine = value
 		case name == "no-rewrite":
@@ -49,8 +45,6 @@ func parseOptions(args []string) options {
 			o.hold = value != "false"
 		case name == "client":
 			o.client = value
-		case name == "guard" && value != "":
-			o.guard = value
 		}
 	}
 	return o

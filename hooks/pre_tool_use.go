@@ -13,15 +13,9 @@ import (
 
 // preToolUse opens the tool call's window, so that what is written meanwhile is
 // joined to it, and warns of a file that somebody else changed since this reader saw
-// it. It blocks nothing, except a second Read of the same file with --guard=deny, and with
-// --hold the first edit of what somebody else changed.
+// it. It blocks nothing, except with --hold the first edit of what somebody else changed.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
-	if c.tool == "Read" {
-		text := c.guard()
-		c.spend(ctx, "guard", text)
-		return answer{out: output{context: text, deny: c.opt.guard == "deny" && text != ""}}
-	}
 	// The server can only tell the reader of a call by this event. Without the
 	// check it had better not: an unknown reader gets full text.
 	if isOurs(c.tool) && !c.checkChain(ctx) {

@@ -84,7 +84,6 @@ var beside = map[string]func(context.Context, *call){
 }
 
 func besideStart(ctx context.Context, c *call) {
-	c.forgetReads()
 	_, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if c.transcript != "" && c.opt.client == "" {
 		c.chain().begin(c.transcript)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 )
 
@@ -72,37 +71,4 @@ func TestPromptIndex(t *testing.T) {
 		t.Errorf("%d items:\n%s", n, text)
 	}
 	golden(t, "prompt_index.golden", text+"\n")
-}
-
-// The guard lets the first Read of a file through, for the client's Edit wants
-// one, and what only the client can show.
-func TestGuard(t *testing.T) {
-	event := func(file string) string {
-		return `{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Read","tool_use_id":"t","cwd":"PROJ","tool_input":{"file_path":"PROJ/` + file + `"}}`
-	}
-	for mode, want := range map[string]string{
-		"off": "", "suggest": `"additionalContext":"cachebro: a.go was read`,
-		"deny": `"permissionDecision":"deny","permissionDecisionReason":"cachebro: a.go was read`,
-	} {
-		p := newProject(t)
-		p.serve(nil)
-		p.args = []string{"--guard=" + mode}
-		silent(t, p.run(event("a.go")))
-		if r := p.run(event("a.go")); !strings.Contains(r.stdout, want) || want == "" && r.stdout != "" {
-			t.Errorf("%s: %+v", mode, r)
-		}
-		for range 2 {
-			silent(t, p.run(event("a.png")))
-			silent(t, p.run(event("b.ipynb")))
-		}
-		// A compaction begins anew: the client asks for a Read before an Edit again.
-		p.run(`{"hook_event_name":"SessionStart","session_id":"s","source":"compact","cwd":"PROJ"}`)
-		silent(t, p.run(event("a.go")))
-	}
-	if g := string(clients.ClaudeSettings("cachebro", "--guard=deny")); !strings.Contains(g, "|Read\"") {
-		t.Error("the guard's matcher is not registered")
-	}
-	if g := string(clients.ClaudeSettings("cachebro")); strings.Contains(g, "cachebro__.*|Read") {
-		t.Error("Read is matched without a guard")
-	}
 }

@@ -13,7 +13,6 @@ import (
 func sessionEnd(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "end"})
 	c.chain().remove()
-	c.forgetReads()
 	for _, file := range []string{c.lostFile(), c.sentFile()} { // a session that comes back starts anew
 		if file != "" {
 			_ = os.Remove(file)

@@ -11,7 +11,6 @@ import (
 // with an unknown id registers it too.
 func sessionStart(ctx context.Context, c *call) answer {
 	c.pruneChains()
-	c.forgetReads()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if c.transcript != "" && c.opt.client == "" {
 		c.chain().begin(c.transcript)
@@ -24,19 +23,14 @@ func sessionStart(ctx context.Context, c *call) answer {
 	if !known.Mounted {
 		a.out.message = c.mount(ctx)
 	}
-	if c.opt.recovery == "off" || c.source != "compact" && c.opt.recovery != "always" {
+	if c.source != "compact" {
 		return a
 	}
 	var r wire.Recovery
 	if _, err := c.ask(ctx, wire.MRecovery, wire.SessionQuery{Session: c.session}, nil, &r); err != nil {
 		return a
 	}
-	if c.opt.recovery != "always" {
-		a.out.context = c.paidRecovery(ctx, r)
-		return a
-	}
-	a.out.context = recoveryBlock(r, c.env.Now().Location())
-	c.spend(ctx, "recovery", a.out.context)
+	a.out.context = c.paidRecovery(ctx, r)
 	return a
 }
 

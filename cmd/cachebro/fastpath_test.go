@@ -32,7 +32,7 @@ func TestFastPath(t *testing.T) {
 			t.Errorf("%s is not initialised by the whole program either: choose another", name)
 		}
 	}
-	for _, args := range [][]string{{"hook", "Stop"}, {"hook", "PreToolUse", "--guard=suggest"}, {"statusline"}, {"fsmonitor", "2", "token"}} {
+	for _, args := range [][]string{{"hook", "Stop"}, {"hook", "PreToolUse", "--hold"}, {"statusline"}, {"fsmonitor", "2", "token"}} {
 		few := initialised(args...)
 		if !strings.Contains(few, "init cachebro/hooks @") {
 			t.Errorf("%s: hooks are not initialised: %s", args, few)

@@ -23,11 +23,9 @@ type Setup struct {
 	Git          GitSetup
 	Exe          string // what the clients start: an absolute path, or a name in PATH
 	HookOptions  []string
-	ServeArgs    []string // after "serve"; nil: what suits the client
-	AlwaysLoad   bool     // Claude Code: load the tools at once instead of behind its tool search
-	StatusLine   bool     // Claude Code: also set statusLine, where none is set
-	Worktrees    bool     // Claude Code: its worktrees are forks
-	OS           string   // runtime.GOOS; for tests
+	StatusLine   bool   // Claude Code: also set statusLine, where none is set
+	Worktrees    bool   // Claude Code: its worktrees are forks
+	OS           string // runtime.GOOS; for tests
 	HasProgram   func(name string) bool
 	PathExists   func(path string) bool
 }
@@ -171,10 +169,7 @@ func TerminalPrograms(s Setup) (all []string) {
 // serve is the argument list of our server for a client whose own tools are
 // covered by hooks (safety) or not.
 func (s Setup) serve(hooked bool) []string {
-	switch {
-	case s.ServeArgs != nil:
-		return append([]string{"serve"}, s.ServeArgs...)
-	case hooked:
+	if hooked {
 		return []string{"serve", "--tools=safety"}
 	}
 	return []string{"serve"}
@@ -319,7 +314,7 @@ var placeVars = []string{"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "CACHEBRO_DIR"}
 func (s Setup) foreign(client string) []string {
 	out := []string{"--client=" + client}
 	for _, o := range s.HookOptions {
-		if strings.HasPrefix(o, "--recovery=") || strings.HasPrefix(o, "--stop-line=") || o == "--prompt-index" {
+		if strings.HasPrefix(o, "--stop-line=") || o == "--prompt-index" {
 			out = append(out, o)
 		}
 	}
@@ -360,12 +355,8 @@ func claudeFiles(s Setup) []file {
 	if s.Project != "" {
 		servers, settings = filepath.Join(s.Project, ".mcp.json"), filepath.Join(s.Project, ".claude", "settings.json")
 	}
-	entry := struct {
-		server
-		AlwaysLoad bool `json:"alwaysLoad,omitempty"`
-	}{serverEntry(s.Exe, s.serve(true)), s.AlwaysLoad}
 	return []file{
-		{servers, jsonEntry{[]string{"mcpServers", "cachebro"}, entry}},
+		{servers, jsonEntry{[]string{"mcpServers", "cachebro"}, serverEntry(s.Exe, s.serve(true))}},
 		{settings, claudeHooks{exe: s.Exe, options: s.HookOptions, statusLine: s.StatusLine, worktrees: s.Worktrees}},
 	}
 }

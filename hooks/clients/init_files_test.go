@@ -137,7 +137,7 @@ func TestProjectScopeAndDetection(t *testing.T) {
 	if got := FoundClients(s); !reflect.DeepEqual(got, []string{"claude", "codex"}) {
 		t.Errorf("found %v", got)
 	}
-	s.Project, s.AlwaysLoad, s.StatusLine = t.TempDir(), true, true
+	s.Project, s.StatusLine = t.TempDir(), true
 	changes, err := PlanInit(s, Clients())
 	if err != nil {
 		t.Fatal(err)

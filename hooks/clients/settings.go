@@ -3,7 +3,6 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
@@ -55,20 +54,12 @@ func hookSettings(exe string, options []string) map[string][]hookGroup {
 func groups(regs []registration, exe string, options []string) map[string][]hookGroup {
 	m := map[string][]hookGroup{}
 	for _, r := range regs {
-		if r.event == "PreToolUse" && guarded(options) {
-			r.matcher += "|Read"
-		}
 		m[r.event] = append(m[r.event], hookGroup{
 			Matcher: r.matcher,
 			Hooks:   []hookCommand{{Type: "command", Command: hookLine(exe, r.event, options), Timeout: r.timeout}},
 		})
 	}
 	return m
-}
-
-// guarded: the options ask for a word before the client's own Read.
-func guarded(options []string) bool {
-	return slices.Contains(options, "--guard=suggest") || slices.Contains(options, "--guard=deny")
 }
 
 // hookLine is the registered shell command. It costs nothing and prints nothing when

@@ -30,7 +30,7 @@ func TestLives(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			sum := &result{}
 			for seed := *life; seed < *life+uint64(*lives); seed++ {
-				r, err := play(randomLife(seed), options{mode: "hooks", client: client, recovery: "compact", binary: binary, version: version,
+				r, err := play(randomLife(seed), options{mode: "hooks", client: client, binary: binary, version: version,
 					tokens: tokens.EstimateString, progress: func(s string) { t.Log(s) }, seed: seed})
 				if err != nil {
 					t.Fatalf("life %d: %v", seed, err)

@@ -26,7 +26,6 @@ func run(args []string, stdout, stderr io.Writer) error {
 	modes := fs.String("mode", "hooks,mcp", "hooks, mcp, or both")
 	profile := fs.String("tools", "default", "mcp: profile of the tools")
 	names := fs.String("session", "", "numbers of the traces, comma-separated; all of them")
-	recovery := fs.String("recovery", "compact", "the hooks' option: compact, always, off")
 	client := fs.String("client", claude, "hooks: as this client tells of a session: "+strings.Join(clientNames, ", "))
 	process := fs.Bool("process", false, "run each hook as a process of its own")
 	given := fs.String("binary", "", "a cachebro that was built before; else it is built")
@@ -65,7 +64,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	wrong := 0
 	for _, mode := range strings.Split(*modes, ",") {
-		o := options{mode: mode, client: *client, profile: *profile, recovery: *recovery, process: *process, verbose: *verbose, binary: binary, version: version,
+		o := options{mode: mode, client: *client, profile: *profile, process: *process, verbose: *verbose, binary: binary, version: version,
 			tokens: tokens.EstimateString, corpus: samples, seed: *seed, progress: func(s string) { fmt.Fprintln(stderr, s) }}
 		rs, err := replay(traces, o)
 		if err != nil {
@@ -84,9 +83,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 
 func title(o options) string {
 	if o.mode == "hooks" {
-		return "through the hooks of " + o.client + " (its own tools, no schema), --recovery=" + o.recovery
+		return "through the hooks of " + o.client + " (its own tools, no schema)"
 	}
-	return "through MCP, --tools=" + o.profile + " --recovery=" + o.recovery
+	return "through MCP, --tools=" + o.profile
 }
 
 // replay plays traces one after the other.

@@ -20,7 +20,6 @@ type options struct {
 	mode     string // mcp, hooks
 	client   string // hooks: who tells of the session; "" is Claude Code
 	profile  string // mcp: the tools that are offered
-	recovery string // the hooks' option: compact, always, off
 	process  bool   // every hook as a process of its own, as a client starts it
 	verbose  bool
 	tokens   counter
@@ -377,7 +376,7 @@ func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err
 	for k, v := range more {
 		ev[k] = v
 	}
-	args := []string{"--recovery=" + pl.o.recovery, name}
+	args := []string{name}
 	if pl.o.client != "" && pl.o.client != claude {
 		if !pl.dialect(agent, ev) {
 			return out, nil

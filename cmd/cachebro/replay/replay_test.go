@@ -34,7 +34,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{binary: binary, version: version, profile: "default", recovery: "compact", client: claude, progress: func(s string) { t.Log(s) },
+	o := options{binary: binary, version: version, profile: "default", client: claude, progress: func(s string) { t.Log(s) },
 		tokens: func(s string) int {
 			ids, _, err := enc.Encode(s)
 			if err != nil {

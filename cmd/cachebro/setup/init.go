@@ -126,26 +126,23 @@ is what it was before init, to the byte.`,
 
 // InitFlags choose what is registered, and where.
 type InitFlags struct {
-	clients                                                        []string
-	project, yes, dryRun                                           bool
-	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus, hold bool
-	worktrees                                                      bool
-	gitMonitor                                                     bool
-	brief                                                          bool // up: a line for each file instead of a diff
-	recovery, stopLine, guard, noReshape                           string
+	clients                                            []string
+	project, yes, dryRun                               bool
+	noRewrite, agentsMD, promptIndex, withStatus, hold bool
+	worktrees                                          bool
+	gitMonitor                                         bool
+	brief                                              bool // up: a line for each file instead of a diff
+	stopLine, noReshape                                string
 }
 
 func (f *InitFlags) add(fs *pflag.FlagSet) {
 	f.addCommon(fs)
-	fs.StringVar(&f.recovery, "recovery", "compact", "when the model is told its working set: compact (after a compaction, as far as savings pay for it), always, off")
 	fs.StringVar(&f.stopLine, "stop-line", "changes", "when you are told what was saved: changes, always, off")
-	fs.StringVar(&f.guard, "guard", "off", "when a file is read again by the client's own Read: off, suggest or deny")
 	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
 	fs.StringVar(&f.noReshape, "no-reshape", "", "leave the outputs of commands as they are: all, or only these rules: "+strings.Join(ruleNames(), ", "))
 	fs.Lookup("no-reshape").NoOptDefVal = "all"
 	fs.BoolVar(&f.hold, "hold", false, "hold an edit of a file that others changed since it was shown, once, with what they changed")
 	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
-	fs.BoolVar(&f.alwaysLoad, "always-load", false, "load the tools at once instead of behind the client's tool search")
 	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
 	fs.BoolVar(&f.worktrees, "worktrees", false, "Claude Code's worktrees become forks of the project, with what git ignores")
 	fs.BoolVar(&f.gitMonitor, "git-fsmonitor", false, "also let git ask the mount of DIR which files changed, by your own git configuration")
@@ -161,17 +158,8 @@ func (f *InitFlags) addCommon(fs *pflag.FlagSet) {
 
 // check refuses values that a hook would silently ignore.
 func (f *InitFlags) check(e *cli.Env) error {
-	for _, c := range []struct {
-		name, value string
-		known       []string
-	}{
-		{"recovery", f.recovery, []string{"compact", "always", "off"}},
-		{"stop-line", f.stopLine, []string{"changes", "always", "off"}},
-		{"guard", f.guard, []string{"off", "suggest", "deny"}},
-	} {
-		if c.value != "" && !slices.Contains(c.known, c.value) {
-			return e.Usagef("%s: --%s %s: want %s", e.Cmd.Name(), c.name, cli.Quote(c.value), strings.Join(c.known, ", "))
-		}
+	if !slices.Contains([]string{"", "changes", "always", "off"}, f.stopLine) {
+		return e.Usagef("%s: --stop-line %s: want changes, always, off", e.Cmd.Name(), cli.Quote(f.stopLine))
 	}
 	for _, r := range f.offRules() {
 		if r != "all" && !slices.Contains(ruleNames(), r) {
@@ -203,9 +191,6 @@ func (f *InitFlags) offRules() []string {
 // is not written.
 func (f *InitFlags) hookOptions() []string {
 	var o []string
-	if f.recovery != "" && f.recovery != "compact" {
-		o = append(o, "--recovery="+f.recovery)
-	}
 	if f.stopLine != "" && f.stopLine != "changes" {
 		o = append(o, "--stop-line="+f.stopLine)
 	}
@@ -224,9 +209,6 @@ func (f *InitFlags) hookOptions() []string {
 	if f.promptIndex {
 		o = append(o, "--prompt-index")
 	}
-	if f.guard == "suggest" || f.guard == "deny" {
-		o = append(o, "--guard="+f.guard)
-	}
 	return o
 }
 
@@ -244,15 +226,12 @@ func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 	s := clients.Setup{
 		Home: p.Home, ConfigHome: absVar(e, "XDG_CONFIG_HOME"), ClaudeConfig: absVar(e, "CLAUDE_CONFIG_DIR"), CodexHome: absVar(e, "CODEX_HOME"),
 		Backups: filepath.Join(base, "clients"), Project: project, Exe: e.Exe,
-		HookOptions: f.hookOptions(), AlwaysLoad: f.alwaysLoad, StatusLine: f.withStatus, Worktrees: f.worktrees,
+		HookOptions: f.hookOptions(), StatusLine: f.withStatus, Worktrees: f.worktrees,
 		HasProgram: func(name string) bool { _, err := exec.LookPath(name); return err == nil },
 		PathExists: func(path string) bool { _, err := os.Stat(path); return path != "" && err == nil },
 	}
 	if project != "" {
 		s.Exe = "cachebro" // these files are shared: each has it somewhere else
-	}
-	if f.guard == "suggest" || f.guard == "deny" {
-		s.ServeArgs = []string{"--tools=default"} // it points at read_file
 	}
 	return s, nil
 }
