@@ -192,5 +192,5 @@ func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 
 // gitLine is one operation of the log.
 func gitLine(p cli.Paint, o wire.GitOp) string {
-	return p.Bold(clip(cli.OneLine(o.Command), 60)) + " · " + cli.OneLine(o.Text)
+	return p.Bold(text.Clip(cli.OneLine(o.Command), 60)) + " · " + cli.OneLine(o.Text)
 }

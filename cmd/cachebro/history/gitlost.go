@@ -7,6 +7,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/gitback"
 	"cachebro/store/wire"
 
@@ -91,9 +92,9 @@ back. cachebro undo --git takes whole operations back.`,
 				fmt.Fprintln(e.Stdout, p.Dim(fmt.Sprintf("… %d more (--limit 0)", len(lost)-i)))
 				break
 			}
-			fmt.Fprintf(e.Stdout, "%s  %s  %s  %s\n", p.Yellow(x.Commit[:7]), cli.Stamp(x.Until, e.Now()), cli.OneLine(strings.TrimPrefix(strings.TrimPrefix(x.Name, "refs/heads/"), "refs/")), p.Bold(clip(cli.OneLine(x.Subject), 60)))
+			fmt.Fprintf(e.Stdout, "%s  %s  %s  %s\n", p.Yellow(x.Commit[:7]), cli.Stamp(x.Until, e.Now()), cli.OneLine(strings.TrimPrefix(strings.TrimPrefix(x.Name, "refs/heads/"), "refs/")), p.Bold(text.Clip(cli.OneLine(x.Subject), 60)))
 			if x.By != "" {
-				fmt.Fprintf(e.Stdout, "         %s\n", p.Dim("until: "+clip(cli.OneLine(x.By), 70)))
+				fmt.Fprintf(e.Stdout, "         %s\n", p.Dim("until: "+text.Clip(cli.OneLine(x.By), 70)))
 			}
 			fmt.Fprintf(e.Stdout, "         %s\n", cli.OneLine(x.Command))
 		}

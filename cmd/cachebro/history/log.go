@@ -35,7 +35,6 @@ machine did, an id all that was done under it, by whomever it was handed over to
   cachebro log --since 10m -p       with diffs
   cachebro log --author sed         by process name, or agent
   cachebro log -f                   what is done from now on
-  cachebro log --graph              who changed how much when, as a picture
   cachebro log --machine all --since 1h
   cachebro log --json | jq .path`,
 		Args: e.Args(0, 1),
@@ -52,7 +51,6 @@ machine did, an id all that was done under it, by whomever it was handed over to
 	fs.BoolVarP(&f.patch, "patch", "p", false, "show what was changed")
 	fs.BoolVar(&f.stat, "stat", false, "list all files, and who started what")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what is done from now on")
-	fs.BoolVar(&f.graph, "graph", false, "draw who changed how much when")
 	fs.BoolVar(&f.versions, "versions", false, "one line per version")
 	fs.BoolVar(&f.actions, "actions", false, "by what was done, also with --json or of one file")
 	fs.BoolVar(&f.lost, "lost", false, "only lost updates: what a session wrote from an older version, without the lines of others")
@@ -69,8 +67,8 @@ machine did, an id all that was done under it, by whomever it was handed over to
 		if f.limit < 0 {
 			return e.Usagef("log: --limit %d is negative", f.limit)
 		}
-		if f.versions && (f.actions || f.stat || f.graph || f.follow) {
-			return e.Usagef("log: --versions does not go with --actions, --stat, --graph or --follow")
+		if f.versions && (f.actions || f.stat || f.follow) {
+			return e.Usagef("log: --versions does not go with --actions, --stat or --follow")
 		}
 		q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
 		q.Since, err = e.TimeFlag("since", f.since)
@@ -112,8 +110,6 @@ machine did, an id all that was done under it, by whomever it was handed over to
 			f.versions = !f.actions
 		}
 		switch {
-		case f.graph:
-			return e.Page(func(w io.Writer) error { return printGraph(ctx, e, w, t, c, q, f) })
 		case f.follow:
 			return follow(ctx, e, c, q, f)
 		case f.json && f.actions:
@@ -167,7 +163,7 @@ type logFlags struct {
 	limit                             int
 	patch, json, oldest, baselines, z bool
 	stat, actions, versions           bool
-	follow, graph, lost, all          bool
+	follow, lost, all                 bool
 
 	part machines.Part // what the machine that is named wrote of the history
 }

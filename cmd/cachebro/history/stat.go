@@ -3,11 +3,13 @@ package history
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -32,7 +34,7 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 		}
 		f.ops[v.Op]++
 		f.last = v
-		if w := cli.Who(v.Actor); !contains(f.authors, w) {
+		if w := cli.Who(v.Actor); !slices.Contains(f.authors, w) {
 			f.authors = append(f.authors, w)
 		}
 		return nil
@@ -78,7 +80,7 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	for _, f := range sum.Files[:shown] {
 		line := fileLine(p, f)
 		// Forty files of one command say its name once.
-		if by := cli.Stamp(f.Time, e.Now()) + " by " + clip(cli.OneLine(f.Command), 60); by != said {
+		if by := cli.Stamp(f.Time, e.Now()) + " by " + text.Clip(cli.OneLine(f.Command), 60); by != said {
 			line, said = line+"  "+p.Dim(by), by
 		}
 		fmt.Fprintln(e.Stdout, line)
@@ -102,13 +104,4 @@ func split(all []*changedFile) (kept []*changedFile) {
 		}
 	}
 	return kept
-}
-
-func contains(all []string, s string) bool {
-	for _, a := range all {
-		if a == s {
-			return true
-		}
-	}
-	return false
 }

@@ -234,7 +234,7 @@ func (s *story) action(a wire.Action) error {
 	if !single {
 		room -= len(sum) + 2
 	}
-	line := head + s.paint.Bold(clip(command, max(room, 40)))
+	line := head + s.paint.Bold(text.Clip(command, max(room, 40)))
 	if !single && sum != "" {
 		line += "  " + sum
 	}
@@ -256,13 +256,6 @@ func (s *story) action(a wire.Action) error {
 	}
 	s.any = true
 	return s.out.Flush()
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // files lists an action's files, with their diffs if asked for.
@@ -372,14 +365,14 @@ func (s *story) heading(a wire.Action) (indent string) {
 	if now == "" {
 		return ""
 	}
-	var text string
+	var title string
 	switch {
 	case a.Asked != "":
-		text = s.paint.Bold("“" + clip(cli.OneLine(a.Asked), max(s.width-50, 30)) + "”")
+		title = s.paint.Bold("“" + text.Clip(cli.OneLine(a.Asked), max(s.width-50, 30)) + "”")
 	case a.Actor.Prompt != "":
-		text = s.paint.Bold("prompt " + cli.OneLine(a.Actor.Prompt))
+		title = s.paint.Bold("prompt " + cli.OneLine(a.Actor.Prompt))
 	default:
-		text = s.paint.Bold("no prompt known")
+		title = s.paint.Bold("no prompt known")
 	}
 	var about []string
 	if a.Client != "" {
@@ -389,15 +382,15 @@ func (s *story) heading(a wire.Action) (indent string) {
 		about = append(about, cli.Stamp(a.AskedAt, s.clock))
 	}
 	if a.Asked != "" {
-		about = append(about, "prompt "+short(a.Actor.Prompt))
+		about = append(about, "prompt "+Short(a.Actor.Prompt))
 	}
 	if a.Actor.Prompt == "" {
-		about = append(about, "session "+short(a.Actor.Session))
+		about = append(about, "session "+Short(a.Actor.Session))
 	}
 	if len(about) > 0 {
-		text += "  " + s.paint.Dim(strings.Join(about, ", "))
+		title += "  " + s.paint.Dim(strings.Join(about, ", "))
 	}
-	fmt.Fprintln(s.out, text)
+	fmt.Fprintln(s.out, title)
 	return indent
 }
 

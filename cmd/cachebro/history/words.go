@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"os/user"
 	"strconv"
@@ -37,7 +38,7 @@ func CountsOf(p cli.Paint, a wire.Action) string {
 
 // Summary is an action in a line: when, what, how much.
 func Summary(a wire.Action, now time.Time) string {
-	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
+	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + text.Clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
 
 // Touched counts the files that several actions changed, each once.
@@ -94,15 +95,6 @@ func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Actio
 	}
 }
 
-// clip shortens a text to a number of characters.
-func clip(s string, width int) string {
-	r := []rune(s)
-	if width < 2 || len(r) <= width {
-		return s
-	}
-	return strings.TrimRight(string(r[:width-1]), " ") + "…"
-}
-
 // LetterOf is the change of a file as git's status letters.
 func LetterOf(p cli.Paint, f wire.ActionFile) string {
 	switch f.Change {
@@ -149,7 +141,7 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 		line += "  " + p.Red(cli.OneLine(f.Lost))
 	}
 	if f.Also != "" {
-		line += "  " + p.Red("also changed meanwhile by "+clip(cli.OneLine(f.Also), 50))
+		line += "  " + p.Red("also changed meanwhile by "+text.Clip(cli.OneLine(f.Also), 50))
 	}
 	return line
 }
@@ -242,8 +234,8 @@ func BackOf(a wire.Action) string {
 	return said
 }
 
-// short is the beginning of a session's or prompt's name, which every command takes.
-func short(id string) string {
+// Short is the beginning of a session's or prompt's name, which every command takes.
+func Short(id string) string {
 	id = cli.OneLine(id)
 	if len(id) == 36 && id[8] == '-' {
 		return id[:8]
@@ -256,7 +248,7 @@ func short(id string) string {
 func StartedBy(a wire.Action) string {
 	var by []string
 	for _, up := range a.By {
-		said := clip(cli.OneLine(or(up.Command, up.Comm)), 40)
+		said := text.Clip(cli.OneLine(cmp.Or(up.Command, up.Comm)), 40)
 		if len(by) == 0 || said != by[len(by)-1] {
 			by = append(by, said)
 		}

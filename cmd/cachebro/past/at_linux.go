@@ -2,6 +2,7 @@ package past
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,18 +139,11 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 		if line == "ready" {
 			return nil
 		}
-		return cli.Hintf("cachebro doctor", "the past cannot be mounted: %s", or(line, "its process ended"))
+		return cli.Hintf("cachebro doctor", "the past cannot be mounted: %s", cmp.Or(line, "its process ended"))
 	case <-ctx.Done():
 		_ = cmd.Process.Kill()
 		return fmt.Errorf("the past does not answer: %w", ctx.Err())
 	}
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // servePast serves the past of a project until nobody looks at it any more.

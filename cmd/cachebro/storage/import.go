@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -27,17 +26,15 @@ func ImportCommand(e *cli.Env) *cobra.Command {
 		Use: "import FILE", Short: "import a history that export wrote, where there is none",
 		Long: `The project must not be mounted. Everything in FILE (- for standard input) is
 verified; until that is done, and if it fails, nothing changes. Two histories
-are not merged: where the project has one, --aside puts it out of the way first.
+are not merged: one that the project has must be moved out of the way first.
 The next mount goes on from the imported history.`,
 		Example: `  cachebro store import ~/backup/app.history
-  cachebro store import --check ~/backup/app.history
-  cachebro store import --aside --dir ~/src/app app.history`,
+  cachebro store import --check ~/backup/app.history`,
 		Args: e.Args(1, 1),
 	}
 
 	fs := cmd.Flags()
 	check := fs.Bool("check", false, "only read and verify FILE")
-	aside := fs.Bool("aside", false, "set aside the history that the project has")
 	asJSON := jsonFlag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -60,7 +57,7 @@ The next mount goes on from the imported history.`,
 		if *check {
 			c, err = portable.Check(ctx, from)
 		} else {
-			c, err = bringBack(ctx, e, from, *aside, &im)
+			c, err = bringBack(ctx, e, from, &im)
 		}
 		if err != nil {
 			if hint := store.Hint(err); hint != "" {
@@ -78,9 +75,6 @@ The next mount goes on from the imported history.`,
 			return nil
 		}
 		fmt.Fprintf(e.Stdout, "%s has %s of %s now, from %s, written %s\n", cli.Quote(im.Root), text.Count(im.Versions, "version"), text.Count(im.Files, "file"), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
-		if im.Aside != "" {
-			fmt.Fprintf(e.Stdout, "what was recorded before is kept in %s\n", cli.Quote(im.Aside))
-		}
 		return nil
 	}
 	return cmd
@@ -89,8 +83,7 @@ The next mount goes on from the imported history.`,
 // imported is what import prints with --json.
 type imported struct {
 	Root     string    `json:"root,omitempty"`
-	Aside    string    `json:"aside,omitempty"` // where the former history is
-	From     string    `json:"from"`            // root of the project that was exported
+	From     string    `json:"from"` // root of the project that was exported
 	Made     time.Time `json:"made"`
 	Program  string    `json:"program"` // version that wrote the file
 	Versions uint64    `json:"versions"`
@@ -101,7 +94,7 @@ type imported struct {
 }
 
 // bringBack makes the history of the project in dir out of a stream.
-func bringBack(ctx context.Context, e *cli.Env, from io.Reader, aside bool, im *imported) (c portable.Totals, err error) {
+func bringBack(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c portable.Totals, err error) {
 	root, err := mounting.ExistingDir(e, ".")
 	if err != nil {
 		return c, err
@@ -109,11 +102,11 @@ func bringBack(ctx context.Context, e *cli.Env, from io.Reader, aside bool, im *
 	if top, ok := mounts.Top(root); ok {
 		root = top
 	}
-	return bringInto(ctx, e, root, from, aside, im)
+	return bringInto(ctx, e, root, from, im)
 }
 
 // bringInto is bringBack for the project at root itself.
-func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, aside bool, im *imported) (c portable.Totals, err error) {
+func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im *imported) (c portable.Totals, err error) {
 	im.Root = root
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -143,67 +136,18 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 	if err != nil {
 		return c, err
 	}
-	if !empty && !aside {
-		return c, cli.Hintf("cachebro store import --aside … puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
+	if !empty {
+		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
 	}
-	if empty {
-		fresh := filepath.Join(state, "import")
-		if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
-			return c, err
-		}
-		c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set)
-		if err != nil {
-			return c, err
-		}
-		return c, putHistory(state, fresh)
+	fresh := filepath.Join(state, "import")
+	if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
+		return c, err
 	}
-	// A whole state directory beside, which changes places with the present one
-	// when it is complete.
-	name := root + " import"
-	beside, err := p.State(name)
-	var saved string
-	if err == nil {
-		saved, err = asideOf(e, root)
-	}
-	if err == nil {
-		err = clearBeside(e, beside, saved)
-	}
-	if err == nil {
-		beside, err = p.MakeState(name)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(beside, importing), nil, 0o600)
-	}
+	c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set)
 	if err != nil {
 		return c, err
 	}
-	unlockBeside, err := mounting.LockedState(beside)
-	if err != nil {
-		return c, err
-	}
-	defer unlockBeside()
-	c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, tidy.Portable(root, cli.Version), set)
-	if err != nil {
-		return c, errors.Join(err, os.RemoveAll(beside))
-	}
-	setUp := slices.Contains(mounting.SetUpRoots(e), root)
-	err = os.Remove(filepath.Join(beside, importing))
-	if err == nil {
-		err = exchange(beside, state)
-	}
-	if err != nil {
-		return c, errors.Join(fmt.Errorf("put the history in place: %w", err), os.RemoveAll(beside))
-	}
-	if setUp {
-		if err := mounting.MarkSetUp(e, root, true); err != nil {
-			return c, err
-		}
-	}
-	im.Aside, err = asideOf(e, root)
-	if err != nil {
-		return c, err
-	}
-	return c, os.Rename(beside, im.Aside)
+	return c, putHistory(state, fresh)
 }
 
 // emptyHistory: nothing that an import would take the place of.
@@ -218,4 +162,24 @@ func emptyHistory(state string) (bool, error) {
 	}
 	empty, err := portable.Empty(s, tidy.Said())
 	return empty, errors.Join(err, s.Close())
+}
+
+// putHistory makes fresh the store of a state directory without versions. The
+// index goes with the old one, from which it was made.
+func putHistory(state, fresh string) error {
+	if err := os.RemoveAll(filepath.Join(state, "index")); err != nil {
+		return err
+	}
+	store := filepath.Join(state, "store")
+	if err := os.RemoveAll(store); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, store); err != nil {
+		return err
+	}
+	d, err := os.Open(state)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -170,7 +170,7 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 		sent <- err
 	}()
 	var im imported
-	c, err := bringInto(ctx, e, r.Root, from, false, &im)
+	c, err := bringInto(ctx, e, r.Root, from, &im)
 	stop()
 	from.Close()
 	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {

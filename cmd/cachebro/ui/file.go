@@ -102,7 +102,7 @@ func (s *server) deleted(ctx context.Context) (rows []nameRow, err error) {
 				continue
 			}
 			to, _ := link("file", "path", string(v.Path))
-			rows = append(rows, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + clip(whoOf(v), 60), Gone: true, To: to})
+			rows = append(rows, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + text.Clip(whoOf(v), 60), Gone: true, To: to})
 			if len(rows) == maxGone {
 				return rows, nil
 			}
@@ -167,7 +167,7 @@ func (s *server) goneWhen(v wire.Version) string {
 	if v.Op == "moved" {
 		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
 	}
-	return "deleted " + s.at(v.Time) + " by " + clip(whoOf(v), 60)
+	return "deleted " + s.at(v.Time) + " by " + text.Clip(whoOf(v), 60)
 }
 
 func visibleBase(p []byte) string { return name1(string(p)) }
@@ -351,7 +351,7 @@ func whoOf(v wire.Version) string {
 		who, _, _ = strings.Cut(v.Plan, "-")
 		return oneLine(who)
 	case v.Actor.Args != "":
-		who = clip(oneLine(v.Actor.Args), 60)
+		who = text.Clip(oneLine(v.Actor.Args), 60)
 	}
 	if by := cli.Whose(v.Actor); by != "" {
 		who += ", " + by

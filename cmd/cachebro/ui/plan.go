@@ -151,7 +151,7 @@ func (s *server) titleOf(ctx context.Context, p wire.Plan, q url.Values) string 
 	if err != nil || len(a.Actions) == 0 || a.Actions[0].Asked == "" {
 		return oneLine(p.Title)
 	}
-	return "all of “" + clip(oneLine(a.Actions[0].Asked), 200) + "”"
+	return "all of “" + text.Clip(oneLine(a.Actions[0].Asked), 200) + "”"
 }
 
 func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest string) planPart {

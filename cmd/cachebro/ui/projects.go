@@ -8,7 +8,6 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/doctor"
-	"cachebro/cmd/cachebro/history"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -70,7 +69,7 @@ func (s *server) project(ctx context.Context, q url.Values) (any, error) {
 		return nil, err
 	}
 	defer c.Close()
-	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Limit: recentActions, Files: history.LaneFiles})
+	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Limit: recentActions, Files: laneFiles})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/history"
 	"cachebro/store/wire"
 )
 
@@ -57,7 +56,7 @@ func (s *server) recent(ctx context.Context) (wire.Actions, error) {
 	if err != nil || n > 0 && n == s.past.newest {
 		return s.past.known, err
 	}
-	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: recentActions, Files: history.LaneFiles})
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: recentActions, Files: laneFiles})
 	if err == nil {
 		s.past.newest, s.past.known = n, a
 	}

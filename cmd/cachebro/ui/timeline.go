@@ -30,6 +30,8 @@ const (
 	maxLanes    = 8
 	// recentActions are looked at for the picture and for what is new.
 	recentActions = 400
+	// laneFiles are listed of each action, so that files are counted once.
+	laneFiles = 1000
 )
 
 // timelinePage is all that was done, or what was done to one path.
@@ -372,7 +374,7 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 	case f.Lost != "":
 		r.Bad = oneLine(f.Lost)
 	case f.Also != "":
-		r.Bad = "also changed meanwhile by " + clip(oneLine(f.Also), 50)
+		r.Bad = "also changed meanwhile by " + text.Clip(oneLine(f.Also), 50)
 	}
 	if !f.Dir {
 		r.Page, _ = link("file", "path", string(f.Path), "seq", f.Seq)
@@ -469,7 +471,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 	if err != nil || len(a.Actions) == 0 {
 		return out, err
 	}
-	pic := history.PictureOf(a.Actions, laneColumns, maxLanes)
+	pic := pictureOf(a.Actions, laneColumns, maxLanes)
 	out.From, out.To = s.at(pic.From), s.at(pic.To)
 	if a.More && len(a.Actions) == recentActions {
 		out.Note = fmt.Sprintf("the last %d actions", len(a.Actions))
@@ -483,7 +485,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 			row.To, _ = link("./", "session", l.Session)
 		}
 		for i, n := range l.Heights {
-			h := history.Height(n, pic.Most, laneTop)
+			h := height(n, pic.Most, laneTop)
 			if h == 0 {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire/visible"
 )
 
@@ -42,19 +43,10 @@ func nameOfSession(id, client, began string) string {
 	case id == "":
 		return "outside of sessions"
 	case began != "":
-		return "“" + clip(oneLine(began), 48) + "”"
+		return "“" + text.Clip(oneLine(began), 48) + "”"
 	}
 	id = oneLine(id)
 	return strings.TrimSpace(client + " " + id[:min(len(id), 8)])
-}
-
-// clip shortens a text to a number of characters.
-func clip(s string, width int) string {
-	r := []rune(s)
-	if len(r) <= width {
-		return s
-	}
-	return strings.TrimRight(string(r[:width-1]), " ") + "…"
 }
 
 // cutName is a name whose directory stands apart, so that a page can dim it.

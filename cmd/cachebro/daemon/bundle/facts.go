@@ -5,10 +5,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"cachebro/search"
-
 	"cachebro/store/leaf/text"
 )
 
@@ -79,7 +77,7 @@ func sections(p string, content []byte, lines int) []Section {
 			last.Last = s.Line - 1
 			out = append(out, last)
 		}
-		last = Section{Title: clip(s.Name, 80), First: s.Line}
+		last = Section{Title: text.Clip(s.Name, 80), First: s.Line}
 	}
 	last.Last = lines
 	return append(out, last)
@@ -165,12 +163,5 @@ func sentence(s string) string {
 			break
 		}
 	}
-	return clip(s, 160)
-}
-
-func clip(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
+	return text.Clip(s, 160)
 }

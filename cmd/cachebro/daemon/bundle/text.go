@@ -167,7 +167,7 @@ func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
 				continue
 			}
-			lines = append(lines, symbolLine{s.Name, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), clip(s.Signature, 120))})
+			lines = append(lines, symbolLine{s.Name, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), text.Clip(s.Signature, 120))})
 		}
 	}
 	g.symbols.Put(key, lines)
@@ -196,15 +196,15 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 		if last < c.First {
 			continue
 		}
-		text := strings.TrimRight(strings.Join(lines[c.First-1:last], "\n"), "\n ")
-		if cut := clip(text, mostChunkBytes); cut != text || last < min(c.Last, len(lines)) {
-			text = strings.TrimSuffix(cut, "…") + "…"
+		chunk := strings.TrimRight(strings.Join(lines[c.First-1:last], "\n"), "\n ")
+		if cut := text.Clip(chunk, mostChunkBytes); cut != chunk || last < min(c.Last, len(lines)) {
+			chunk = strings.TrimSuffix(cut, "…") + "…"
 		}
 		out = append(out, struct {
 			Source string `json:"source"`
 			Title  string `json:"title"`
 			Text   string `json:"text"`
-		}{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), text})
+		}{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), chunk})
 	}
 	return out, nil
 }
