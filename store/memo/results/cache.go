@@ -49,7 +49,7 @@ type flight struct {
 // New makes a cache.
 func New(o Options) *Cache {
 	if len(o.Stores) == 0 {
-		o.Stores = []Store{NewMemory(0, 0)}
+		o.Stores = []Store{NewMemory(0)}
 	}
 	if o.TTL == 0 {
 		o.TTL = defaultTTL

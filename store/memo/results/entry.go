@@ -41,11 +41,8 @@ type Store interface {
 	// Set keeps an entry for ttl at least as long as there is room; a store may
 	// put it off, or drop it.
 	Set(ctx context.Context, key string, e Entry, ttl time.Duration) error
-	Delete(ctx context.Context, key string) error
 	// Clear removes every entry, and nothing else that lies in the same place.
 	Clear(ctx context.Context) error
-	// Len counts entries.
-	Len(ctx context.Context) (int, error)
 }
 
 // header is the first line of a stored entry.

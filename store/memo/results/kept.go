@@ -152,7 +152,7 @@ func (k *Kept) Get(_ context.Context, key string) (Entry, bool, error) {
 }
 
 // Set implements Store.
-func (k *Kept) Set(ctx context.Context, key string, e Entry, ttl time.Duration) error {
+func (k *Kept) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
 	if err := k.load(); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (k *Kept) Set(ctx context.Context, key string, e Entry, ttl time.Duration) 
 	}
 	packed := k.enc.EncodeAll(raw, nil)
 	if int64(len(packed)) > k.budget/8 {
-		return k.Delete(ctx, key)
+		return k.drop(key)
 	}
 	h := head{bytes: int64(len(packed)), at: e.At.UnixNano(), ends: k.now().Add(ttl).UnixNano()}
 	for part := range slices.Chunk(packed, partBytes) {
@@ -237,11 +237,8 @@ func (k *Kept) remove(keys []string) error {
 	return nil
 }
 
-// Delete implements Store.
-func (k *Kept) Delete(_ context.Context, key string) error {
-	if err := k.load(); err != nil {
-		return err
-	}
+// drop forgets an entry.
+func (k *Kept) drop(key string) error {
 	k.mu.Lock()
 	keys := k.takeLocked(key)
 	k.mu.Unlock()
@@ -262,8 +259,8 @@ func (k *Kept) Clear(context.Context) error {
 	return k.remove(keys)
 }
 
-// Len implements Store.
-func (k *Kept) Len(context.Context) (int, error) {
+// Len counts entries.
+func (k *Kept) Len() (int, error) {
 	if err := k.load(); err != nil {
 		return 0, err
 	}

@@ -256,11 +256,6 @@ func (r *Redis) later(job func(context.Context)) error {
 	}
 }
 
-// Delete implements Store.
-func (r *Redis) Delete(ctx context.Context, key string) error {
-	return r.ask(ctx, r.wait, func(ctx context.Context) error { return r.c.Del(ctx, r.prefix+key).Err() })
-}
-
 // each passes the keys of ours, some at a time, node by node.
 func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c commands, keys []string) error) error {
 	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
@@ -289,14 +284,4 @@ func (r *Redis) Clear(ctx context.Context) error {
 		}
 		return all.Wait()
 	})
-}
-
-// Len implements Store.
-func (r *Redis) Len(ctx context.Context) (int, error) {
-	var n atomic.Int64
-	err := r.each(ctx, func(_ context.Context, _ commands, keys []string) error {
-		n.Add(int64(len(keys)))
-		return nil
-	})
-	return int(n.Load()), err
 }

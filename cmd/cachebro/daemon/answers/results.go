@@ -23,7 +23,7 @@ func (an *Answers) open(s results.Settings) {
 	if s.Off {
 		s.Tools = map[string]bool{}
 	}
-	stores := []results.Store{results.NewMemory(0, 0)}
+	stores := []results.Store{results.NewMemory(0)}
 	var err error
 	an.kept, err = results.NewKept(an.store.KV("results"), s.Budget)
 	if err == nil {
@@ -46,7 +46,7 @@ func (an *Answers) open(s results.Settings) {
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	// What a bundle was made of says how long it holds, not time. Versions are numbered
 	// per project, so it is not shared.
-	here := []results.Store{results.NewMemory(0, 0)}
+	here := []results.Store{results.NewMemory(0)}
 	if an.kept != nil {
 		here = append(here, an.kept)
 	}
@@ -163,7 +163,7 @@ func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
 		parts = append(parts, "off")
 	}
 	if k := an.kept; k != nil {
-		n, err := k.Len(ctx)
+		n, err := k.Len()
 		if err == nil {
 			parts = append(parts, fmt.Sprintf("%d on disk, %.1f MB", n, float64(k.Bytes())/1e6))
 		}
