@@ -2,7 +2,7 @@ package commands
 
 import (
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/fsmonitor"
+	"cachebro/cmd/cachebro/fastpath"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +25,7 @@ and git looks itself. cachebro init --git-fsmonitor sets it up.`,
 		if args[0] != "2" {
 			return e.Usagef("fsmonitor: only version 2 of the protocol is supported: git config core.fsmonitorHookVersion 2")
 		}
-		return fsmonitor.Answer(ctx, e.Paths(), e.Dir, args[1], e.Stdout)
+		return fastpath.WriteChanges(ctx, e.Paths(), e.Dir, args[1], e.Stdout)
 	}
 	return cmd
 }

@@ -25,7 +25,6 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/fsmonitor"
 	"cachebro/hooks"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
@@ -44,7 +43,7 @@ func init() {
 			os.Exit(answer(func(ctx context.Context) int { hooks.Run(ctx, Env(args)); return 0 }))
 		}
 	case "fsmonitor":
-		if fsmonitor.OnFastPath(args) {
+		if asksForChanges(args) {
 			os.Exit(changes(args[1]))
 		}
 	case "statusline":
@@ -71,7 +70,7 @@ func changes(token string) (status int) {
 	debug.SetTraceback("none")
 	status = 1
 	defer func() { _ = recover() }()
-	if fsmonitor.Answer(context.Background(), Paths(os.Getenv), Dir(), token, os.Stdout) == nil {
+	if WriteChanges(context.Background(), Paths(os.Getenv), Dir(), token, os.Stdout) == nil {
 		status = 0
 	}
 	return status

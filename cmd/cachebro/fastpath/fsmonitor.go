@@ -1,0 +1,62 @@
+package fastpath
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+)
+
+// Git's question which files changed since it looked last (core.fsmonitor, version 2 of
+// the protocol in githooks(5)) is passed on to mountd, which knows it from package
+// changes.
+//
+//	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
+//
+// The working directory is the top of the work tree. The answer on stdout is what
+// wire.AskChanges returns. The exit status is 1 when the mount cannot speak for the whole
+// work tree: nothing is mounted there, something else is mounted inside it, or nobody
+// answers. Git then looks at everything itself.
+
+// monitorWait is how long mountd may take. Git would look at everything meanwhile.
+const monitorWait = 3 * time.Second
+
+// errUnknown: git must look itself.
+var errUnknown = errors.New("not known: git looks at everything itself")
+
+// asksForChanges reports whether these arguments are a question of git's, and not a
+// person who wants to know what this command is.
+func asksForChanges(args []string) bool { return len(args) == 2 && args[0] == "2" }
+
+// WriteChanges writes what changed in the work tree dir since the token.
+func WriteChanges(ctx context.Context, p wire.Paths, dir, token string, stdout io.Writer) error {
+	if dir == "" {
+		return errUnknown
+	}
+	table, err := mounts.Mounts()
+	if err != nil {
+		return err
+	}
+	m, ok := mounts.Above(table, dir)
+	if !ok || m.Type != mounts.FSType {
+		return errUnknown
+	}
+	if _, other := mounts.Below(table, dir); other {
+		return errUnknown
+	}
+	prefix := ""
+	if dir != m.Point {
+		prefix = mounts.Rel(dir, m.Point)
+	}
+	ctx, cancel := context.WithTimeout(ctx, monitorWait)
+	defer cancel()
+	a, err := wire.AskChanges(ctx, p, m.Source, token, prefix)
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(a)
+	return err
+}
