@@ -7,6 +7,8 @@ import (
 	"cachebro/store/content"
 	"cachebro/store/db"
 	"cachebro/store/space"
+
+	"golang.org/x/sys/unix"
 )
 
 // The errors a caller may ask for with errors.Is. Hint gives the sentence that
@@ -37,11 +39,13 @@ var (
 
 // hints of the sentinels, for people.
 var hints = map[error]string{
-	ErrLocked:  "another cachebro daemon owns it: cachebro status",
-	ErrDamaged: "check and repair it: cachebro store fsck",
-	ErrNewer:   "use that version of cachebro, or move the state directory away to start afresh",
-	ErrNoSpace: "free some space, or drop old versions: cachebro store prune 1",
-	ErrPruned:  "cachebro log shows which versions still have content",
+	ErrLocked:   "another cachebro daemon owns it: cachebro status",
+	ErrDamaged:  "check and repair it: cachebro store fsck",
+	ErrNewer:    "use that version of cachebro, or move the state directory away to start afresh",
+	ErrNoSpace:  "free some space, or drop old versions: cachebro store prune 1",
+	ErrPruned:   "cachebro log shows which versions still have content",
+	unix.EFBIG:  "the limit on file sizes is too low: ulimit -f unlimited",
+	unix.EMFILE: "the limit on open files is too low: ulimit -n 4096",
 }
 
 // Hint is the advice that belongs to an error of this package, "" if none.

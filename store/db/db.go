@@ -86,8 +86,6 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 		return bdb, nil
 	case strings.Contains(err.Error(), "directory lock"):
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
-	case errors.Is(err, os.ErrPermission):
-		return nil, err
 	}
 	return nil, openError(err)
 }
@@ -95,15 +93,25 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 // openError names what kept Badger from opening. What the system refuses says nothing
 // about the files: who took it for damage would move a whole history away.
 func openError(err error) error {
-	if space.IsFull(err) {
-		return fmt.Errorf("%w: %w", space.ErrFull, err)
-	}
-	for _, refused := range []syscall.Errno{unix.EFBIG, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS} {
-		if errors.Is(err, refused) {
-			return fmt.Errorf("open the store: %w", err)
-		}
+	if why := refusal(err); why != nil {
+		return fmt.Errorf("%w: %w", why, err)
 	}
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// refusal is what the system refused where err comes from that, else nil. Of the errors
+// that it wraps, Badger keeps only the text.
+func refusal(err error) error {
+	for _, e := range []syscall.Errno{unix.ENOSPC, unix.EDQUOT, unix.EACCES, unix.EPERM, unix.EFBIG, unix.EIO, unix.ENFILE, unix.EMFILE, unix.ENOMEM, unix.EROFS} {
+		if !errors.Is(err, e) && !strings.Contains(err.Error(), e.Error()) {
+			continue
+		}
+		if e == unix.ENOSPC || e == unix.EDQUOT {
+			return space.ErrFull
+		}
+		return e
+	}
+	return nil
 }
 
 // dropEmpty removes empty value log and memtable files. A process killed while Badger
@@ -274,7 +282,7 @@ func Damaged(err error) error {
 
 // FailedWrite marks an error of a write as space.ErrFull where it is that.
 func FailedWrite(err error) error {
-	if space.IsFull(err) {
+	if err != nil && errors.Is(refusal(err), space.ErrFull) {
 		return fmt.Errorf("%w: %w", space.ErrFull, err)
 	}
 	return err

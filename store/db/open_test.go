@@ -3,24 +3,67 @@ package db
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
+	"os"
 	"syscall"
 	"testing"
 
 	"cachebro/store/space"
+
+	"github.com/dgraph-io/badger/v4/y"
+	"golang.org/x/sys/unix"
 )
 
 // A limit on file sizes was told as a damaged store, with the advice to move the history
 // away.
 func TestOpenErrors(t *testing.T) {
-	for _, refused := range []syscall.Errno{syscall.EFBIG, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS} {
-		err := openError(fmt.Errorf("open memtable: %w", &fs.PathError{Op: "truncate", Path: "00001.mem", Err: refused}))
-		if errors.Is(err, ErrDamaged) || !errors.Is(err, refused) {
-			t.Errorf("%v is told as: %v", refused, err)
+	opened := func() error {
+		db, err := openBadger(t.TempDir(), Options{Log: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = db.Close()
+		}
+		return err
+	}
+	if err := opened(); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Dup(0) // the next one would be at the limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	for _, c := range []struct {
+		limit   int
+		to      uint64
+		refused syscall.Errno
+	}{{unix.RLIMIT_FSIZE, 64 << 10, unix.EFBIG}, {unix.RLIMIT_NOFILE, uint64(fd) + 1, unix.EMFILE}} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(c.limit, &limit); err != nil {
+			t.Fatal(err)
+		}
+		err := unix.Setrlimit(c.limit, &unix.Rlimit{Cur: c.to, Max: limit.Max})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = opened()
+		if err := unix.Setrlimit(c.limit, &limit); err != nil {
+			t.Fatal(err)
+		}
+		if errors.Is(err, ErrDamaged) || !errors.Is(err, c.refused) {
+			t.Errorf("%v is told as: %v", c.refused, err)
 		}
 	}
-	if err := openError(syscall.ENOSPC); !errors.Is(err, space.ErrFull) {
-		t.Errorf("a full disk is told as: %v", err)
+	for _, refused := range []syscall.Errno{unix.EACCES, unix.EPERM, unix.EIO, unix.ENFILE, unix.ENOMEM, unix.EROFS} {
+		for _, err := range []error{refused, y.Wrap(&os.PathError{Op: "truncate", Path: "00001.mem", Err: refused}, "open memtable")} {
+			if err := openError(err); errors.Is(err, ErrDamaged) || !errors.Is(err, refused) {
+				t.Errorf("%v is told as: %v", refused, err)
+			}
+		}
+	}
+	for _, full := range []error{unix.ENOSPC, y.Wrap(unix.ENOSPC, "open memtable"), fmt.Errorf("open: %w", unix.EDQUOT)} {
+		if err := openError(full); !errors.Is(err, space.ErrFull) {
+			t.Errorf("a full disk is told as: %v", err)
+		}
 	}
 	if err := openError(errors.New("checksum mismatch")); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a wrong checksum is told as: %v", err)

@@ -6,6 +6,8 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // Error gives an error of the store its code on the wire.
@@ -20,7 +22,7 @@ func Error(err error) error {
 	}{
 		{store.ErrNotFound, wire.ErrNotFound}, {store.ErrPruned, wire.ErrPruned}, {store.ErrNoSpace, wire.ErrNoSpace},
 		{store.ErrDamaged, wire.ErrDamaged}, {store.ErrNewer, wire.ErrNewer}, {store.ErrLocked, wire.ErrLocked},
-		{store.ErrTooLarge, wire.ErrTooLarge}, {store.ErrClosed, wire.ErrNoDaemon},
+		{store.ErrTooLarge, wire.ErrTooLarge}, {store.ErrClosed, wire.ErrNoDaemon}, {unix.EFBIG, wire.ErrInternal}, {unix.EMFILE, wire.ErrInternal},
 	} {
 		if errors.Is(err, m.from) {
 			return &wire.Error{Code: m.to.Code, Message: err.Error(), Hint: store.Hint(err)}

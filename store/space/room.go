@@ -225,8 +225,3 @@ func (r *Room) sizes(patterns ...string) (sum int64) {
 	}
 	return sum
 }
-
-// IsFull: a system call failed because the disk, or a quota, is full.
-func IsFull(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
-}
