@@ -588,7 +588,11 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	r.found(ea, a)
 	r.foundBelow(o.a, a)
-	if o.a != o.b && isRegular(a.st) {
+	written := isRegular(a.st) && ea.waits && ea.opened
+	if written { // what is written from now on is written under the new name
+		r.altered(ea, a.st)
+	}
+	if written || o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
 	}
 	if b.there {

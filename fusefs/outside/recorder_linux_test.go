@@ -579,3 +579,40 @@ func TestMuchAtOnce(t *testing.T) {
 		t.Errorf("%d of %d contents are kept", kept, n)
 	}
 }
+
+// TestWrittenAfterRename: what is written through a descriptor after its file was renamed is
+// a write of its own, although no call shows it before the rename is told.
+func TestWrittenAfterRename(t *testing.T) {
+	p := newPlace(t)
+	p.write("old", "first")
+	p.open("old", unix.O_RDWR)
+	f, err := os.OpenFile(p.path("old"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	write := func(content string) {
+		t.Helper()
+		if _, err := f.WriteAt([]byte(content), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("was")
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "old", "new")
+	if err := os.Rename(p.path("old"), p.path("new")); err != nil {
+		t.Fatal(err)
+	}
+	write("is written")
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, contents := p.told()
+	changes = slices.Compact(changes) // what it had when it was renamed may be told twice
+	if want := (told{{event.OpRename, "old new"}, {event.OpWrite, "old"}, {event.OpWrite, "new"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("told of %v, want %v", changes, want)
+	}
+	if !contents["wasst"] || !contents["is written"] {
+		t.Errorf("kept: %v", contents)
+	}
+}

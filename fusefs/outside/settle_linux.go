@@ -352,10 +352,20 @@ func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *e
 	return e
 }
 
-// stillHeld has a file that got another name looked at as long as it is written to.
-func (r *Recorder) stillHeld(e *entry, opened bool) {
+// asCalled is what a file was when a call on its name was let go. What was written through a
+// descriptor since is not the call's doing.
+func asCalled(was, is event.Stat) event.Stat {
+	if isRegular(is) && (was.Size != is.Size || was.Mtime != is.Mtime) {
+		is.Size, is.Mtime, is.Ctime = was.Size, was.Mtime, was.Ctime
+	}
+	return is
+}
+
+// stillHeld has a file that got another name looked at as long as it is written to. is: how
+// it is now.
+func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
 	e.opened = opened
-	if opened && isRegular(e.known) && r.holds(e, e.known) {
+	if opened && isRegular(is) && (!unchanged(is, e.known) || r.holds(e, is)) {
 		r.await(e)
 	}
 }
@@ -363,7 +373,8 @@ func (r *Recorder) stillHeld(e *entry, opened bool) {
 // moved: a name has become another, or two have changed places.
 func (r *Recorder) moved(o *op, from, to event.Stat) {
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
-	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: to, Time: o.when,
+	known := asCalled(o.from.st, to)
+	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
 	opened := func(path string) bool { e := r.entries[path]; return e != nil && e.opened }
 	fromOpened, toOpened := opened(o.from.path), opened(o.to.path)
@@ -389,13 +400,13 @@ func (r *Recorder) moved(o *op, from, to event.Stat) {
 	}
 	o.file.named(b)
 	r.absent(o.from.path)
-	r.stillHeld(r.told(o.to.path, o.b, to, o.file, o), fromOpened)
+	r.stillHeld(r.told(o.to.path, o.b, known, o.file, o), fromOpened, to)
 	if isDir(to) || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
 	}
 	if o.op == event.OpExchange {
 		o.replaced.named(a)
-		r.stillHeld(r.told(o.from.path, o.a, from, o.replaced, o), toOpened)
+		r.stillHeld(r.told(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), toOpened, from)
 	} else if o.replaced != nil {
 		o.a.forget(o.replaced)
 	}
