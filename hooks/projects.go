@@ -25,6 +25,9 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 		return func() {}
 	}
 	_ = env.Paths.JoinSession(ev.session, root) // without it the others hear of the session later
+	if run := env.Getenv("CACHEBRO_SESSION"); run != "" && run != ev.session {
+		_ = env.Paths.NestSession(run, ev.session) // where only the run's session is known its changes are not those of a prompt
+	}
 	if ev.file() != "" && !isOurs(ev.tool) {
 		return func() {} // a call that names its file works there alone
 	}

@@ -6,25 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
+
+	"cachebro/scripts/contained"
 )
 
-// nobody is an ordinary user.
-const nobody = 65534
-
-// contained is a command as a container has it: as an ordinary user without capabilities,
-// who cannot gain any, and without /dev/fuse. A new namespace copies every mount, and
-// would hold those of others.
+// contained is a command as a container has it.
 func (b *bench) contained(argv ...string) []string {
-	script := `sed -n "s/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.cachebro .*/\1/p" /proc/self/mountinfo | while read -r point; do umount -l -- "$(printf %b "$point")" || true; done
-mount --bind "$1" "$2"
-mount -t tmpfs tmpfs /dev
-for d in "null 3" "zero 5" "random 8" "urandom 9"; do mknod -m 666 /dev/${d% *} c 1 ${d#* }; done
-shift 2
-exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "$@"`
-	return append([]string{"unshare", "-m", "--propagation", "private", "sh", "-ec", script, "sh", b.claude, b.containedClaude()}, argv...)
+	return contained.As([][2]string{{b.claude, b.containedClaude()}}, argv...)
 }
 
 func (b *bench) containedClaude() string { return filepath.Join(b.dir, "bin", "claude") }
@@ -44,10 +33,6 @@ ln other-project/a/f1 other-project/a/hard; ln -s f2 other-project/b/soft; chmod
 echo 'export A=1' >.bashrc; chmod 640 .bashrc; printf 'mode = on\nport = 80\n' >conf/app.ini
 echo 1 >d1/x; echo 2 >d2/x; echo s >d2/sub/s; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom >data.db; chmod 600 data.db
 echo 4 >later; ln -s conf/app.ini app.ini`
-
-const netState = `for d in other-project conf d1 d2 empty tree data.db later app.ini .bashrc ../project; do
-[ -e $d ] || [ -L $d ] || continue
-find $d \( -name .git -o -name .claude \) -prune -o -printf '%p %m %U %l %y %n\n'; find $d \( -name .git -o -name .claude \) -prune -o -type f -print0 | xargs -0 -r md5sum; done | sort`
 
 // destroy is what a static program does; see main.
 func destroy(home string) error {
@@ -69,10 +54,15 @@ func netted(b *bench, c *checks) {
 		return string(out)
 	}
 	c.that(err == nil, "this program: %v", err)
+	state := func() string {
+		now, err := contained.State(home, "other-project", "conf", "d1", "d2", "empty", "tree", "data.db", "later", "app.ini", ".bashrc", "../project")
+		c.that(err == nil, "how everything is: %v", err)
+		return now
+	}
 	sh(netHome)
-	sh(fmt.Sprintf("chmod 755 ..; mkdir -p ../bin; : >../bin/claude; cp %s ../bin/cachebro; cp %s ../bin/static; chmod -R a+rX ../bin; chown -R %d:%d . ../project ../state ../run", b.cachebro, self, nobody, nobody))
+	sh(fmt.Sprintf("chmod 755 ..; mkdir -p ../bin; : >../bin/claude; cp %s ../bin/cachebro; cp %s ../bin/static; chmod -R a+rX ../bin; chown -R %d:%d . ../project ../state ../run", b.cachebro, self, contained.User, contained.User))
 	defer sh(fmt.Sprintf("chown -R 0:0 . ../project ../state ../run; chmod -R u+w .; rm -rf %s", "other-project conf d1 d2 empty tree data.db later app.ini .bashrc ../bin"))
-	defer b.endContained()
+	defer contained.EndDaemons(filepath.Join(b.dir, "state"))
 
 	m := b.conv("disaster")
 	m.do(shell("rm -rf ~/other-project/a"))
@@ -84,19 +74,19 @@ func netted(b *bench, c *checks) {
 	m.do(b.edit("src/mid.go", "line 7 of this", "line seven"))
 	m.do(shell("rm src/huge.go; echo new >new.txt"))
 	m.say("finished")
-	before := sh(netState)
+	before := state()
 	r := b.start(b.contained(append([]string{filepath.Join(b.dir, "bin", "cachebro"), "run", "--", b.containedClaude()}, claudeArgs(m.ready(), nil)...)...))
 	ended(c, r, "the client in the net")
 	c.that(strings.Contains(r.stderr, "the net keeps what this command"), "run says which way is at work: %s", r.stderr)
-	after := sh(netState)
+	after := state()
 	c.that(strings.Count(before, "\n") > 20_000 && strings.Count(after, "\n") < 1000, "the files are gone: %d lines, were %d", strings.Count(after, "\n"), strings.Count(before, "\n"))
 
 	text, err := b.containedTool("undo", "--prompt", "last", "--yes")
 	c.that(err == nil, "undo --prompt last: %v: %s", err, tail(text))
-	c.that(sh(netState) == before, "everything is as before, with modes and links%s", firstDifference(before, sh(netState)))
+	c.that(state() == before, "everything is as before, with modes and links%s", contained.Difference(before, state()))
 	text, err = b.containedTool("redo", "--yes")
 	c.that(err == nil, "redo: %v: %s", err, tail(text))
-	c.that(sh(netState) == after, "everything is as the client left it%s", firstDifference(after, sh(netState)))
+	c.that(state() == after, "everything is as the client left it%s", contained.Difference(after, state()))
 
 	sh("echo mine >>.bashrc")
 	text, err = b.containedTool("undo", "--prompt", "last", "--yes")
@@ -112,34 +102,9 @@ func netted(b *bench, c *checks) {
 		}
 		return strings.Join(kept, "\n")
 	}
-	now := sh(netState)
-	c.that(without(now) == without(before), "all else is as before%s", firstDifference(without(before), without(now)))
+	now := state()
+	c.that(without(now) == without(before), "all else is as before%s", contained.Difference(without(before), without(now)))
 	c.that(sh("cat .bashrc") == "gone\nmine\n", "the person's edit is left")
-}
-
-// endContained ends the daemons of the container.
-func (b *bench) endContained() {
-	for _, dir := range []string{b.project, "/"} {
-		out, err := b.containedTool("status", "--json", "--dir", dir)
-		if err != nil {
-			continue
-		}
-		_, rest, _ := strings.Cut(strings.ReplaceAll(out, " ", ""), `"daemon_pid":`)
-		pid, err := strconv.Atoi(rest[:max(0, strings.IndexAny(rest, ",}\n"))])
-		if err == nil && pid > 1 {
-			_ = syscall.Kill(pid, syscall.SIGTERM)
-		}
-	}
-}
-
-func firstDifference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range w {
-		if i >= len(g) || w[i] != g[i] {
-			return fmt.Sprintf(": %d lines, want %d; %q, want %q", len(g), len(w), g[min(i, len(g)-1)], w[i])
-		}
-	}
-	return ""
 }
 
 // tail is the end of a long text.

@@ -46,6 +46,7 @@ func (c claudeCode) scenes() []scene {
 		scenario("rewriting of reads", "parallel", ""),
 		scenario("sub-agents", "reads", "a sub-agent's first Read is full"),
 		scenario("compaction", "compact", ""),
+		scenario(inTheNet, "net", ""),
 	}
 }
 

@@ -52,12 +52,17 @@ wire_api = "responses"
 // codeMode is a switch of the client's: its model may write programs that call tools.
 const codeMode = "code mode"
 
-func (codex) prompt(b *bench, again bool, text string, options ...string) error {
-	args := []string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}
+func (codex) words(again bool, text string, options ...string) []string {
+	words := []string{"codex", "exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}
 	if again {
-		args = append(args, "resume", "--last")
+		words = append(words, "resume", "--last")
 	}
-	return b.logged(b.command(3*time.Minute, "codex", append(append(args, options...), text)...))
+	return append(append(words, options...), text)
+}
+
+func (c codex) prompt(b *bench, again bool, text string, options ...string) error {
+	words := c.words(again, text, options...)
+	return b.logged(b.command(3*time.Minute, words[0], words[1:]...))
 }
 
 // recorded reports whether a record of the client contains the text.
@@ -215,6 +220,10 @@ func (c codex) scenes() []scene {
 			g = b.model.given(1)
 			b.check(strings.Contains(g, "[unchanged"), "and then a line", g)
 		}},
+		netScene("also in its sandbox", sh, func(_ *bench, text string) []string { return c.words(false, text) }, "--prompt", "last"),
+		netScene("", sh, func(b *bench, text string) []string {
+			return c.words(false, text, "-c", `sandbox_mode="workspace-write"`, "-c", fmt.Sprintf("sandbox_workspace_write.writable_roots=[%q]", b.home))
+		}, "--prompt", "last"),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(sh("echo $CODEX_THREAD_ID > id.txt")))
 			prompt(b, false, "which session")

@@ -29,12 +29,17 @@ func (gemini) prepare(b *bench) error {
 	return nil
 }
 
-func (gemini) prompt(b *bench, again bool, text string) error {
-	args := []string{"--yolo", "-m", "gemini-2.5-pro"}
+func (gemini) words(again bool, text string) []string {
+	words := []string{"gemini", "--yolo", "-m", "gemini-2.5-pro"}
 	if again {
-		args = append(args, "--resume", "latest")
+		words = append(words, "--resume", "latest")
 	}
-	return b.logged(b.command(3*time.Minute, "gemini", append(args, "-p", text)...))
+	return append(words, "-p", text)
+}
+
+func (c gemini) prompt(b *bench, again bool, text string) error {
+	words := c.words(again, text)
+	return b.logged(b.command(3*time.Minute, words[0], words[1:]...))
 }
 
 func (c gemini) scenes() []scene {
@@ -58,6 +63,7 @@ func (c gemini) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("other.txt") == other && b.read("new.txt") == "", "undo --prompt last takes all back", out)
 		}},
+		netScene("", sh, func(_ *bench, text string) []string { return c.words(false, text) }, "--prompt", "last"),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(sh("echo x > id.txt")))
 			prompt(b, false, "which session")

@@ -39,7 +39,7 @@ type scene struct {
 }
 
 // abilities are the columns. A client without a scene for one is said to lack it.
-var abilities = []string{"attribution", "session ids", "rewriting of reads", "sub-agents", "compaction", "own MCP reads"}
+var abilities = []string{"attribution", "session ids", "rewriting of reads", "sub-agents", "compaction", "own MCP reads", inTheNet}
 
 // counted are the abilities whose scenes are run once more without cachebro, for the bytes
 // of the tool results that reach the model.
@@ -85,6 +85,7 @@ type bench struct {
 	model              *model
 	results            map[string]int // bytes of tool results, by scene
 	bare               bool           // without cachebro: nothing is checked
+	net                bool           // where nothing can be mounted
 	failed             bool
 	failures           int
 }
@@ -206,6 +207,14 @@ func (b *bench) scene(c client, s scene, name string) (err error) {
 		b.results[name] += b.model.bytes()
 		return nil
 	}
+	if s.ability == inTheNet {
+		if err := b.netted(); err != nil {
+			return err
+		}
+		defer b.endNet()
+		s.run(b)
+		return nil
+	}
 	if out, err := b.cachebro("mount", b.project); err != nil {
 		return fmt.Errorf("mount: %w\n%s", err, out)
 	}
@@ -260,14 +269,19 @@ func (b *bench) full(n int, what string) {
 // environ is the environment of everything: a home of its own, and nothing of the
 // client's or the person's around this.
 func (b *bench) environ() []string {
+	npm, run := b.npm, b.home
+	if b.net {
+		npm, run = b.home+"/npm", b.home+"/run"
+	}
 	env := []string{
-		"HOME=" + b.home, "XDG_STATE_HOME=" + b.home + "/state", "XDG_CONFIG_HOME=" + b.home + "/.config", "XDG_RUNTIME_DIR=" + b.home,
-		"PATH=" + b.home + "/bin:" + b.npm + "/node_modules/.bin:" + os.Getenv("PATH"), "TERM=dumb", "LANG=C.UTF-8",
+		"HOME=" + b.home, "XDG_STATE_HOME=" + b.home + "/state", "XDG_CONFIG_HOME=" + b.home + "/.config", "XDG_RUNTIME_DIR=" + run,
+		"PATH=" + b.home + "/bin:" + npm + "/node_modules/.bin:" + os.Getenv("PATH"), "TERM=dumb", "LANG=C.UTF-8",
 		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 		"CODEX_HOME=" + b.home + "/codex", "GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_API_KEY=none",
 	}
 	if b.model != nil {
-		env = append(env, "GOOGLE_GEMINI_BASE_URL="+b.model.url())
+		env = append(env, "GOOGLE_GEMINI_BASE_URL="+b.model.url(),
+			"COPILOT_PROVIDER_BASE_URL="+b.model.url()+"/v1", "COPILOT_MODEL=m", "COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true")
 	}
 	return env
 }
@@ -282,7 +296,11 @@ func (b *bench) command(limit time.Duration, name string, args ...string) *exec.
 			break
 		}
 	}
-	cmd := exec.CommandContext(ctx, path, args...)
+	argv := append([]string{path}, args...)
+	if b.net {
+		argv = b.inContainer(append([]string{name}, args...))
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Cancel = func() error { cancel(); return cmd.Process.Kill() }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Dir, cmd.Env = b.project, b.environ()

@@ -25,7 +25,7 @@ func (openCode) prepare(b *bench) error {
 	}
 	text, err := json.Marshal(obj{
 		"plugin": plugins, "model": "scripted/m", "small_model": "scripted/m",
-		"permission": obj{"bash": "allow", "edit": "allow"}, "autoupdate": false,
+		"permission": obj{"bash": "allow", "edit": "allow", "external_directory": "allow"}, "autoupdate": false,
 		"provider": obj{"scripted": obj{"npm": "@ai-sdk/openai-compatible", "options": obj{"baseURL": b.model.url() + "/v1", "apiKey": "none"},
 			"models": obj{"m": obj{"limit": obj{"context": 50000, "output": 4000}}}}},
 	})
@@ -35,12 +35,17 @@ func (openCode) prepare(b *bench) error {
 	return os.WriteFile(filepath.Join(dir, "opencode.json"), text, 0o644)
 }
 
-func (openCode) prompt(b *bench, again bool, text string) error {
-	args := []string{"run"}
+func (openCode) words(again bool, text string) []string {
+	words := []string{"opencode", "run"}
 	if again {
-		args = append(args, "--continue")
+		words = append(words, "--continue")
 	}
-	return b.logged(b.command(3*time.Minute, "opencode", append(args, text)...))
+	return append(words, text)
+}
+
+func (c openCode) prompt(b *bench, again bool, text string) error {
+	words := c.words(again, text)
+	return b.logged(b.command(3*time.Minute, words[0], words[1:]...))
 }
 
 func (c openCode) scenes() []scene {
@@ -121,6 +126,7 @@ func (c openCode) scenes() []scene {
 			g = b.model.given(1)
 			b.check(strings.Contains(g, "line 150 of"), "and again", g)
 		}},
+		netScene("", bash, func(_ *bench, text string) []string { return c.words(false, text) }, "--prompt", "last"),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(bash("echo $CACHEBRO_SESSION > id.txt")))
 			prompt(b, false, "which session")

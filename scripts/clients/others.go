@@ -13,8 +13,12 @@ import (
 type byRun struct {
 	called, exe string
 	shell       string // its tool for commands
-	command     func(b *bench, text string) *exec.Cmd
+	words       func(b *bench, text string) []string
 	mcp         string // its name for our read_file
+}
+
+func (c byRun) command(b *bench, text string) *exec.Cmd {
+	return b.command(3*time.Minute, "cachebro", append([]string{"run", "--"}, c.words(b, text)...)...)
 }
 
 func (c byRun) name() string         { return c.called }
@@ -24,14 +28,10 @@ func (byRun) prepare(b *bench) error { return nil }
 const server = `{"mcpServers":{"cachebro":{"command":"cachebro","args":["serve"],"tools":["*"]}}}`
 
 var others = []client{
-	byRun{"Copilot CLI", "copilot", "bash", func(b *bench, text string) *exec.Cmd {
-		cmd := b.command(3*time.Minute, "cachebro", "run", "--", "copilot", "--allow-all", "--no-color", "--additional-mcp-config", server, "-p", text)
-		cmd.Env = append(cmd.Env, "COPILOT_PROVIDER_BASE_URL="+b.model.url()+"/v1", "COPILOT_MODEL=m", "COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true")
-		return cmd
+	byRun{"Copilot CLI", "copilot", "bash", func(_ *bench, text string) []string {
+		return []string{"copilot", "--allow-all", "--no-color", "--additional-mcp-config", server, "-p", text}
 	}, "cachebro-read_file"},
-	qwen{byRun{"Qwen Code", "qwen", "run_shell_command", func(b *bench, text string) *exec.Cmd {
-		return b.command(3*time.Minute, "cachebro", append([]string{"run", "--"}, qwenArgs(b, text)...)...)
-	}, "mcp__cachebro__read_file"}},
+	qwen{byRun{"Qwen Code", "qwen", "run_shell_command", qwenArgs, "mcp__cachebro__read_file"}},
 }
 
 func qwenArgs(b *bench, text string) []string {
@@ -87,6 +87,7 @@ func (c byRun) scenes() []scene {
 			out, err := b.cachebro("undo", "--session", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --session last takes both back", out)
 		}},
+		netScene("", sh, c.words, "--session", "last"),
 		{"own MCP reads", "full texts", func(b *bench) {
 			mcp := one(call{c.mcp, obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(mcp, mcp)

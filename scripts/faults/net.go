@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cachebro/scripts/contained"
 )
 
 // netScripts are what a watched command does to the directory "tree".
@@ -84,10 +86,7 @@ func enterWithoutFuse() error {
 	if err != nil {
 		return err
 	}
-	// A new namespace copies every mount, and would hold those of others.
-	script := `sed -n "s/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.cachebro .*/\1/p" /proc/self/mountinfo | while read -r point; do umount -l -- "$(printf %b "$point")" || true; done
-mount -t tmpfs tmpfs /dev; mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; exec "$@"`
-	args := append([]string{"unshare", "-m", "--propagation", "private", "sh", "-ec", script, "sh", exe}, os.Args[1:]...)
+	args := contained.WithoutFuse(append([]string{exe}, os.Args[1:]...)...)
 	path, err := exec.LookPath("unshare")
 	if err != nil {
 		return err

@@ -478,9 +478,7 @@ func (t *trial) note() {
 		t.freed[ino] = t.freed[ino] || named[ino] == nil
 	}
 	for ino, names := range named {
-		if before := t.now[ino]; before != nil && escapes(before, names) {
-			t.escaped[ino] = append(t.escaped[ino], before...)
-		}
+		t.escaped[ino] = append(t.escaped[ino], escaped(t.now[ino], names)...)
 	}
 	t.now = named
 	for p := range here {
@@ -493,13 +491,17 @@ func (t *trial) note() {
 	}
 }
 
-// escapes reports whether a file got a name that is kept in place of one that is excluded, or
-// beside nothing but such.
-func escapes(before, after []string) bool {
+// escaped are the excluded names of a file in whose place, or beside the only of which, it got
+// one that is kept.
+func escaped(before, after []string) []string {
 	kept := func(p string) bool { return !excluded(p) }
-	gained := slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) })
-	lost := slices.ContainsFunc(before, func(p string) bool { return excluded(p) && !slices.Contains(after, p) })
-	return gained && (lost || !slices.ContainsFunc(before, kept))
+	if !slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) }) {
+		return nil
+	}
+	if len(before) == 1 {
+		return before
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(p string) bool { return kept(p) || slices.Contains(after, p) })
 }
 
 // somePaths are up to three of the names that something happened to, or none.

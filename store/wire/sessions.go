@@ -28,19 +28,35 @@ func (p Paths) sessionFile(session string) string {
 
 // SessionProjects returns the roots of the projects that a session works in.
 func (p Paths) SessionProjects(session string) []string {
-	b, err := os.ReadFile(p.sessionFile(session))
+	return slices.DeleteFunc(noted(p.sessionFile(session)), func(root string) bool { return !filepath.IsAbs(root) })
+}
+
+// JoinSession notes that a session works in the project root.
+func (p Paths) JoinSession(session, root string) error { return note(p.sessionFile(session), root) }
+
+// SessionsWithin returns the sessions that clients began within one of "cachebro run".
+func (p Paths) SessionsWithin(run string) []string { return noted(p.sessionFile(run) + withinSuffix) }
+
+// NestSession notes that a client began a session within one of "cachebro run".
+func (p Paths) NestSession(run, session string) error {
+	return note(p.sessionFile(run)+withinSuffix, session)
+}
+
+const withinSuffix = ".within"
+
+// noted are the lines of a file that note wrote.
+func noted(file string) []string {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
-	roots := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	return slices.DeleteFunc(roots, func(root string) bool { return !filepath.IsAbs(root) })
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// JoinSession notes that a session works in the project root. Two processes that note the
-// same at once write two lines, which means the same.
-func (p Paths) JoinSession(session, root string) error {
-	file := p.sessionFile(session)
-	if file == "" || strings.Contains(root, "\n") || slices.Contains(p.SessionProjects(session), root) {
+// note adds a line to a file, once. Two processes that note the same at once write two
+// lines, which means the same.
+func note(file, line string) error {
+	if !filepath.IsAbs(file) || strings.Contains(line, "\n") || slices.Contains(noted(file), line) {
 		return nil
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -53,7 +69,7 @@ func (p Paths) JoinSession(session, root string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(root + "\n")
+	_, err = f.WriteString(line + "\n")
 	return errors.Join(err, f.Close())
 }
 

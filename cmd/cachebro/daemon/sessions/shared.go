@@ -68,8 +68,16 @@ func (m *meetings) forget(session string) {
 }
 
 // meetOnce asks the daemons of the other projects in which a session works what they know
-// of it, if that has not been done. It waits no longer than a hook would.
+// of it, and of those that a client began within it, if that has not been done.
 func (ss *Sessions) meetOnce(session string) {
+	ss.meet(session)
+	for _, inner := range ss.Places.SessionsWithin(session) {
+		ss.meet(inner)
+	}
+}
+
+// meet asks of one session. It waits no longer than a hook would.
+func (ss *Sessions) meet(session string) {
 	if session == "" || !ss.met.due(session) {
 		return
 	}
