@@ -187,34 +187,49 @@ func (n *inode) nameless() bool {
 	return n.gone
 }
 
-// Mknod makes a FIFO, a socket, a device or, rarely, a file.
+// Mknod makes a FIFO, a socket, a device or a file: an empty one, or one that was prepared.
 func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	op := event.OpMknod
-	if in.Mode&unix.S_IFMT == unix.S_IFREG {
-		op = event.OpCreate
-	}
-	return o.make(&in.InHeader, name, op, "", out, func(dir *dirfd) error {
+	mk := func(dir *dirfd) error {
 		return sys.Mknod(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
+	}
+	if in.Mode&unix.S_IFMT != unix.S_IFREG {
+		return o.make(&in.InHeader, name, event.OpMknod, "", out, mk, nil)
+	}
+	fd := -1
+	if f, ok := o.prepared.take(&in.InHeader, name); ok {
+		mk = func(dir *dirfd) (err error) {
+			fd, err = makePrepared(dir.fd, &in.InHeader, f)
+			return err
+		}
+	}
+	st := o.make(&in.InHeader, name, event.OpCreate, "", out, mk, func(n *inode, size int64) {
+		n.order.Lock()
+		defer n.order.Unlock()
+		o.closeMade(n, o.caller(&in.InHeader, true), size, fd)
 	})
+	if fd >= 0 {
+		unix.Close(fd)
+	}
+	return st
 }
 
 // Mkdir makes a directory.
 func (o *overlay) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	return o.make(&in.InHeader, name, event.OpMkdir, "", out, func(dir *dirfd) error {
 		return unix.Mkdirat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask)&0o7777)
-	})
+	}, nil)
 }
 
 // Symlink makes a symbolic link.
 func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
 	return o.make(in, name, event.OpSymlink, target, out, func(dir *dirfd) error {
 		return unix.Symlinkat(target, dir.fd, name)
-	})
+	}, nil)
 }
 
 // make makes name in the directory in.NodeId with mk, as the caller, and tells
-// of it.
-func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error) fuse.Status {
+// of it. made, which may be nil, tells of the content.
+func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error, made func(n *inode, size int64)) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
 		return st
@@ -245,10 +260,8 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 			Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now(),
 		})
 	}
-	if op == event.OpCreate { // mknod(2) of a file: made and closed
-		n.order.Lock()
-		o.closeMade(n, o.caller(in, true), sx.Size)
-		n.order.Unlock()
+	if made != nil {
+		made(n, sx.Size)
 	}
 	t.told()
 	return fuse.OK
@@ -304,21 +317,29 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	o.obs.Done(ev)
 	if first {
-		o.closeMade(n, c, sx.Size)
+		o.closeMade(n, c, sx.Size, -1)
 	}
 	return fuse.OK
 }
 
 // closeMade tells the content of a file that has just got its first name,
-// whether it is being written or not. It needs n.order.
-func (o *contents) closeMade(n *inode, c Caller, size int64) {
+// whether it is being written or not. fd is open on it, or -1. It needs n.order.
+func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
 	}
 	w := n.writes
 	w.dirty, w.created, w.tail, w.size = true, true, 0, size
 	o.dirty.add(n)
-	o.closeContent(n, c, event.OpCreate, false)
+	if fd < 0 || o.releaser == nil {
+		o.closeContent(n, c, event.OpCreate, false)
+		return
+	}
+	gen := n.peek()
+	var sx sys.Stat
+	err := sys.StatFD(fd, &sx)
+	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c is in its call: no other program yet
+	o.releaser.Released(n, fd)
 }
 
 // link makes the new name on the source. It needs n.order.

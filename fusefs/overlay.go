@@ -79,7 +79,8 @@ type contents struct {
 type overlay struct {
 	contents
 
-	locking locking
+	locking  locking
+	prepared prepared
 }
 
 // Not implemented on purpose: Access (default_permissions), OpenDir and ReleaseDir

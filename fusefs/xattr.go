@@ -69,6 +69,9 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 		o.dirty.settle(cancel)
 		return 0, fuse.ENOATTR
 	}
+	if in.NodeId == rootID && attr == event.Prepared {
+		return 0, fuse.OK // SetXAttr understands it
+	}
 	if o.noXattr {
 		return 0, fuse.ENOSYS
 	}
@@ -118,6 +121,9 @@ func (o *namespace) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte)
 
 // SetXAttr sets one attribute.
 func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+	if attr == event.Prepared {
+		return o.prepared.put(&in.InHeader, data)
+	}
 	return o.changeXattr(&in.InHeader, func(n *inode, at sys.Ref) error {
 		set := func() error { return setXattr(in, at, attr, data) }
 		if attr == sys.AccessACL {

@@ -3,9 +3,10 @@
 // Command cost measures what operations cost in processor time, which tells more than the
 // clock on a machine that is busy: for each work the time of whoever does it, of mountd and
 // of the daemon, until history and index have caught up, divided by the number of files. It
-// does the same natively, and with each of several builds by turns.
+// does the same natively, and with each of several builds by turns. Last in each cell is the time
+// of whoever does it by the clock, for all files.
 //
-// Usage: cost [-n RUNS] [-files N] WORK CACHEBRO…
+// Usage: cost [-n RUNS] [-files N] [-only REGEXP] WORK CACHEBRO…
 package main
 
 import (
@@ -17,9 +18,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -33,6 +36,7 @@ const (
 func main() {
 	runs := flag.Int("n", 5, "runs of each build; the median counts")
 	files := flag.Int("files", 10000, "files of the project")
+	only := flag.String("only", "", "works to show; those that others need are done all the same")
 	do := flag.Bool("save", false, "instead: save files in WORK")
 	flag.Parse()
 	var err error
@@ -40,9 +44,13 @@ func main() {
 	case *do:
 		err = save(flag.Arg(0))
 	case flag.NArg() < 2:
-		err = errors.New("usage: cost [-n RUNS] [-files N] WORK CACHEBRO…")
+		err = errors.New("usage: cost [-n RUNS] [-files N] [-only REGEXP] WORK CACHEBRO…")
 	default:
-		err = compare(flag.Arg(0), flag.Args()[1:], *runs, *files)
+		var which *regexp.Regexp
+		which, err = regexp.Compile(*only)
+		if err == nil {
+			err = compare(flag.Arg(0), flag.Args()[1:], *runs, *files, which)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)
@@ -50,8 +58,8 @@ func main() {
 	}
 }
 
-// spent is processor time.
-type spent struct{ client, mountd, daemon time.Duration }
+// spent is processor time, and the clock's.
+type spent struct{ client, mountd, daemon, wall time.Duration }
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
 
@@ -64,9 +72,11 @@ type bench struct {
 
 // work is a line of the table: it is done in the project, of times files.
 type work struct {
-	name  string
-	times int
-	do    func(b *bench) *exec.Cmd // nil: not natively
+	name   string
+	times  int
+	do     func(b *bench) *exec.Cmd // nil: not natively
+	before string                   // a command that is done first, and not measured
+	needed bool                     // by others, for what it leaves
 }
 
 func works(files int) []work {
@@ -83,30 +93,37 @@ func works(files int) []work {
 	}
 	self, _ := os.Executable()
 	return []work{
-		{"ls -l, first", files, sh("ls -lR tree >/dev/null")},
-		{"ls -l, again", files, sh("ls -lR tree >/dev/null")},
-		{"git status, first", files, sh("git status --porcelain")},
-		{"git status, warm", files, sh("git status --porcelain")},
-		{"grep of all", files, sh("grep -r neverThere tree; true")},
-		{"git status after it", files, sh("git status --porcelain")},
-		{"search of a word in all", 1, own("search", "words")},
-		{"a save", saves, func(*bench) *exec.Cmd { return exec.Command(self, "-save", "saved") }},
-		{"rm -rf", files, sh("CLAUDE_CODE_SESSION_ID=rm-1 rm -rf tree")},
-		{"dry run of its undo", files, own("undo", "--session", "rm-1", "--dry-run")},
-		{"undo", files, own("undo", "--session", "rm-1", "--yes")},
+		{name: "ls -l, first", times: files, do: sh("ls -lR tree >/dev/null")},
+		{name: "ls -l, again", times: files, do: sh("ls -lR tree >/dev/null")},
+		{name: "git status, first", times: files, do: sh("git status --porcelain")},
+		{name: "git status, warm", times: files, do: sh("git status --porcelain")},
+		{name: "grep of all", times: files, do: sh("grep -r neverThere tree; true")},
+		{name: "git status after it", times: files, do: sh("git status --porcelain")},
+		{name: "git status after writes", times: files, do: sh("git status --porcelain"), before: "for f in tree/d0/*; do echo more >>$f; done"},
+		{name: "search of a word in all", times: 1, do: own("search", "words")},
+		{name: "a save", times: saves, do: func(*bench) *exec.Cmd { return exec.Command(self, "-save", "saved") }},
+		{name: "rm -rf", times: files, do: sh("CLAUDE_CODE_SESSION_ID=rm-1 rm -rf tree"), needed: true},
+		{name: "dry run of its undo", times: files, do: own("undo", "--session", "rm-1", "--dry-run")},
+		{name: "undo", times: files, do: own("undo", "--session", "rm-1", "--yes")},
 	}
 }
 
-func compare(at string, binaries []string, runs, files int) error {
+// What is measured beside the works.
+const (
+	firstIndex = "first index"
+	atRest     = "umount at rest"
+)
+
+func compare(at string, binaries []string, runs, files int, only *regexp.Regexp) error {
 	at, err := filepath.Abs(at)
 	if err != nil {
 		return err
 	}
-	all := works(files)
+	all := slices.DeleteFunc(works(files), func(w work) bool { return !w.needed && !only.MatchString(w.name) })
 	builds := append([]string{""}, binaries...)
-	took := make([][][]spent, len(builds)) // build → work → runs; the first index is the last work
+	took := make([]map[string][]spent, len(builds)) // by works
 	for i := range took {
-		took[i] = make([][]spent, len(all)+1)
+		took[i] = map[string][]spent{}
 	}
 	for range runs {
 		for i, binary := range builds {
@@ -115,11 +132,14 @@ func compare(at string, binaries []string, runs, files int) error {
 			}
 		}
 	}
-	fmt.Printf("processor time of client + mountd + daemon = all, µs; %d files, medians of %d\n", files, runs)
-	for w, name := range append(names(all), "first index") {
+	fmt.Printf("processor time of client + mountd + daemon = all, µs a file (or save, search); by the clock for all of them; %d files, medians of %d\n", files, runs)
+	for _, name := range append(names(all), firstIndex, atRest) {
+		if !only.MatchString(name) {
+			continue
+		}
 		fmt.Printf("%-24s", name)
 		for i := range builds {
-			fmt.Printf(" | %-34s", cell(took[i][w]))
+			fmt.Printf(" | %-40s", cell(took[i][name]))
 		}
 		fmt.Println()
 	}
@@ -142,10 +162,12 @@ func cell(all []spent) string {
 	us := func(d time.Duration) string {
 		return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', 0, 64)
 	}
-	return us(m.client) + " + " + us(m.mountd) + " + " + us(m.daemon) + " = " + us(m.sum())
+	slices.SortFunc(all, func(a, b spent) int { return int(a.wall - b.wall) })
+	wall := all[len(all)/2].wall.Round(time.Millisecond)
+	return us(m.client) + " + " + us(m.mountd) + " + " + us(m.daemon) + " = " + us(m.sum()) + "; " + wall.String()
 }
 
-func run(at, binary string, files int, all []work, took [][]spent) (err error) {
+func run(at, binary string, files int, all []work, took map[string][]spent) (err error) {
 	b := &bench{binary: binary, dir: filepath.Join(at, "project"), env: append(os.Environ(),
 		"XDG_STATE_HOME="+filepath.Join(at, "state"), "XDG_RUNTIME_DIR="+filepath.Join(at, "run"), "HOME="+filepath.Join(at, "home"), "GIT_CONFIG_GLOBAL=/dev/null")}
 	for _, d := range []string{"state", "run", "home", "project/tree", "project/saved"} {
@@ -162,34 +184,92 @@ func run(at, binary string, files int, all []work, took [][]spent) (err error) {
 		return err
 	}
 	if binary != "" {
+		began := time.Now()
 		index, err := b.mount()
 		defer b.umount()
 		if err != nil {
 			return err
 		}
-		took[len(all)] = append(took[len(all)], spent{daemon: index / time.Duration(files)})
+		took[firstIndex] = append(took[firstIndex], spent{daemon: index / time.Duration(files), wall: time.Since(began)})
 	}
-	for i, w := range all {
+	for _, w := range all {
 		cmd := w.do(b)
 		if cmd == nil {
 			continue
+		}
+		if w.before != "" {
+			if err := b.command(exec.Command("sh", "-c", w.before)); err != nil {
+				return err
+			}
 		}
 		s, err := b.measure(cmd)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		n := time.Duration(w.times)
-		took[i] = append(took[i], spent{s.client / n, s.mountd / n, s.daemon / n})
+		took[w.name] = append(took[w.name], spent{s.client / n, s.mountd / n, s.daemon / n, s.wall})
 	}
-	return nil
+	if binary == "" {
+		return nil
+	}
+	s, err := b.leave()
+	took[atRest] = append(took[atRest], s)
+	return err
+}
+
+// leave measures an unmount once the daemon has ended, and what a daemon does that is started
+// for it.
+func (b *bench) leave() (s spent, err error) {
+	if err := b.command(exec.Command(b.binary, "umount", "--force", b.dir)); err != nil {
+		return s, err
+	}
+	if p, err := os.FindProcess(b.daemon); err == nil {
+		_ = p.Signal(syscall.SIGTERM)
+	}
+	if err := b.gone(b.daemon); err != nil {
+		return s, err
+	}
+	b.env = append(b.env, "CACHEBRO_IDLE=2s")
+	if _, err := b.mount(); err != nil {
+		return s, err
+	}
+	if err := b.gone(b.daemon); err != nil {
+		return s, err
+	}
+	began := time.Now()
+	cmd := exec.Command(b.binary, "umount", "--force", b.dir)
+	if err := b.command(cmd); err != nil {
+		return s, err
+	}
+	s = spent{client: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), wall: time.Since(began)}
+	locks, _ := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "state/cachebro/*/lock"))
+	for _, name := range locks {
+		text, _ := os.ReadFile(name)
+		first, _, _ := bytes.Cut(text, []byte(" "))
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(first))); err == nil {
+			s.daemon += cpu(pid)
+		}
+	}
+	return s, nil
+}
+
+// gone waits for the end of a process.
+func (b *bench) gone(pid int) error {
+	for end := time.Now().Add(waitFor); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the daemon (pid %d) does not end", pid)
 }
 
 // measure does one work, and waits until what it made to do is done.
 func (b *bench) measure(cmd *exec.Cmd) (s spent, err error) {
-	mountd, daemon := cpu(b.mountd), cpu(b.daemon)
+	mountd, daemon, began := cpu(b.mountd), cpu(b.daemon), time.Now()
 	if err := b.command(cmd); err != nil {
 		return s, err
 	}
+	s.wall = time.Since(began)
 	err = b.settle()
 	s.client = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	s.mountd, s.daemon = cpu(b.mountd)-mountd, cpu(b.daemon)-daemon
@@ -218,7 +298,8 @@ func (b *bench) mount() (index time.Duration, err error) {
 			return 0, err
 		case s.Scan.Done:
 			b.mountd, b.daemon = s.Mountd, s.Daemon
-			return cpu(b.daemon), b.settle()
+			err := b.settle()
+			return cpu(b.daemon), err
 		case time.Now().After(end):
 			return 0, errors.New("the first index does not end")
 		}

@@ -73,6 +73,7 @@ func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, erro
 		return Result{}, fmt.Errorf("open the project: %w", err)
 	}
 	c := &execution{plan: &p, work: work, places: newPlaces(root, &p), overlay: displace.Overlay(dir), done: map[int]bool{}}
+	c.prepares = c.overlay && !work.Watched && takesPrepared(dir)
 	defer c.places.close()
 	for _, n := range p.Done {
 		c.done[n] = true
@@ -125,7 +126,9 @@ type execution struct {
 	// overlay: the plan goes through a mount, which sends late writers to the new
 	// file.
 	overlay bool
-	done    map[int]bool // by an earlier attempt
+	// prepares: the mount takes files that are about to be made many at once.
+	prepares bool
+	done     map[int]bool // by an earlier attempt
 
 	// mu guards res and serialises work.After.
 	mu  sync.Mutex
@@ -161,7 +164,11 @@ const piece = 32
 func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, err error) {
 	under := touched{}
 	g, inner := errgroup.WithContext(ctx)
-	g.SetLimit(inFlight)
+	if c.prepares { // the mount is seldom waited for
+		g.SetLimit(inFlight / 2)
+	} else {
+		g.SetLimit(inFlight)
+	}
 	var ws []*worker
 	send := func() {
 		switch part := ws; {
@@ -207,6 +214,10 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 // inOrder is what one goroutine does. Where files were displaced, it waits once
 // for all of them who may still come to the old ones.
 func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
+	if c.prepares { // the mount knows by the thread who prepared what
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	s := supply{fetch: c.work.Fetch, of: ws}
 	var displaced []*worker
 	for i, w := range ws {
@@ -241,7 +252,13 @@ func (c *execution) do(ctx context.Context, w *worker, s *supply, i int) error {
 		defer c.work.Lock(string(w.step.Path))()
 	}
 	defer w.release()
-	return w.do(ctx, func() ([]byte, error) { return s.get(ctx, i) })
+	return w.do(ctx, func() ([]byte, error) {
+		b, err := s.get(ctx, i)
+		if err == nil && c.prepares && !w.prepared {
+			s.prepare(i, b)
+		}
+		return b, err
+	})
 }
 
 // supply fetches the contents of a piece, as many at once as come.

@@ -33,6 +33,7 @@ type worker struct {
 
 	held      *displace.Held // what is to be displaced; nil: nothing that somebody could write to
 	displaced *displace.Displaced
+	prepared  bool     // the mount has the content that mknod(2) is to make
 	inPlace   bool     // it is open for writing, and gets the content nevertheless
 	left      []string // what of the result could not be given, though the step was done
 }

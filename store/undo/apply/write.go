@@ -13,6 +13,9 @@ import (
 
 // create writes a file that is not there.
 func (w *worker) create(content []byte) error {
+	if w.prepared {
+		return w.makePrepared(content)
+	}
 	made := false
 	// Who appends to the file at once keeps what he wrote, before or after ours.
 	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, content, nil, &made)

@@ -1,0 +1,120 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxPrepared bounds the threads that have prepared something, and so the memory: an
+	// attribute has 64 KiB at most.
+	maxPrepared = 64
+	// preparedFor is how long a file waits for its mknod(2).
+	preparedFor = 10 * time.Second
+)
+
+// prepared holds the files that threads are about to make: whoever carries out a plan tells
+// of many of them by one request, and makes each by another, where it would be seven. A file
+// appears complete, by a call that the kernel and whoever watches the directory know of. What is
+// lost here, as when another server takes over, makes an empty file, and whoever has prepared it
+// looks.
+type prepared struct {
+	mu sync.Mutex
+	by map[uint32]preparation // what each thread prepared last; nil: no timer runs
+}
+
+type preparation struct {
+	dir   uint64 // node id
+	at    time.Time
+	files map[string]event.PreparedFile
+}
+
+// put takes the files that a thread prepares, instead of what it prepared before.
+func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
+	files, err := event.DecodePrepared(data)
+	if err != nil {
+		return fuse.EINVAL
+	}
+	of := preparation{dir: in.NodeId, at: time.Now(), files: make(map[string]event.PreparedFile, len(files))}
+	for _, f := range files {
+		of.files[string(f.Name)] = f
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, had := p.by[in.Pid]; !had && len(p.by) >= maxPrepared {
+		return fuse.EAGAIN
+	}
+	if p.by == nil {
+		p.by = map[uint32]preparation{}
+		time.AfterFunc(preparedFor, p.expire)
+	}
+	p.by[in.Pid] = of
+	return fuse.OK
+}
+
+// expire drops what nobody has made in time.
+func (p *prepared) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.by, func(_ uint32, of preparation) bool { return time.Since(of.at) >= preparedFor })
+	if len(p.by) == 0 {
+		p.by = nil
+		return
+	}
+	time.AfterFunc(preparedFor, p.expire)
+}
+
+// take returns what the calling thread has prepared for a name in the directory in.NodeId.
+func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.by[in.Pid]
+	f, ok := of.files[name]
+	if !ok || of.dir != in.NodeId || time.Since(of.at) > preparedFor {
+		return f, false
+	}
+	delete(of.files, name)
+	if len(of.files) == 0 {
+		delete(p.by, in.Pid)
+	}
+	return f, true
+}
+
+// makePrepared makes a prepared file, and opens it. Its time comes last: a file that has it is
+// complete.
+func makePrepared(dir int, in *fuse.InHeader, f event.PreparedFile) (fd int, err error) {
+	fd, err = sys.Open(dir, string(f.Name), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, f.Mode&0o777)
+	if err != nil {
+		return -1, err
+	}
+	if f.Owned && (f.UID != in.Uid || f.GID != in.Gid) {
+		_ = unix.Fchown(fd, int(f.UID), int(f.GID)) // whoever may not is told so by what he finds
+	}
+	for done := 0; err == nil && done < len(f.Content); {
+		var n int
+		n, err = unix.Pwrite(fd, f.Content[done:], int64(done))
+		done += max(n, 0)
+		if err == unix.EINTR {
+			err = nil
+		}
+	}
+	if err == nil {
+		t := unix.NsecToTimespec(f.Mtime)
+		err = sys.SetTimes(sys.FD(fd), sys.Unchanged, sys.Time{Sec: int64(t.Sec), Nsec: uint32(t.Nsec)})
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, string(f.Name), 0)
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

@@ -1,0 +1,148 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/text"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file that a thread has prepared appears complete by its mknod(2), and is told like one that
+// was written and closed. Nobody else's mknod makes it, and no attribute is left.
+func TestPrepared(t *testing.T) {
+	f := mountTest(t, nil)
+	f.sh("mkdir d e")
+	f.rec.take()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	prepare := func(files ...event.PreparedFile) {
+		t.Helper()
+		b, err := event.EncodePrepared(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Setxattr(filepath.Join(f.dir, "d"), event.Prepared, b, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mknod := func(name string) error { return unix.Mknod(filepath.Join(f.dir, name), unix.S_IFREG|0o644, 0) }
+	made := time.Unix(1234, 5678).UnixNano()
+	prepare(event.PreparedFile{Name: []byte("a"), Mode: 0o640, Mtime: made, Content: []byte("first")},
+		event.PreparedFile{Name: []byte("b\xff"), Mode: 0o4755, Mtime: made, Content: []byte("second")},
+		event.PreparedFile{Name: []byte("c"), Mode: 0o644, Mtime: made, Content: []byte("third")})
+	for _, name := range []string{"d/a", "d/b\xff", "e/c"} {
+		if err := mknod(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mknod("d/a"); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("made twice: %v", err)
+	}
+	f.sh("mknod d/c p; rm d/c; : >d/c") // another process, and no regular file
+	f.want(t, `done create d/a`, `closed create d/a "first"`, "done create d/b\xff", "closed create d/b\xff \"second\"",
+		`done create e/c`, `closed create e/c ""`, `done mknod d/c`, `done unlink d/c`, `done create d/c`, `closed create d/c ""`)
+	for name, want := range map[string]string{"d/a": "first", "d/b\xff": "second", "e/c": "", "d/c": ""} {
+		if got := f.read(name); got != want {
+			t.Errorf("%q has %q, want %q", name, got, want)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"d/a": 0o640, "d/b\xff": 0o755} {
+		fi, err := os.Stat(filepath.Join(f.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Mode() != mode || fi.ModTime().UnixNano() != made {
+			t.Errorf("%q has mode %v and time %v", name, fi.Mode(), fi.ModTime())
+		}
+	}
+	if n, err := unix.Listxattr(filepath.Join(f.dir, "d"), nil); n != 0 || err != nil {
+		t.Errorf("the directory has attributes: %d bytes, %v", n, err)
+	}
+	if err := unix.Setxattr(f.dir, event.Prepared, []byte("x"), 0); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("nonsense is taken: %v", err)
+	}
+}
+
+// A plan brings many files back into a directory; the mount may lose what it was told of any of
+// them, as when another server takes over, and somebody else may be faster.
+func TestPreparedByPlan(t *testing.T) {
+	f := mountTest(t, nil)
+	f.sh("mkdir d; echo mine >d/f7; chmod g+s d")
+	f.rec.take()
+	made := time.Unix(1234, 5678).UnixNano()
+	contents := map[int][]byte{}
+	var steps []wire.PlanStep
+	for n := range 100 {
+		contents[n] = fmt.Appendf(nil, "content %d\n", n)
+		if n == 11 {
+			contents[n] = nil
+		}
+		steps = append(steps, wire.PlanStep{N: n, Do: "write", Path: fmt.Appendf(nil, "d/f%d", n), Expect: "absent",
+			Hash: text.Hash(contents[n]), Size: int64(len(contents[n])), Mode: []uint32{0o644, 0o600, 0o755}[n%3], Mtime: made})
+	}
+	lost := false
+	work := apply.Work{
+		Fetch: func(_ context.Context, ns []int) (all [][]byte, err error) {
+			for _, n := range ns {
+				all = append(all, contents[n])
+			}
+			return all, nil
+		},
+		After: func(n int) error {
+			if !lost { // of the pieces that are under way
+				lost = true
+				p := &f.srv.fs.prepared
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				clear(p.by)
+			}
+			return nil
+		},
+	}
+	res, err := apply.Plan(t.Context(), f.dir, wire.Plan{ID: "p1", Steps: steps}, work)
+	if err != nil || len(res.Failed) != 1 || string(res.Failed[0].Path) != "d/f7" || len(res.Left) != 0 {
+		t.Fatalf("%v; failed: %v; left: %v", err, res.Failed, res.Left)
+	}
+	for n, st := range steps {
+		if n == 7 {
+			continue
+		}
+		name := filepath.Join(f.dir, string(st.Path))
+		fi, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Mode().Perm() != os.FileMode(st.Mode) || fi.ModTime().UnixNano() != made || f.read(string(st.Path)) != string(contents[n]) {
+			t.Errorf("%s has mode %v, time %v, %q", name, fi.Mode(), fi.ModTime(), f.read(string(st.Path)))
+		}
+	}
+	if got := f.read("d/f7"); got != "mine\n" {
+		t.Errorf("somebody's file has %q", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(f.dir, "d/.cachebro*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	f.srv.fs.prepared.mu.Lock()
+	defer f.srv.fs.prepared.mu.Unlock()
+	for _, of := range f.srv.fs.prepared.by {
+		delete(of.files, "f7")
+		if len(of.files) > 0 {
+			t.Errorf("the mount still holds %v", of.files)
+		}
+	}
+	if calls := f.rec.take(); !slices.Contains(calls, `closed create d/f99 "content 99\n"`) {
+		t.Errorf("recorded: %q", calls)
+	}
+}

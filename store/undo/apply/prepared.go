@@ -1,0 +1,103 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"cachebro/store/leaf/attrs"
+	"cachebro/store/leaf/event"
+)
+
+// A file that comes back where nothing is takes seven requests to the mount: for its name, the
+// file, its attributes, content and time, and the end. The mount takes many of them at once as the
+// value of an attribute of their directory, and then one request for the name and one for the file
+// are enough: it appears complete.
+
+// prepare tells the mount of the piece's step i and of those after it whose content has come.
+func (s *supply) prepare(i int, content []byte) {
+	first := s.of[i]
+	var files []event.PreparedFile
+	var ws []*worker
+	for room, j := event.MaxPrepared, i; j < len(s.of); j++ {
+		w, b := s.of[j], content
+		if j > i {
+			b = s.have[w.step.N]
+		}
+		room -= len(w.name) + len(b) + 64 // of the encoding
+		if room < 0 || w.root != first.root {
+			break
+		}
+		if len(b) > 0 && w.preparable() {
+			f := event.PreparedFile{Name: []byte(w.name), Mode: w.step.Mode & 0o777, Mtime: w.step.Mtime, Content: b}
+			uid, gid, owned := w.whose(nil)
+			f.Owned, f.UID, f.GID = owned, uint32(uid), uint32(gid)
+			files = append(files, f)
+			ws = append(ws, w)
+		}
+	}
+	if len(files) < 2 || ws[0] != first {
+		return
+	}
+	dir, err := first.places.file(first.root)
+	if err != nil || handOver(dir, files) != nil {
+		return // then each is written by itself
+	}
+	for _, w := range ws {
+		w.prepared = true
+	}
+}
+
+// preparable: the step's file is all that mknod(2) and the mount can make, for whoever asks.
+func (w *worker) preparable() bool {
+	switch {
+	case !w.direct() || w.plan.Resume || w.step.Mtime == 0:
+		return false
+	case w.step.Mode&0o400 == 0 || w.step.Mode&0o7000 != 0:
+		return false
+	case len(w.step.Attrs) > 0 && attrs.Set(w.step.Attrs) != attrs.None:
+		return false
+	}
+	return !w.inherits()
+}
+
+// makePrepared makes a file that the mount has. What is there afterwards is looked at: another
+// server may have taken over, which has it no more.
+func (w *worker) makePrepared(content []byte) error {
+	err := makeName(w.places, w.root, w.name, w.step.Mode&0o777)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("is there again: %w", errChanged)
+	}
+	if err != nil {
+		return err
+	}
+	fi, err := w.root.Lstat(w.name)
+	if err != nil {
+		return err
+	}
+	st, known := fi.Sys().(*syscall.Stat_t)
+	uid, gid, owned := w.whose(nil)
+	switch {
+	case !fi.Mode().IsRegular() || fi.Size() != int64(len(content)) || fi.ModTime().UnixNano() != w.step.Mtime:
+		if w.begun(content) {
+			return w.write(content)
+		}
+		return fmt.Errorf("was changed at once: %w", errChanged)
+	case owned && known && (int(st.Uid) != uid || int(st.Gid) != gid) || fi.Mode()&bits != mode(w.step.Mode):
+		return w.settle()
+	}
+	return nil
+}
+
+// settle gives a file that has its content the owner and the mode that it is to have.
+func (w *worker) settle() error {
+	return w.opened(func(f *os.File, fi fs.FileInfo) error {
+		h, err := w.own(f, fi, nil, false)
+		if err == nil && h.mode&bits != mode(w.step.Mode) {
+			err = f.Chmod(mode(w.step.Mode))
+		}
+		return err
+	})
+}

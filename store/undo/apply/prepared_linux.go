@@ -1,0 +1,42 @@
+package apply
+
+import (
+	"io/fs"
+	"os"
+
+	"cachebro/store/leaf/event"
+
+	"golang.org/x/sys/unix"
+)
+
+// takesPrepared reports whether dir is a mount that understands event.Prepared.
+func takesPrepared(dir string) bool {
+	_, err := unix.Getxattr(dir, event.Prepared, nil)
+	return err == nil
+}
+
+// handOver tells the mount of files that this thread is about to make in dir.
+func handOver(dir *os.File, files []event.PreparedFile) error {
+	b, err := event.EncodePrepared(files)
+	if err != nil {
+		return err
+	}
+	return unix.Fsetxattr(int(dir.Fd()), event.Prepared, b, 0)
+}
+
+// makeName makes a file that the mount has, in root.
+func makeName(d *places, root *os.Root, name string, perm uint32) error {
+	dir, err := d.file(root)
+	if err != nil {
+		return err
+	}
+	for {
+		err = unix.Mknodat(int(dir.Fd()), name, unix.S_IFREG|perm, 0)
+		if err == nil {
+			return nil
+		}
+		if err != unix.EINTR {
+			return &fs.PathError{Op: "mknod", Path: name, Err: err}
+		}
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package apply
+
+import (
+	"errors"
+	"os"
+
+	"cachebro/store/leaf/event"
+)
+
+// takesPrepared: no mount does here.
+func takesPrepared(string) bool { return false }
+
+func handOver(*os.File, []event.PreparedFile) error { return errors.ErrUnsupported }
+
+func makeName(*places, *os.Root, string, uint32) error { return errors.ErrUnsupported }
