@@ -35,7 +35,7 @@ type recorded struct {
 	calls   map[string]fields
 }
 
-func (c *call) rollout() rollout {
+func (c *scene) rollout() rollout {
 	r := rollout{}
 	dir := c.chainDir()
 	if dir == "" {

@@ -46,7 +46,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 }
 
 // program is how the agent's shell finds cachebro.
-func (c *call) program() string {
+func (c *scene) program() string {
 	for _, dir := range filepath.SplitList(c.env.Getenv("PATH")) {
 		if fi, err := os.Stat(filepath.Join(dir, "cachebro")); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
 			return "cachebro"
@@ -110,12 +110,12 @@ func (c *call) listOutput(ctx context.Context) answer {
 }
 
 // reshapes: outputs are said in fewer words for this client.
-func (c *call) reshapes() bool {
+func (c *scene) reshapes() bool {
 	return c.toolUse != "" && !c.opt.noRewrite && !c.opt.noReshape[allRules] && !c.refuses(c.outputForm())
 }
 
 // outputForm is the form of what takes the place of this tool's result.
-func (c *call) outputForm() form { return form(c.tool + ", in fewer words") }
+func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 
 // allRules stands in options.noReshape for every rule.
 const allRules = reshape.Rule("all")

@@ -81,7 +81,7 @@ func (c *call) delivered(ids []string) {
 
 // got: the client's transcript has this id, so the model was told. Of clients whose
 // transcript is of another form nothing is known, and a comment is rather told again.
-func (c *call) got(id string) bool {
+func (c *scene) got(id string) bool {
 	f, err := os.Open(c.transcript)
 	if c.opt.client != "" || err != nil {
 		return false

@@ -73,12 +73,12 @@ const (
 
 // canHold: the client's transcript was tried to tell that nothing was lost, and
 // its requests are not edited on the way by an option of the user's.
-func (c *call) canHold() bool {
+func (c *scene) canHold() bool {
 	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
 
 // record is the transcript of the caller's own context; "" if it has none.
-func (c *call) record() string {
+func (c *scene) record() string {
 	if c.transcript == "" || c.agent == "" {
 		return c.transcript
 	}
@@ -141,7 +141,7 @@ func (c *call) countSchema(ctx context.Context) {
 	s.save()
 }
 
-func (c *call) contextSize() *contextSize {
+func (c *scene) contextSize() *contextSize {
 	s := &contextSize{}
 	dir := c.chainDir()
 	if dir == "" {

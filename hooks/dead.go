@@ -9,7 +9,7 @@ import (
 
 // dead reports whether the project's mount is there and nobody serves it:
 // mountd and all who could have replaced it were killed at once.
-func (c *call) dead() bool {
+func (c *scene) dead() bool {
 	var st syscall.Statfs_t
 	return errors.Is(syscall.Statfs(c.root, &st), syscall.ENOTCONN)
 }

@@ -16,7 +16,7 @@ import (
 // its readers.
 
 // lostFile is the session's mark; "" where the project has no state directory.
-func (c *call) lostFile() string {
+func (c *scene) lostFile() string {
 	dir := c.chainDir()
 	if dir == "" {
 		return ""
@@ -24,7 +24,7 @@ func (c *call) lostFile() string {
 	return filepath.Join(dir, fileName(c.session)+".lost")
 }
 
-func (c *call) markLost() {
+func (c *scene) markLost() {
 	file := c.lostFile()
 	if file == "" {
 		return
@@ -60,7 +60,7 @@ func abandoned(ctx context.Context, env Env, ev event) {
 	}
 	within(ctx, env.limit(50*time.Millisecond), func(context.Context) bool {
 		if root, ok := findRoot(env, ev); ok {
-			(&call{env: env, event: ev, root: root}).markLost()
+			(&scene{env: env, event: ev, root: root}).markLost()
 		}
 		return true
 	})

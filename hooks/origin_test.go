@@ -27,7 +27,7 @@ func TestSentBy(t *testing.T) {
 		{"<div> is not closed, mend it", "", unknownSender, nil, "<div> is not closed, mend it"},
 		{"<task-notification> is what log shows", "user", person, nil, "<task-notification> is what log shows"},
 	} {
-		e := &call{event: event{text: c.text, source: c.source}}
+		e := &call{scene: scene{event: event{text: c.text, source: c.source}}}
 		by, causes := e.sentBy()
 		if by != c.want || !slices.Equal(causes, c.causes) {
 			t.Errorf("%q %q: %v %q", c.text, c.source, by, causes)

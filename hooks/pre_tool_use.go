@@ -79,7 +79,7 @@ func (c *call) ownWords(ctx context.Context) string {
 }
 
 // writes is what a call of the client's own tools puts into a file, "" for all others.
-func (c *call) writes() string {
+func (c *scene) writes() string {
 	switch c.tool {
 	case "Write":
 		return c.input.str("content")
@@ -114,7 +114,7 @@ func patchAdds(input fields) string {
 }
 
 // toolCall describes the event's tool call to the daemon.
-func (c *call) toolCall() wire.ToolCall {
+func (c *scene) toolCall() wire.ToolCall {
 	t := wire.ToolCall{
 		Session: c.session, Agent: c.agent, Prompt: c.prompt,
 		ToolUse: c.toolUse, Tool: c.tool, PID: clientPID(),
@@ -132,7 +132,7 @@ func (c *call) toolCall() wire.ToolCall {
 }
 
 // said is the beginning of what was asked or run, "" where that is not to be kept.
-func (c *call) said(text string, most int) string {
+func (c *scene) said(text string, most int) string {
 	if c.env.NoCommands {
 		return ""
 	}

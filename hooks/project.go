@@ -49,7 +49,7 @@ func (e event) file() string {
 
 // relative makes a tool's path project-relative and slash-separated; ok is
 // false outside the project. cwd is the tool's working directory.
-func (c *call) relative(path string) (string, bool) {
+func (c *scene) relative(path string) (string, bool) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", false
 	}

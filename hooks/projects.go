@@ -37,7 +37,7 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 			continue
 		}
 		all.Go(func() {
-			c := &call{env: env, opt: opt, event: ev, root: other}
+			c := &call{scene: scene{env: env, opt: opt, event: ev, root: other}}
 			if _, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) bool { c.tellBeside(ctx, tell); return true }); !ok {
 				c.markLost()
 			}

@@ -110,7 +110,7 @@ func (c *call) found(ctx context.Context) []indexItem {
 	return items
 }
 
-func (c *call) hidden(path string) bool { return c.env.Secret != nil && c.env.Secret(path) }
+func (c *scene) hidden(path string) bool { return c.env.Secret != nil && c.env.Secret(path) }
 
 // relevance: each keyword that the path has counts one; how lately the file was
 // touched decides between equals.

@@ -46,7 +46,7 @@ func TestPromptIndex(t *testing.T) {
 	})
 	env := p.env("", nil)
 	env.Secret = func(path string) bool { return path == ".env" }
-	c := &call{env: env, event: event{session: "s", text: "why does billing fail?"}, root: p.root}
+	c := &call{scene: scene{env: env, event: event{session: "s", text: "why does billing fail?"}, root: p.root}}
 	client, err := env.Dial(t.Context(), p.root)
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func TestPrompts(t *testing.T) {
 	}
 	missed := 0
 	for _, tc := range prompts {
-		c := &call{env: p.env("", nil), event: event{session: "s", text: tc.ask}, root: p.root, client: client}
+		c := &call{scene: scene{env: p.env("", nil), event: event{session: "s", text: tc.ask}, root: p.root}, client: client}
 		text := c.promptIndex(ctx)
 		// A busy machine is later than the hook waits.
 		for end := time.Now().Add(time.Minute); text == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

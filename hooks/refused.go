@@ -79,7 +79,7 @@ func ForgetRefusals(p wire.Paths) error {
 	return nil
 }
 
-func (c *call) clientName() string {
+func (c *scene) clientName() string {
 	if c.opt.client != "" {
 		return c.opt.client
 	}
@@ -87,13 +87,13 @@ func (c *call) clientName() string {
 }
 
 // refuses reports whether the client's version did not show this form.
-func (c *call) refuses(f form) bool {
+func (c *scene) refuses(f form) bool {
 	return slices.ContainsFunc(Refusals(c.env.Paths, c.env.Now()), func(r Refusal) bool {
 		return r.Client == c.clientName() && r.Form == string(f)
 	})
 }
 
-func (c *call) noteRefusal(f form) {
+func (c *scene) noteRefusal(f form) {
 	if c.refuses(f) {
 		return
 	}
@@ -117,7 +117,7 @@ type sent struct {
 	saved    []saving
 }
 
-func (c *call) sentFile() string {
+func (c *scene) sentFile() string {
 	dir := c.chainDir()
 	if dir == "" {
 		return ""
@@ -145,7 +145,7 @@ func (s sent) note(c *call) {
 
 // sentResults reads what was printed for the calls of a batch, and forgets it
 // when the file has grown large.
-func (c *call) sentResults() map[string]sent {
+func (c *scene) sentResults() map[string]sent {
 	file := c.sentFile()
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -104,7 +104,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	p := newRefusing(t)
 	for i := range maxRefusals + 5 {
 		p.envs["AI_AGENT"] = "claude-code_2-1-" + strings.Repeat("1", 1+i%9) + string(rune('0'+i/9))
-		c := &call{env: p.env("", nil), root: p.root}
+		c := &call{scene: scene{env: p.env("", nil), root: p.root}}
 		c.noteRefusal(formShell)
 	}
 	all := Refusals(p.paths, p.now)

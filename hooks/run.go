@@ -183,7 +183,7 @@ func handle(ctx context.Context, env Env, opt options, ev event) answer {
 	if !ok {
 		return answer{}
 	}
-	c := &call{env: env, opt: opt, event: ev, root: root}
+	c := &call{scene: scene{env: env, opt: opt, event: ev, root: root}}
 	c.breaker = breaker{file: breakerFile(env.Paths, root), now: env.Now}
 	if c.breaker.open() {
 		c.markLost()
@@ -212,13 +212,18 @@ func isTimeout(err error) bool {
 	return errors.Is(err, wire.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// call is one event on its way through its handler; client is nil before there
-// is a connection.
-type call struct {
+// scene is an event with what is known about it without the daemon.
+type scene struct {
 	env Env
 	opt options
 	event
-	root    string
+	root string // of the project
+}
+
+// call is one event on its way through its handler; client is nil before there
+// is a connection.
+type call struct {
+	scene
 	client  *wire.Client
 	breaker breaker
 }
@@ -246,7 +251,7 @@ func (c *call) failed(err error) {
 }
 
 // reader is the context window that the event comes from.
-func (c *call) reader() wire.Reader {
+func (c *scene) reader() wire.Reader {
 	return wire.Reader{Session: c.session, Agent: c.agent, ToolUse: c.toolUse}
 }
 

@@ -50,7 +50,7 @@ func statusLine(ctx context.Context, env Env, ev event) string {
 		return statusText(wire.Metrics{}, wire.Status{}, "", "not running")
 	}
 	defer client.Close()
-	c := &call{env: env, event: ev, root: root, client: client, breaker: b}
+	c := &call{scene: scene{env: env, event: ev, root: root}, client: client, breaker: b}
 	var s wire.Status
 	if _, err := c.ask(ctx, wire.MStatus, wire.Empty{}, nil, &s); err != nil {
 		return statusText(wire.Metrics{}, wire.Status{}, "", "no answer")

@@ -50,7 +50,7 @@ const (
 )
 
 // chain opens the session's index; a missing one is empty.
-func (c *call) chain() *chain {
+func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
 	dir := c.chainDir()
 	if dir == "" {
@@ -81,7 +81,7 @@ func (c *call) chain() *chain {
 	return ch
 }
 
-func (c *call) chainDir() string {
+func (c *scene) chainDir() string {
 	state, err := c.env.Paths.State(c.root)
 	if err != nil {
 		return ""
@@ -94,7 +94,7 @@ func (c *call) chainDir() string {
 
 // pruneChains removes the indexes of sessions that never said goodbye, and what is known
 // of the projects of old ones.
-func (c *call) pruneChains() {
+func (c *scene) pruneChains() {
 	c.env.Paths.ForgetSessions(c.env.Now().Add(-keepFor))
 	dir := c.chainDir()
 	if dir == "" {
@@ -304,7 +304,7 @@ func (ch *chain) judge(prompt string) {
 
 // lockChain waits for other hooks of the session that are checking its chain.
 // The lock ends with the process at the latest.
-func (c *call) lockChain() (unlock func()) {
+func (c *scene) lockChain() (unlock func()) {
 	dir := c.chainDir()
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return func() {}

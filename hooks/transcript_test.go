@@ -29,7 +29,7 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	p := newProject(t)
-	return &script{t, &call{env: Env{Paths: p.paths, Now: time.Now}, event: event{session: "s1"}, root: p.root}, filepath.Join(t.TempDir(), "t.jsonl")}
+	return &script{t, &call{scene: scene{env: Env{Paths: p.paths, Now: time.Now}, event: event{session: "s1"}, root: p.root}}, filepath.Join(t.TempDir(), "t.jsonl")}
 }
 
 func (s *script) write(lines ...string) {

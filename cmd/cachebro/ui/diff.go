@@ -33,7 +33,7 @@ type side struct {
 }
 
 // sideOf asks for one version; 0 is no file.
-func (s *server) sideOf(ctx context.Context, seq uint64) (side, error) {
+func (s *source) sideOf(ctx context.Context, seq uint64) (side, error) {
 	if seq == 0 {
 		return side{}, nil
 	}

@@ -50,7 +50,7 @@ type nameRow struct {
 }
 
 // crumbs lead from the project to a path.
-func (s *server) crumbs(p string) []crumb {
+func (s *source) crumbs(p string) []crumb {
 	all := []crumb{{name1(s.t.Root), "browse"}}
 	for i := range len(p) {
 		if p[i] == '/' {
@@ -84,7 +84,7 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 }
 
 // deleted are the files that were deleted last and have not come back, newest first.
-func (s *server) deleted(ctx context.Context) (rows []nameRow, err error) {
+func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 	seen := map[string]bool{}
 	query := wire.LogQuery{Ops: []string{"unlink"}}
 	for {
@@ -114,13 +114,13 @@ func (s *server) deleted(ctx context.Context) (rows []nameRow, err error) {
 }
 
 // isMissing reports whether nothing is at a path of the project any more.
-func (s *server) isMissing(p string) bool {
+func (s *source) isMissing(p string) bool {
 	_, err := os.Lstat(filepath.Join(s.t.Root, p))
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // names are what lies or lay directly below a directory.
-func (s *server) names(ctx context.Context, dir string) (rows []nameRow, cut bool, err error) {
+func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut bool, err error) {
 	a, err := wire.Call[wire.NamesAnswer](ctx, s.c, wire.MNames, wire.NamesQuery{Kind: "path", Dir: []byte(dir)})
 	if err != nil {
 		return nil, false, err
@@ -146,7 +146,7 @@ const maxFound = 200
 
 // namesWith are the files at or below a directory that have a text in their path, those
 // that are gone too.
-func (s *server) namesWith(ctx context.Context, dir, part string) (rows []nameRow, cut bool, err error) {
+func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRow, cut bool, err error) {
 	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchFiles, Pattern: part, Path: []byte(dir), Gone: true, Limit: maxFound})
 	if err != nil {
 		return nil, false, err
@@ -163,7 +163,7 @@ func (s *server) namesWith(ctx context.Context, dir, part string) (rows []nameRo
 }
 
 // goneWhen says when a file went, who took it away, and where it went.
-func (s *server) goneWhen(v wire.Version) string {
+func (s *source) goneWhen(v wire.Version) string {
 	if v.Op == "moved" {
 		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
 	}
@@ -225,7 +225,7 @@ type codeRow struct {
 }
 
 // versions are those of a path, oldest first.
-func (s *server) versions(ctx context.Context, p string) ([]wire.Version, error) {
+func (s *source) versions(ctx context.Context, p string) ([]wire.Version, error) {
 	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Path: []byte(p), Baselines: true, Limit: maxVersions})
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func newLive(ctx context.Context, newest func(context.Context) (uint64, error), 
 }
 
 // newest is the number of the newest version.
-func (s *server) newest(ctx context.Context) (uint64, error) {
+func (s *source) newest(ctx context.Context) (uint64, error) {
 	if err := s.gone(); err != nil {
 		return 0, err
 	}
@@ -56,7 +56,7 @@ func (s *server) newest(ctx context.Context) (uint64, error) {
 
 // changed asks mountd, so that the daemon may end while nothing happens. Where nothing
 // is mounted, only the daemon can tell.
-func (s *server) changed(ctx context.Context, token string) (next, note string, yes bool) {
+func (s *source) changed(ctx context.Context, token string) (next, note string, yes bool) {
 	if s.target().Point == "" {
 		return "", "not mounted: what is changed now is found later, without who did it; cachebro mount goes on", true
 	}

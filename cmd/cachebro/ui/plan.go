@@ -143,7 +143,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 }
 
 // titleOf says what a plan is about: of a prompt its text, and not its number.
-func (s *server) titleOf(ctx context.Context, p wire.Plan, q url.Values) string {
+func (s *source) titleOf(ctx context.Context, p wire.Plan, q url.Values) string {
 	if q.Get("prompt") == "" {
 		return oneLine(p.Title)
 	}
@@ -531,7 +531,7 @@ func pickOf(p place) string {
 }
 
 // drop ends a plan of which nothing was done.
-func (s *server) drop(ctx context.Context, p wire.Plan) {
+func (s *source) drop(ctx context.Context, p wire.Plan) {
 	if p.ID != "" && len(p.Steps) > 0 {
 		_, _ = s.c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 	}

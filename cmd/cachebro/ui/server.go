@@ -25,19 +25,24 @@ var templateFiles embed.FS
 //go:embed assets/*.js assets/*.css assets/*.svg
 var assetFiles embed.FS
 
-// server answers the pages' requests. It may be used from many goroutines.
-type server struct {
+// source is the project that the pages show, and the daemon that knows its history.
+type source struct {
 	e     *cli.Env
 	t     cli.Target
 	c     *wire.Client
-	g     *guard
 	state string // directory
+	past  recent
+}
+
+// server answers the pages' requests. It may be used from many goroutines.
+type server struct {
+	source
+	g     *guard
 	pages *template.Template
 	live  *live
 	// takes guards the project: one plan is carried out at a time.
 	takes sync.Mutex
 	seen  seenMarks
-	past  recent
 }
 
 // recent are the newest actions with their files, which take a daemon longer than all else
@@ -48,7 +53,7 @@ type recent struct {
 	known  wire.Actions
 }
 
-func (s *server) recent(ctx context.Context) (wire.Actions, error) {
+func (s *source) recent(ctx context.Context) (wire.Actions, error) {
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
 	ctx = context.WithoutCancel(ctx) // the daemon goes on anyway when a page is left
@@ -64,7 +69,7 @@ func (s *server) recent(ctx context.Context) (wire.Actions, error) {
 }
 
 func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g *guard, state string) (*server, error) {
-	s := &server{e: e, t: t, c: c, g: g, state: state}
+	s := &server{source: source{e: e, t: t, c: c, state: state}, g: g}
 	s.live = newLive(ctx, s.newest, s.changed)
 	s.seen.file = seenFile(state)
 	var err error
@@ -73,7 +78,7 @@ func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g 
 }
 
 // target is the project as it is mounted now: that may have changed since the start.
-func (s *server) target() cli.Target {
+func (s *source) target() cli.Target {
 	t, err := s.e.Locate(s.t.Root)
 	if err != nil || t.Root != s.t.Root {
 		t = cli.Target{Root: s.t.Root}
@@ -83,7 +88,7 @@ func (s *server) target() cli.Target {
 
 // gone is an error where the project or its history is there no more. To ask its daemon
 // would begin a new history.
-func (s *server) gone() error {
+func (s *source) gone() error {
 	switch {
 	case !cli.IsDir(s.t.Root):
 		return errors.New("the project is gone")

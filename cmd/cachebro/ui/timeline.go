@@ -404,7 +404,7 @@ func (s *server) actionFiles(ctx context.Context, q url.Values) (any, error) {
 }
 
 // findAction asks for one action again, with all its files.
-func (s *server) findAction(ctx context.Context, key string, first, last uint64) (wire.Action, error) {
+func (s *source) findAction(ctx context.Context, key string, first, last uint64) (wire.Action, error) {
 	for seq := last + 1; seq > first; {
 		a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Seq: seq, Limit: 5, Files: allFiles, Lines: true})
 		if err != nil {

@@ -29,7 +29,7 @@ func lines(s string) string {
 }
 
 // at is a moment in words, as log prints it.
-func (s *server) at(t time.Time) string {
+func (s *source) at(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
