@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	idleAfter = 2 * time.Second // quiet for so long counts as closed
-	idleEvery = 5 * time.Second // but one file no oftener than this
+	idleAfter = 2 * time.Second // a file that nobody writes to for so long counts as closed
+	idleEvery = 5 * time.Second // one file counts as closed no more often than this
 	idleTick  = 500 * time.Millisecond
 
 	settleAfter = 500 * time.Millisecond // a handle's end comes after its close, but not later than this

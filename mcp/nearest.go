@@ -42,5 +42,5 @@ func (s *Server) nearest(rel string) string {
 	return dir + best
 }
 
-// foldName leaves out what a name may be given without: case, and the normal form.
+// foldName removes differences of case and Unicode form.
 func foldName(n string) string { return strings.ToLower(norm.NFC.String(n)) }

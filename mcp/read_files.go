@@ -79,8 +79,8 @@ func (c *call) block(ctx context.Context, p string) (string, error) {
 	return t.text, nil
 }
 
-// atMost is how many tokens a read of p can cost. It has to be known before the
-// daemon is asked, because what it answers counts as shown.
+// atMost is how many tokens a read of p can cost. It is needed before the daemon is asked,
+// because whatever the daemon answers counts as shown.
 func (c *call) atMost(ctx context.Context, p string) int {
 	rel, err := c.resolve(p)
 	if err != nil {

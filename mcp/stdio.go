@@ -34,7 +34,7 @@ type stdioConn struct {
 	flying map[string]context.CancelFunc
 	over   bool // no more requests are taken
 
-	ended chan struct{} // closed by who reads the end of input
+	ended chan struct{} // closed at the end of input
 	slots chan struct{}
 	work  sync.WaitGroup // messages; added to only before over
 }
@@ -104,7 +104,7 @@ func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	}
 }
 
-// enter announces work on a message; false: nobody would wait for it any more.
+// enter announces work on a message. It reports false once the connection is closing.
 func (c *stdioConn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 			Notifications mcp.SubscriptionFilter `json:"notifications"`
 		} `json:"params"`
 	}
-	// Fields of another type are the handler's to report.
+	// The handler reports fields of the wrong type.
 	var bad *json.SyntaxError
 	if errors.As(json.Unmarshal(line, &head), &bad) {
 		c.write(errorReply(nil, mcp.PARSE_ERROR, "not JSON: one JSON-RPC message per line is expected"))
@@ -134,7 +134,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	}
 	switch head.ID.(type) {
 	case nil, string, float64:
-	default: // what is no id cannot be compared with others either
+	default: // an array or an object could not be compared with other ids
 		c.write(errorReply(nil, mcp.INVALID_REQUEST, "the id of a request is a string or a number"))
 		return nil
 	}
@@ -207,8 +207,8 @@ func (c *stdioConn) endStreams() {
 	}
 }
 
-// endStream answers the request that opened st: after its acknowledgement, and
-// nothing of the stream comes after it.
+// endStream answers the request that opened st. The answer comes after the acknowledgement,
+// and is the last message of the stream.
 func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMessage) {
 	if _, ok := r.(mcp.JSONRPCResponse); ok {
 		select {
@@ -269,7 +269,7 @@ func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 	return b
 }
 
-// writeLocked writes a whole line for who holds outMu.
+// writeLocked writes a whole line. outMu is held.
 func (c *stdioConn) writeLocked(b []byte) {
 	// A client that is gone closes our input too; that ends the loop.
 	if _, err := c.out.Write(b); err != nil {

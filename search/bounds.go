@@ -129,7 +129,7 @@ func (x *Index) NotIndexed(q Query) string {
 }
 
 // waiting passes the files whose newest text is not in the index yet.
-func (x *Index) waiting(fn func(store.Path)) {
+func (x *table) waiting(fn func(store.Path)) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
 	waits := slices.Collect(maps.Keys(x.held))

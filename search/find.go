@@ -31,7 +31,7 @@ func hash8(s string) string {
 }
 
 // FileOf finds the file that an id stands for.
-func (x *Index) FileOf(id string) (store.Path, bool) {
+func (x *table) FileOf(id string) (store.Path, bool) {
 	var found store.Path
 	x.live(func(p store.Path, _ *file) bool {
 		if FileID(p) != id {
@@ -116,7 +116,7 @@ func defines(line []byte, q Query) bool {
 }
 
 // Lines returns lines first to last of a file as it is now; "" when it is gone.
-func (x *Index) Lines(p store.Path, first, last int) string {
+func (x *table) Lines(p store.Path, first, last int) string {
 	content, err := x.corpus.Read(p, nil)
 	if err != nil {
 		return ""
@@ -137,7 +137,7 @@ func (x *Index) Lines(p store.Path, first, last int) string {
 }
 
 // Chunk returns the bounds of the chunk that a line is in.
-func (x *Index) Chunk(p store.Path, line int) (first, last, index, total int, ok bool) {
+func (x *table) Chunk(p store.Path, line int) (first, last, index, total int, ok bool) {
 	x.mu.RLock()
 	f := x.files[p]
 	x.mu.RUnlock()
@@ -175,7 +175,7 @@ func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 }
 
 // List passes what the index knows of the files at or below a path, in order.
-func (x *Index) List(under store.Path, fn func(p store.Path, indexed bool, chunks int, seq uint64)) {
+func (x *table) List(under store.Path, fn func(p store.Path, indexed bool, chunks int, seq uint64)) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	var paths []store.Path
@@ -195,7 +195,7 @@ func (x *Index) List(under store.Path, fn func(p store.Path, indexed bool, chunk
 type Reindexed struct{ Changed, New, Deleted, Live int }
 
 // ChangesSince counts what became of the paths that have versions after seq.
-func (x *Index) ChangesSince(seq uint64) (r Reindexed) {
+func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	newest, fresh := map[store.Path]store.Version{}, map[store.Path]bool{}
 	for {
 		vs, err := x.corpus.Since(seq, 4*batchFiles)

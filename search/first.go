@@ -191,7 +191,7 @@ func (x *Index) scorch() *scorch.Scorch {
 }
 
 // has reports whether a file is in the index as it is wanted.
-func (x *Index) has(w *wanted) bool {
+func (x *table) has(w *wanted) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	f, ok := x.files[w.path]

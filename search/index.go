@@ -70,30 +70,37 @@ type Options struct {
 	Embedder Embedder
 }
 
-// Index is a project's full-text index. Safe for concurrent use.
-type Index struct {
-	*follower
-
-	dir    string
-	opt    Options
+// table is what the index knows of each path.
+type table struct {
 	corpus Corpus
 
-	write sync.Mutex // one writer at a time; guards idx and tries; taken before mu
-	idx   bleve.Index
-	tries *retries // of idx
-
 	mu    sync.RWMutex // guards what follows; never held over disk
-	adv   index.Index  // idx, for reading; nil: there is none
 	files map[store.Path]file
 	loose map[store.Path]struct{} // those of them that are not indexed: candidates whatever the index says
 	sums  sums                    // of files
 	// binary are the files that are no text. The index has nothing of them but that.
 	binary map[store.Path]struct{}
-	terms  *terms
-	held   map[store.Path]held      // files whose newest versions wait
-	taken  map[store.Path]time.Time // when files were indexed, for a while
-	seq    uint64                   // every version up to here is in the index, or held
-	ready  bool                     // the first index is complete
+	held   map[store.Path]held // files whose newest versions wait
+	seq    uint64              // every version up to here is in the index, or held
+	ready  bool                // the first index is complete
+}
+
+// Index is a project's full-text index. Safe for concurrent use.
+type Index struct {
+	*follower
+	table
+
+	dir string
+	opt Options
+
+	write sync.Mutex // one writer at a time; guards idx and tries; taken before the table's mu
+	idx   bleve.Index
+	tries *retries // of idx
+
+	// The table's mu guards these too.
+	adv   index.Index // idx, for reading; nil: there is none
+	terms *terms
+	taken map[store.Path]time.Time // when files were indexed, for a while
 
 	// problem says why the index does not answer ("" when it does).
 	problem atomic.Pointer[string]
@@ -204,7 +211,7 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.BatchBytes == 0 {
 		o.BatchBytes = batchBytes
 	}
-	x := &Index{dir: dir, opt: o, corpus: corpus}
+	x := &Index{table: table{corpus: corpus}, dir: dir, opt: o}
 	x.follower = newFollower(x)
 	x.stems.New = func() any { return newStemmer() }
 	x.lexicons.New = func() any { return newLexicon() }
@@ -306,7 +313,7 @@ func settings() map[string]any {
 func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }
 
 // setLocked enters a file into the table, nil takes it out; x.mu is held.
-func (x *Index) setLocked(p store.Path, f *file) {
+func (x *table) setLocked(p store.Path, f *file) {
 	if was, ok := x.files[p]; ok {
 		x.sums.add(&was, -1)
 	}

@@ -18,7 +18,7 @@ type NameHit struct {
 
 // Names finds files whose path holds the letters of a pattern in order; the
 // closer together, the nearer to word starts and to the base name, the better.
-func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
+func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	needle := strings.ToLower(strings.Join(strings.Fields(pattern), ""))
 	if needle == "" {
 		return nil
@@ -61,7 +61,7 @@ func (q Query) IsPartOf(p store.Path) bool {
 
 // newer is what the log says of files since a version: the newest version of each, with
 // its number alone where the file is gone.
-func (x *Index) newer(seq uint64) map[store.Path]*file {
+func (x *table) newer(seq uint64) map[store.Path]*file {
 	newer := map[store.Path]*file{}
 	for {
 		vs, err := x.corpus.Since(seq, pastPage)
@@ -86,7 +86,7 @@ func fileOf(v store.Version) *file {
 
 // live passes the files that there are, with what is newer than the index, until fn says
 // false. fn must not keep its file, and the index waits for it.
-func (x *Index) live(fn func(store.Path, *file) bool) {
+func (x *table) live(fn func(store.Path, *file) bool) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
 	x.mu.RUnlock()

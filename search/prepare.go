@@ -13,7 +13,7 @@ import (
 )
 
 // searchable: a tracked regular file that may be shown.
-func (x *Index) searchable(v store.Version) bool {
+func (x *table) searchable(v store.Version) bool {
 	const regular = 0o100000
 	kind := v.Stat.Mode & 0o170000
 	return !v.Deleted() && v.Class == 0 && (kind == regular || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink) && !x.corpus.Secret(v.Path)

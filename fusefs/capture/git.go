@@ -43,9 +43,9 @@ type gitTouch struct {
 
 const (
 	gitInline  = 4 << 10 // content up to this goes into the record
-	gitCopied  = 8 << 20 // what is written over is copied up to this
+	gitCopied  = 8 << 20 // a file that is written over is copied up to this size
 	gitGoesOn  = 2 * time.Second
-	gitTold    = gitGoesOn / 4 // what goes on is told again
+	gitTold    = gitGoesOn / 4 // how often the history is told that a process goes on
 	gitTouches = 10_000
 )
 
@@ -68,8 +68,8 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// goesOn notes that a process changes a path, and reports whether what there was before
-// has been kept since it began to; tell: the history has not heard that it goes on.
+// goesOn notes that a process changes a path. same: what was there before the process began
+// is kept already. tell: the history should be told again that the process goes on.
 func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -118,7 +118,7 @@ func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 	}
 }
 
-// gitWas says in r what there is, and sees to it that it stays to be had.
+// gitWas describes in r what there is, and keeps it.
 func (c *Capture) gitWas(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
 	st, err := ch.File.Stat()
 	if err != nil || !isRegular(st) {
@@ -306,7 +306,7 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	}
 }
 
-// gitLeft keeps what had a name of git's until it was renamed.
+// gitLeft keeps a file of git's that was renamed out of the repository.
 func (c *Capture) gitLeft(e fusefs.Event) {
 	r := &spool.Record{Kind: spool.KindGit, Op: event.OpUnlink, Path: e.Path, Time: e.Time.UnixNano()}
 	switch same, tell := c.git.goesOn(e.Path, e.Caller, false, true); {
@@ -322,7 +322,7 @@ func (c *Capture) gitLeft(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// gitClosed tells how long a file was written to.
+// gitClosed records until when a file of git's was written to.
 func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	if _, _, kind := c.git.place(p); kind != gitdir.State {
 		return

@@ -61,7 +61,7 @@ func (s *Store) Adopt(ctx context.Context) (int, error) {
 	return s.offers.Load().count(), err
 }
 
-// alone: this store adopts nothing.
+// alone reports whether this store adopts nothing.
 func (s *Store) alone() bool {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return true
@@ -132,7 +132,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 		}
 		err := os.Link(c.file, s.packPath(c.name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it went while we looked
+			continue // it was removed meanwhile
 		}
 		if err != nil {
 			return false, fmt.Errorf("adopt: %w", db.FailedWrite(err))

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// dictMargin is how much of the base around a changed span goes into the
-	// dictionary with it: moved and repeated text is mostly near.
+	// dictMargin is how much of the base on either side of a changed span goes into the
+	// dictionary: text that was moved or repeated is mostly near.
 	dictMargin = 16 << 10
-	// dictWhole: bases up to this size are the dictionary as a whole.
+	// dictWhole is up to which size a base is the dictionary as a whole.
 	dictWhole = 64 << 10
 	// dictMost bounds the dictionary; zstd's window is 8 MiB.
 	dictMost = 4 << 20
-	// fast: larger contents are compressed by zstd's fastest level. (The
-	// better one saves 3 % of first versions and takes twice the time.)
+	// fast is the size above which contents are compressed at zstd's fastest level. (The
+	// default level saves 3 % of first versions and takes twice the time.)
 	fast = 256 << 10
 )
 

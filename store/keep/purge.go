@@ -16,11 +16,10 @@ type Purged struct {
 	Versions int
 	Blobs    int
 	Bytes    int64
-	// Spooled is how many bytes of contents were overwritten where they lay before
-	// they came into the store.
+	// Spooled is how many bytes of contents were overwritten in the spool.
 	Spooled int64
-	// Waste is how many bytes of contents that nothing here referred to were in
-	// pack files, and are no more.
+	// Waste is how many bytes were removed from pack files because nothing here referred
+	// to them.
 	Waste int64
 	// Elsewhere are paths that hold, or held, the same contents; those stay.
 	Elsewhere []store.Path

@@ -10,10 +10,10 @@ import (
 // Event is a client's word about its context windows.
 type Event struct {
 	Reader store.Reader
-	// Name: start, end, prompt, precompact, postcompact, subagent-start,
-	// subagent-stop, stop, connect, disconnect, lost (events were missed); and by
-	// the client's own record held (the reader's context lost nothing up to now),
-	// fell (it lost something, nobody knows what), unsure (neither is certain).
+	// Name is start, end, prompt, precompact, postcompact, subagent-start,
+	// subagent-stop, stop, connect, disconnect or lost (events were missed); or what the
+	// client's transcript shows: held (the context has lost nothing so far), fell (it lost
+	// something, nobody knows what) or unsure.
 	Name string
 }
 
@@ -120,8 +120,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	r.order = order
 }
 
-// onChain: holds if all that a piece rests on is there for certain, heard if
-// any of it may be.
+// onChain reports whether all that a piece rests on is certainly on the chain (holds), and
+// whether any of it may be (heard).
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -132,8 +132,8 @@ func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	return holds, heard || len(deps) == 0
 }
 
-// Delivered counts tokens that a context window got outside of Decide and
-// Commit; they age what was shown before.
+// Delivered counts tokens that a context window got other than by Decide and Commit. They
+// bring closer the moment at which what was shown before is no longer relied on.
 func (s *Tracker) Delivered(id store.Reader, n int) {
 	if r := s.reader(id, false); r != nil {
 		r.mu.Lock()
@@ -142,8 +142,8 @@ func (s *Tracker) Delivered(id store.Reader, n int) {
 	}
 }
 
-// Given counts what came into a context by other ways: prompts, answers, other
-// tools' results. Bases grow old by it.
+// Given counts the prompts, answers and results of other tools that came into a context,
+// like Delivered.
 func (s *Tracker) Given(id store.Reader, tokens int64) {
 	if tokens <= 0 {
 		return
@@ -171,9 +171,8 @@ func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 	return out
 }
 
-// ShownSince says whether and when the reader last was shown something of a
-// file, or made it so itself, and which content: for warnings that somebody else
-// changed it since. how says it in words.
+// ShownSince says which content of a file the reader was last shown or wrote itself, when,
+// and in words how. It is for warnings that somebody else changed the file since.
 func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -198,16 +197,15 @@ func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at in
 	return h, at, how, ok
 }
 
-// Shown is a run of lines of a content that a reader was shown; the whole of it where
-// Last is Total.
+// Shown is a run of lines of a content that a reader was shown.
 type Shown struct {
 	Hash        store.Hash `json:"hash"`
 	First, Last int
 }
 
-// ShownBefore is the content that a reader knew of a file as a whole, or first, at a
-// moment (ns), when it was last told of that, and what it was shown of later ones. False:
-// nothing is known of that.
+// ShownBefore says what a reader knew of a file at a moment (ns): the newest content that it
+// had seen whole, else the first that it had seen lines of, when it was last told of that
+// one, and which lines of later contents it was shown. ok is false where nothing is known.
 func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base store.Hash, when int64, later []Shown, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -265,8 +263,8 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// Told notes that a reader was told, beside all reads, that a file which it holds became
-// another. way: also how, so that what it writes from then on is made of that.
+// Told notes that a reader was told by something other than a read that a file has changed.
+// way: it was shown the change itself, so what it writes from then on builds on that.
 func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -280,8 +278,8 @@ func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	}
 }
 
-// ToldSince is what the reader was last told of a file by Told, and when, where that is
-// newer than all that it was shown of it.
+// ToldSince returns what Told last noted about a file, unless the reader was shown lines of
+// the file since.
 func (s *Tracker) ToldSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {

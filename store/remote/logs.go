@@ -17,9 +17,9 @@ type Log struct {
 	portable.Records
 }
 
-// Logs passes what a machine itself has sent behind what is known, segment by segment and
-// without contents, for who keeps the histories of many. seq is the newest version of what
-// is known; none comes twice. What the hashes do not vouch for is an error, as for Follow.
+// Logs passes the segments that a machine has sent since the known ones, without contents,
+// to a program that keeps the histories of many machines. seq is the newest known version,
+// and no version is passed twice. As with Follow, a segment whose hash is wrong is an error.
 func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn func(Log) error) error {
 	due, err := b.After(ctx, h, known.N, known.Log)
 	if err != nil {

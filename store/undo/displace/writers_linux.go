@@ -16,7 +16,7 @@ import (
 )
 
 // Writers names the processes that have a file open for writing: "by 4711 (tail)".
-// It is empty where that is not to be seen, because they are somebody else's.
+// It is empty where they belong to another user and cannot be seen.
 func Writers(fi fs.FileInfo) string {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -44,7 +44,7 @@ func writes(pid int, st *syscall.Stat_t) bool {
 	proc := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(proc + "/fd")
 	for _, fd := range fds {
-		// To stat each would wait for file systems that nobody serves.
+		// A stat of each file could wait for ever, on a mount that nobody serves.
 		info, _ := procfs.Read(pid, "fdinfo/"+fd.Name())
 		ino, flags := uint64(0), uint64(0)
 		for name, value := range procfs.Fields(info) {

@@ -44,8 +44,8 @@ func (an *Answers) open(s results.Settings) {
 		an.shared = results.New(results.Options{Stores: []results.Store{an.redis}, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	}
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
-	// What a bundle was made of says how long it holds, not time. Versions are numbered
-	// per project, so it is not shared.
+	// A bundle holds until something changes that it was made from, however long that
+	// takes. It names versions, whose numbers are the project's own, so it is not shared.
 	here := []results.Store{results.NewMemory(0)}
 	if an.kept != nil {
 		here = append(here, an.kept)
@@ -53,7 +53,7 @@ func (an *Answers) open(s results.Settings) {
 	an.local = results.New(results.Options{Stores: here, TTL: localTTL, Tools: s.Tools, Log: an.log})
 }
 
-// Close lets go of the stores that others share.
+// Close disconnects from Redis.
 func (an *Answers) Close() {
 	if an.redis != nil {
 		_ = an.redis.Close()
@@ -104,9 +104,9 @@ func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, e
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
 }
 
-// amongTrees are arguments with a digest of the tracked files: machines that have other
-// ones would replace each other's answer. It is no more than where to look: what is found
-// there may be of another tree.
+// amongTrees adds a digest of the tracked files to a call's arguments. Without it machines
+// with different files would overwrite each other's answers. An answer that is found under
+// the digest may still be of another tree.
 func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
 	if an.shared == nil {
 		return nil, nil
@@ -142,10 +142,10 @@ func (an *Answers) Clear(ctx context.Context) (unreached []string) {
 	return unreached
 }
 
-// localTTL bounds the answers of own.
+// localTTL is how long Own keeps an answer at most.
 const localTTL = 90 * 24 * time.Hour
 
-// Status is what status tells.
+// Status describes the kept answers for cachebro status.
 func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
 	st := &wire.ResultsState{Stats: json.RawMessage("{}")}
 	s := an.cache.Stats()

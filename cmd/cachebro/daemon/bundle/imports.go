@@ -13,10 +13,9 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// This file and targets.go find what a file names of its own project: the files and
-// packages that its import lines mean, and the paths that a document speaks of.
-// In observe → version → index → serve it belongs to "index"; the edges of the
-// project's graph are made of it.
+// This file and targets.go find which files and packages of its own project a file names,
+// in import lines and in the paths that a document mentions. These are the edges of the
+// project's graph.
 //
 // Finding is in two steps, because the first depends on the file's bytes alone
 // and can be kept with them, while the second changes when files come and go:
@@ -27,8 +26,7 @@ import (
 //     one that begins with "**/" is the only file of that name.
 //
 // Go is read by its own parser, the others by the shape of their import lines.
-// A spec that means something outside of the project has no place that exists.
-// The package has no state and no locks.
+// A spec that means something outside of the project leads to no place that exists.
 
 // mostSpecs bounds what one file may name.
 const mostSpecs = 500
@@ -174,7 +172,7 @@ var (
 const mostMentions = 300
 
 // Mentions returns the words of a text that may be paths of the project, each
-// with the first line that has it. Addresses of the web are none.
+// with the first line that has it. Web addresses are left out.
 func Mentions(content []byte) []Mention {
 	var out []Mention
 	seen := map[string]bool{}

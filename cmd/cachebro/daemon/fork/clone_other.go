@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone has the file of that name in the directory at share from's disk blocks, which APFS
-// can; nil if not. A clone is always a new file: it takes the place of to, and the caller
-// closes both.
+// clone makes a file in the directory at that shares the disk blocks of from, and returns
+// it; nil where the file system cannot, as all but APFS. It is a new file that takes the place
+// of the name, and the caller closes both.
 func clone(at int, name string, _, from *os.File) *os.File {
 	tmp := name + ".cachebro"
 	if unix.Fclonefileat(int(from.Fd()), at, tmp, unix.CLONE_NOFOLLOW) != nil {

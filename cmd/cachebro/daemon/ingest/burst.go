@@ -8,40 +8,43 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// A burst is thousands of files written or removed at once: a checkout, an
-// unpacked archive, rm -rf. The index then waits until it is over: whoever
-// makes it needs the processors, and what is removed again at once need not be
-// indexed at all. Exact queries lose nothing by it, they read what is newer
-// than the index themselves.
+// In a burst thousands of files are written or removed at once: a checkout, an unpacked
+// archive, rm -rf. The index waits until the burst is over, because the program that causes
+// it needs the processors, and a file that is soon removed again need not be indexed at all.
+// Exact queries lose nothing: they read what is newer than the index themselves.
 const (
-	burstWindow = 250 * time.Millisecond // in which so many
-	BurstItems  = 128                    // records make a burst
-	burstQuiet  = 200 * time.Millisecond // ends it
-	burstMost   = 10 * time.Second       // for which the index waits at most
-	burstGap    = 3 * time.Second        // and then gets at least
+	// A burst is BurstItems records within burstWindow; burstQuiet without one ends it.
+	burstWindow = 250 * time.Millisecond
+	BurstItems  = 128
+	burstQuiet  = 200 * time.Millisecond
+	// burstMost is how long the index waits at most, and burstGap how long it then works
+	// before it waits again.
+	burstMost = 10 * time.Second
+	burstGap  = 3 * time.Second
 
-	// Ingestion itself works in turns in a burst: whoever makes it is served by
-	// the mount on the same processors, and many records at once are cheaper than
-	// a few again and again. What is not ingested lies in the spool, which is as
-	// safe; whoever asks for it is not kept waiting.
-	burstPause = time.Second           // between two turns at most
-	burstStill = 25 * time.Millisecond // without a record ends the pause
-	burstSpool = 64 << 20              // bytes in the spool end it too
+	// Ingestion pauses during a burst as well: the mount serves the program on the same
+	// processors, and many records at once are cheaper than a few at a time. Meanwhile the
+	// records are safe in the spool, and nobody who asks for them has to wait. A pause
+	// lasts burstPause, and ends earlier after burstStill without a record or with
+	// burstSpool bytes in the spool.
+	burstPause = time.Second
+	burstStill = 25 * time.Millisecond
+	burstSpool = 64 << 20
 
-	// Of git's own files nobody looks at each record at once, and the git that makes
-	// them runs on the same processors.
+	// gitPause is how long ingestion pauses after records of git's own files, which
+	// nobody needs at once.
 	gitPause = 250 * time.Millisecond
 )
 
 // burst belongs to the goroutine that ingests.
 type burst struct {
-	hold    func() (release func()) // the index's
-	release func()                  // nil: not held
-	window  time.Time               // begin of the window
-	items   int                     // in it
-	since   time.Time               // when it was held last
-	after   time.Time               // until then it is not held again
-	turn    spool.Position          // up to which ingestion works before it pauses again
+	hold    func() (release func()) // holds the index
+	release func()                  // nil: the index is not held
+	window  time.Time               // when the present window began
+	items   int                     // records in that window
+	since   time.Time               // when the index was held last
+	after   time.Time               // the index is not held again before
+	turn    spool.Position          // where ingestion pauses next
 }
 
 // note counts ingested records.
@@ -59,7 +62,7 @@ func (s *burst) note(items int, now time.Time) {
 	}
 }
 
-// over lets the index go on, when nothing came for a while.
+// over ends the burst: the index goes on.
 func (s *burst) over() {
 	if s.release != nil {
 		s.release()
@@ -67,8 +70,8 @@ func (s *burst) over() {
 	}
 }
 
-// lull lets more come after a batch that is of git's own files only, and of who changed
-// them.
+// lull pauses after a batch that holds only git's own files and the processes that changed
+// them, so that the next batch is larger.
 func (g *Ingester) lull(ctx context.Context, b batch) {
 	git := false
 	for _, j := range b.items {
