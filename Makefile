@@ -7,8 +7,6 @@ DIR     ?= $(CURDIR)
 # goroutines and no mounts of their own to slow down.
 RACE    := ./store/wire ./store/leaf/spool ./store/readers ./cmd/cachebro/daemon ./cmd/cachebro/daemon/ingest ./fusefs/capture ./mcp
 FUZZTIME ?= 5s
-# Packages whose tests mount, start servers or play sessions: not in "make quick".
-SLOW    := cachebro/(cmd/cachebro|cmd/cachebro/(e2e|replay|daemon)|cmd/cachebro-fleet|fusefs|fusefs/(capture|mounts/supervisor|past)|store/(fleet|memo|memo/results|remote|portable)|mcp|hooks)$$
 export GOFLAGS += -buildvcs=false
 # A bare machine may not say it; Go's caches and the history lie there.
 export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
@@ -44,7 +42,7 @@ test: testdeps
 # After a change: what needs no mount, server or other user. Go keeps the results of
 # packages that did not change.
 quick:
-	@$(GO) vet ./... && $(GO) test -short $$($(GO) list ./... | grep -vE '$(SLOW)')
+	@scripts/test.sh quick
 
 # What is checked beside the tests: style, dead code, imports, races, fuzzing, cross-builds.
 check:

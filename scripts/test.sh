@@ -2,33 +2,45 @@
 # Runs all tests once, on real mounts, and ends with their count. A test that
 # cannot mount, or finds no redis-server or PostgreSQL, fails here instead of being skipped.
 # Usage: scripts/test.sh [GO TEST ARGUMENTS]; default ./...
+#        scripts/test.sh quick    vets, and tests what needs no mount, server or other user
 set -eu
 cd "$(dirname "$0")/.."
+# Test binaries without tables for debuggers are linked in half the time.
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false -ldflags=-s"
+# Packages whose tests mount, start servers or play sessions.
+slow='cachebro/(cmd/cachebro|cmd/cachebro/(e2e|replay|daemon)|cmd/cachebro-fleet|fusefs|fusefs/(capture|mounts/supervisor|past)|store/(fleet|memo|memo/results|remote|portable)|mcp|hooks)$'
+all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+if [ "${1:-}" = quick ]; then # Go keeps the results of packages that did not change
+	go vet ./...
+	exec go test -vet=off -short $(printf '%s\n' "$all" | grep -vE "$slow")
+fi
 export CACHEBRO_NEED_FUSE="${CACHEBRO_NEED_FUSE:-1}"
 export CACHEBRO_NEED_REDIS="${CACHEBRO_NEED_REDIS:-1}"
 export CACHEBRO_NEED_POSTGRES="${CACHEBRO_NEED_POSTGRES:-1}"
-export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 # The tests have mounts and processes of their own; those that were there before
 # are not theirs.
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 scripts/nomounts.sh --list >"$tmp/before"
 status=0
-# Mounts of several packages at once compete for two cores, and some tests
-# measure time: packages one after the other. No cached results: the end-to-end
-# tests run a binary that the test cache knows nothing of.
-again=
-[ $# -gt 0 ] || again=yes
-set -- -p 1 -count=1 -timeout 20m "$@"
+# No cached results: the end-to-end tests run a binary that the test cache knows nothing of.
+flags='-vet=off -count=1 -timeout 20m'
+run() { go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg "$@" || status=1; }
 # In a run of everything a test that fails is run again on its own, at most twice,
 # and named: on a loaded machine one in thousands may meet its deadline. What fails
 # each time, panics or does not build fails.
-if [ $again ]; then
-	set -- --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again" --packages=./... -- "$@"
+again() { run --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again-$1" --packages="$2" -- -p "$3" $flags; }
+if [ $# -gt 0 ]; then
+	run -- -p 1 $flags "$@"
 else
-	set -- -- "$@"
+	# Mounts of several packages at once compete for the processors, and some tests
+	# measure time: those packages one after the other.
+	slow="$slow|cachebro/fusefs/"
+	again light "$(printf '%s\n' "$all" | grep -vE "$slow" | tr '\n' ' ')" "$(getconf _NPROCESSORS_ONLN)"
+	again slow "$(printf '%s\n' "$all" | grep -E "$slow" | tr '\n' ' ')" 1
 fi
-go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg "$@" || status=$?
-[ ! -s "$tmp/again" ] || { echo "run again:" && cat "$tmp/again"; }
+for f in "$tmp"/again-*; do
+	[ ! -s "$f" ] || { echo "run again:" && cat "$f"; }
+done
 scripts/nomounts.sh "$tmp/before" || status=1
 exit $status
