@@ -78,7 +78,7 @@ type lockedFile struct {
 	timer   *time.Timer // nil: not running
 	pause   time.Duration
 
-	// Of a file whose pages processes share as memory (sharedMemory): guard has the whole
+	// Of a file whose pages processes share as memory (sharesMemory): guard has the whole
 	// file locked on the source, and the owners lock arena instead, a file in memory.
 	// Nobody is let in before the kernel's pages from before the guard are dropped: then
 	// the guard is agreed, and nothing changes beside the mount until it ends.
@@ -108,13 +108,27 @@ type lockWait struct {
 	behind *lockOwner
 }
 
-// sharedMemory tells files by name in which processes share memory through mappings,
-// while they hold locks on them: SQLite's index of the write-ahead log and LMDB's table
-// of readers. The pages of the mount are not those of the source, so that only one side
-// can use such a file at a time; the other one finds it locked.
-func sharedMemory(n *inode) bool {
+// memoryRange tells files by name in which processes share memory through mappings, while
+// they hold locks on them, and the bytes that they lock first: SQLite's index of the
+// write-ahead log and LMDB's table of readers. The pages of the mount are not those of the
+// source, so that only one side can use such a file at a time; the other one finds it
+// locked. The kernel tells nobody of a mapping.
+func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
-	return strings.HasSuffix(name, "-shm") || strings.HasSuffix(name, "/lock.mdb") || name == "lock.mdb" || strings.HasSuffix(name, "-lock")
+	switch {
+	case strings.HasSuffix(name, "-shm"):
+		return 120, 128, true
+	case name == "lock.mdb", strings.HasSuffix(name, "/lock.mdb"), strings.HasSuffix(name, "-lock"):
+		return 0, 0, true
+	}
+	return 0, 0, false
+}
+
+// sharesMemory reports whether a request is for a lock by which processes share memory. A
+// file of such a name that is locked in another way is like any other.
+func sharesMemory(n *inode, in *fuse.LkIn) bool {
+	first, last, shared := memoryRange(n)
+	return shared && in.Lk.Start >= first && in.Lk.End <= last
 }
 
 // uncached reports whether a file may have to be opened so that the kernel keeps nothing of
@@ -122,7 +136,13 @@ func sharedMemory(n *inode) bool {
 // other one has written. That goes for what databases open, for reading and writing, for
 // all that somebody has locked, and for what has just been changed beside the mount. A
 // size that the kernel believed a moment too long made reads end early.
-func (n *inode) uncached() bool { return n.isReg() && n.fs.way.Load() && !sharedMemory(n) }
+func (n *inode) uncached() bool {
+	if !n.isReg() || !n.fs.way.Load() {
+		return false
+	}
+	_, _, shared := memoryRange(n)
+	return !shared
+}
 
 // isFlock reports whether a request is one of flock(2).
 func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
@@ -312,7 +332,7 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 		if in.Lk.Typ == unix.F_UNLCK {
 			return fuse.OK
 		}
-		if st := o.guardMemory(f, h); !st.Ok() {
+		if st := o.guardMemory(f, h, in); !st.Ok() {
 			return st
 		}
 		var err error
@@ -385,8 +405,8 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 }
 
 // guardMemory locks a file of shared memory against everybody beside the mount.
-func (o *contents) guardMemory(f *lockedFile, h *handle) fuse.Status {
-	if f.guard != nil || !sharedMemory(f.n) {
+func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
+	if f.guard != nil || !sharesMemory(f.n, in) {
 		return fuse.OK
 	}
 	// Where the file can only be read, so can the one that is locked: whoever changes it
@@ -609,7 +629,7 @@ func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	switch {
 	case isFlock(in):
 		return fuse.OK
-	case f.guard == nil && sharedMemory(f.n):
+	case f.guard == nil && sharesMemory(f.n, in):
 		return fuse.Status(unix.ENOLCK)
 	case l.deadlocks(f, in):
 		return fuse.Status(unix.EDEADLK)

@@ -461,6 +461,34 @@ func TestLockedMemory(t *testing.T) {
 	c.end()
 }
 
+// TestLockedByMemorysName: a file that has the name of one with shared memory, and is locked
+// in another way, is like any other: both sides read under their locks, and wait for a writer.
+func TestLockedByMemorysName(t *testing.T) {
+	h := newHeirs(t)
+	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
+	for _, name := range []string{"build-lock", "d-shm"} {
+		if err := os.WriteFile(filepath.Join(src, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		here, beside := newLocker(t, h.dir, name, "rw"), newLocker(t, src, name, "rw")
+		for _, l := range []*locker{here, beside} {
+			if got := l.do("lock posix r"); got != "ok" {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		here.do("lock posix u")
+		beside.do("lock posix w")
+		here.begin("wait posix w")
+		here.waits()
+		beside.do("lock posix u")
+		if got := here.hear(); got != "ok" {
+			t.Errorf("%s: %s", name, got)
+		}
+		here.end()
+		beside.end()
+	}
+}
+
 // TestAgreesUnderLock: what was changed beside the mount is read by whoever has the lock,
 // also through a descriptor that was opened before, and before anybody has noticed that
 // there is a way beside.
