@@ -220,10 +220,10 @@ func (c codex) scenes() []scene {
 			g = b.model.given(1)
 			b.check(strings.Contains(g, "[unchanged"), "and then a line", g)
 		}},
-		netScene("also in its sandbox", sh, func(_ *bench, text string) []string { return c.words(false, text) }, "--prompt", "last"),
-		netScene("", sh, func(b *bench, text string) []string {
+		netCase{as: sandboxedToo, sh: sh, undo: lastPrompt, words: func(_ *bench, text string) []string { return c.words(false, text) }}.scene(),
+		netCase{sh: sh, undo: lastPrompt, words: func(b *bench, text string) []string {
 			return c.words(false, text, "-c", `sandbox_mode="workspace-write"`, "-c", fmt.Sprintf("sandbox_workspace_write.writable_roots=[%q]", b.home))
-		}, "--prompt", "last"),
+		}}.scene(),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(sh("echo $CODEX_THREAD_ID > id.txt")))
 			prompt(b, false, "which session")

@@ -52,6 +52,7 @@ func (c gemini) scenes() []scene {
 		err := c.prompt(b, again, text)
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
 	}
+	words := func(_ *bench, text string) []string { return c.words(false, text) }
 	return []scene{
 		{"attribution", "", func(b *bench) {
 			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{"replace", obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of", "instruction": "x"}}))
@@ -63,7 +64,8 @@ func (c gemini) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("other.txt") == other && b.read("new.txt") == "", "undo --prompt last takes all back", out)
 		}},
-		netScene("", sh, func(_ *bench, text string) []string { return c.words(false, text) }, "--prompt", "last"),
+		netCase{as: sandboxedToo, sh: sh, words: words, undo: lastPrompt}.scene(),
+		netCase{sh: sh, words: words, undo: lastPrompt, settings: ".gemini/settings.json", text: `{"security":{"auth":{"selectedType":"gemini-api-key"},"toolSandboxing":true},"tools":{"sandboxAllowedPaths":["HOME"]},"general":{"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`}.scene(),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(sh("echo x > id.txt")))
 			prompt(b, false, "which session")

@@ -15,11 +15,33 @@ import (
 // inTheNet is the column of a client that works where nothing can be mounted.
 const inTheNet = "the net"
 
-// netScene: the client destroys by its tool for commands what is not its own, where nothing
-// can be mounted, and "cachebro undo" with these words takes it back. words are the client's
-// command line with a prompt.
-func netScene(as string, sh func(command string) call, words func(b *bench, text string) []string, undo ...string) scene {
-	return scene{inTheNet, as, func(b *bench) {
+// sandboxedToo stands there of a client whose own sandbox was on in another scene.
+const sandboxedToo = "also in its sandbox"
+
+var lastPrompt = []string{"--prompt", "last"}
+
+// netCase is one of a client there.
+type netCase struct {
+	as    string // see scene
+	sh    func(command string) call
+	words func(b *bench, text string) []string // the client's command line with a prompt
+	undo  []string
+	// settings are a file below the home and its text, with which the client's own sandbox is on.
+	settings, text string
+	// inside: its sandbox lets nothing be written but the project.
+	inside bool
+}
+
+// scene: the client destroys by its tool for commands what is not its own, and "cachebro
+// undo" takes it back.
+func (n netCase) scene() scene {
+	return scene{inTheNet, n.as, func(b *bench) {
+		if n.settings != "" {
+			name := filepath.Join(b.home, n.settings)
+			err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(strings.ReplaceAll(n.text, "HOME", b.home)), 0o644),
+				os.Chown(filepath.Dir(name), contained.User, contained.User), os.Chown(name, contained.User, contained.User))
+			b.check(err == nil, "the settings of the sandbox", fmt.Sprint(err))
+		}
 		state := func() string {
 			now, err := contained.State(b.home, "other", "conf", "d1", "empty", "tree", "data", ".bashrc", "../project")
 			if err != nil {
@@ -28,21 +50,29 @@ func netScene(as string, sh func(command string) call, words func(b *bench, text
 			return now
 		}
 		before := state()
-		b.model.play(turn{calls: []call{sh("rm -r ~/other/a && echo gone >~/.bashrc && sed -i s/on/off/ ~/conf && mv -T ~/d1 ~/empty && truncate -s 10 ~/data")}},
-			turn{calls: []call{sh("chmod -R go-rwx,u-w ~/tree && rm big.txt && echo new >new.txt")}})
-		line := append([]string{"run", "--"}, words(b, "destroy what is there")...)
-		err := b.logged(b.command(3*time.Minute, "cachebro", line...))
+		commands := []string{"rm big.txt && mkdir -p made && echo new >made/new.txt && sed -i s/other/OTHER/ other.txt && chmod 600 other.txt"}
+		gone := []string{"project/big.txt"}
+		if !n.inside {
+			commands = append(commands, "rm -r ~/other/a && echo gone >~/.bashrc && sed -i s/on/off/ ~/conf && mv -T ~/d1 ~/empty && truncate -s 10 ~/data", "chmod -R go-rwx,u-w ~/tree")
+			gone = append(gone, "other/a/f1", "d1/x")
+		}
+		var turns []turn
+		for _, c := range commands {
+			turns = append(turns, turn{calls: []call{n.sh(c)}})
+		}
+		b.model.play(turns...)
+		err := b.logged(b.command(3*time.Minute, "cachebro", append([]string{"run", "--"}, n.words(b, "destroy what is there")...)...))
 		b.check(err == nil, "the prompt ends", fmt.Sprint(err))
 		after := state()
-		changed := func(name string) bool {
-			return strings.Contains(before, name) && !strings.Contains(after, name)
+		for i, name := range gone {
+			b.check(strings.Contains(before, name) && !strings.Contains(after, name), name+" is gone", b.model.given(min(i, 1)))
 		}
-		b.check(changed("other/a/f1") && changed("d1/x") && changed("project/big.txt") && strings.Contains(after, "empty/x"), "the files are gone", b.model.given(0)+b.model.given(1))
-		out, err := b.cachebro(append([]string{"undo", "--yes"}, undo...)...)
-		b.check(err == nil && state() == before, "undo "+strings.Join(undo, " ")+" takes all back, byte by byte, with modes and links", contained.Difference(before, state())+out)
+		undo := append([]string{"undo", "--yes"}, n.undo...)
+		out, err := b.cachebro(undo...)
+		b.check(err == nil && state() == before, strings.Join(undo, " ")+" takes all back, byte by byte, with modes and links", contained.Difference(before, state())+out)
 		out, err = b.cachebro("redo", "--yes")
 		b.check(err == nil && state() == after, "redo", contained.Difference(after, state())+out)
-		out, err = b.cachebro(append([]string{"undo", "--yes"}, undo...)...)
+		out, err = b.cachebro(undo...)
 		b.check(err == nil && state() == before, "undo once more", contained.Difference(before, state())+out)
 	}}
 }

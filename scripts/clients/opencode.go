@@ -126,7 +126,7 @@ func (c openCode) scenes() []scene {
 			g = b.model.given(1)
 			b.check(strings.Contains(g, "line 150 of"), "and again", g)
 		}},
-		netScene("", bash, func(_ *bench, text string) []string { return c.words(false, text) }, "--prompt", "last"),
+		netCase{sh: bash, undo: lastPrompt, words: func(_ *bench, text string) []string { return c.words(false, text) }}.scene(),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(bash("echo $CACHEBRO_SESSION > id.txt")))
 			prompt(b, false, "which session")

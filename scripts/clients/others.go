@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -46,7 +47,12 @@ func (c qwen) scenes() []scene {
 	sh := func(command string) call {
 		return call{c.shell, obj{"command": command, "description": "x", "is_background": false}}
 	}
-	return append(c.byRun.scenes(), scene{"attribution", "", func(b *bench) {
+	alone := func(b *bench, text string) []string { // it refuses MCP servers then
+		return slices.DeleteFunc(c.words(b, text), func(w string) bool { return w == "--mcp-config" || w == server })
+	}
+	sandboxed := netCase{as: sandboxedToo, sh: sh, words: alone, undo: []string{"--session", "last"}, inside: true,
+		settings: ".qwen/settings.json", text: `{"tools":{"executionSandbox":{"backend":"bwrap","filesystem":"workspace-write","network":"open"}}}`}
+	return append(append([]scene{sandboxed.scene()}, c.byRun.scenes()...), scene{"attribution", "", func(b *bench) {
 		out, err := b.cachebro("init", "--yes", "--client", "qwen")
 		b.check(err == nil, "init --client qwen", out)
 		edit := call{"edit", obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of"}}
@@ -87,7 +93,7 @@ func (c byRun) scenes() []scene {
 			out, err := b.cachebro("undo", "--session", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --session last takes both back", out)
 		}},
-		netScene("", sh, c.words, "--session", "last"),
+		netCase{sh: sh, words: c.words, undo: []string{"--session", "last"}}.scene(),
 		{"own MCP reads", "full texts", func(b *bench) {
 			mcp := one(call{c.mcp, obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(mcp, mcp)

@@ -435,7 +435,7 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 		for range 2 + d.Intn(16) {
 			tree := listTree(t.source, t.git)
 			o := d.next(tree)
-			if t.live && t.overwrites(tree, o) {
+			if t.live && t.overwrites(tree, o) || t.excluded && endsExclusion(o) {
 				continue
 			}
 			failed, err := r.do(o)
@@ -456,6 +456,17 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 	}
 	_, err := r.do(op{Verb: "closeall"})
 	return err
+}
+
+// endsExclusion: after the operation other directories may be excluded than before. What is
+// kept follows the rules of the moment, and no history knows what they were when.
+func endsExclusion(o op) bool {
+	const rules = ".gitignore"
+	switch o.Verb {
+	case "text", "append", "read", "chmod", "chown", "setxattr", "rmxattr", "setfacl":
+		return false
+	}
+	return slices.Contains(o.Args[:min(len(o.Args), 2)], rules)
 }
 
 // note remembers which inode has which names.
