@@ -46,41 +46,51 @@ const (
 	soon       = 10 * time.Second
 )
 
-// NewWatch has the user's recorder see the calls of a listener's tree; start
-// starts one, trouble and gap hear of its end. It takes the listener over.
-func NewWatch(p wire.Paths, listener int, start func() error, trouble func(error), gap func()) *Watch {
-	return newWatch(p, []byte{doWatch}, listener, start, trouble, gap)
+// Begin has the user's recorder see the calls of what work starts; start starts a recorder,
+// trouble and gap hear of its end. failed is what work returned. Where nobody can see them,
+// which err says, work is not carried out.
+func Begin(p wire.Paths, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
+	return begin(p, []byte{doWatch}, start, work, trouble, gap)
 }
 
 // Watched carries out work of ours on a thread whose calls are shown to the recorder, so
 // that the histories have it. false: that cannot be, and it was not carried out.
 func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
-	listener, err := make(chan int), make(chan error, 1)
-	watched := make(chan bool)
-	go func() {
-		fd, uerr := notifier.Under(Filter())
-		if uerr != nil {
-			fd = -1
-		}
-		listener <- fd
-		if <-watched && fd >= 0 {
-			err <- work()
-		}
-		// The thread ends with the goroutine, which is locked to it.
-	}()
-	fd := <-listener
-	if fd < 0 {
-		watched <- false
+	w, failed, err := begin(p, []byte{doWatch, 1}, start, work, func(error) {}, func() {})
+	if err != nil {
 		return false, nil
 	}
-	w := newWatch(p, []byte{doWatch, 1}, fd, start, func(error) {}, func() {})
-	watched <- true
-	failed := <-err
 	unseen, serr := w.End(self)
 	if unseen > 0 {
 		serr = errors.Join(serr, fmt.Errorf("%s could not be looked at", text.Count(unseen, "system call")))
 	}
 	return true, errors.Join(failed, serr)
+}
+
+// begin carries out work on a thread of its own under the filter, which the processes that
+// it starts inherit.
+func begin(p wire.Paths, packet []byte, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
+	type under struct {
+		listener int
+		err      error
+	}
+	entered, watched, done := make(chan under), make(chan struct{}), make(chan error, 1)
+	go func() {
+		fd, err := notifier.Under(Filter())
+		entered <- under{fd, err}
+		if err == nil {
+			<-watched
+			done <- work()
+		}
+		// The thread ends with the goroutine, which is locked to it.
+	}()
+	u := <-entered
+	if u.err != nil {
+		return nil, nil, u.err
+	}
+	w = newWatch(p, packet, u.listener, start, trouble, gap)
+	close(watched)
+	return w, <-done, nil
 }
 
 func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trouble func(error), gap func()) *Watch {

@@ -65,7 +65,7 @@ func (c gemini) scenes() []scene {
 			b.check(err == nil && b.read("big.txt") == before && b.read("other.txt") == other && b.read("new.txt") == "", "undo --prompt last takes all back", out)
 		}},
 		netCase{as: sandboxedToo, sh: sh, words: words, undo: lastPrompt}.scene(),
-		netCase{sh: sh, words: words, undo: lastPrompt, settings: ".gemini/settings.json", text: `{"security":{"auth":{"selectedType":"gemini-api-key"},"toolSandboxing":true},"tools":{"sandboxAllowedPaths":["HOME"]},"general":{"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`}.scene(),
+		netCase{sh: sh, words: words, undo: lastPrompt, inside: true, settings: ".gemini/settings.json", text: `{"security":{"auth":{"selectedType":"gemini-api-key"},"toolSandboxing":true},"general":{"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`}.scene(),
 		{"session ids", "", func(b *bench) {
 			b.model.play(one(sh("echo x > id.txt")))
 			prompt(b, false, "which session")

@@ -38,7 +38,7 @@ func (n netCase) scene() scene {
 	return scene{inTheNet, n.as, func(b *bench) {
 		if n.settings != "" {
 			name := filepath.Join(b.home, n.settings)
-			err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(strings.ReplaceAll(n.text, "HOME", b.home)), 0o644),
+			err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(n.text), 0o644),
 				os.Chown(filepath.Dir(name), contained.User, contained.User), os.Chown(name, contained.User, contained.User))
 			b.check(err == nil, "the settings of the sandbox", fmt.Sprint(err))
 		}

@@ -13,13 +13,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/outside"
 	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
@@ -37,10 +35,7 @@ func NetCommand(e *cli.Env) *cobra.Command {
 		DisableFlagParsing: true,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 2 && args[0] == enter:
-			return enterNet(e, args[1], args[2:])
-		case cli.AsksForHelp(args):
+		if cli.AsksForHelp(args) {
 			return cmd.Help()
 		}
 		return serveNet(e)
@@ -126,17 +121,14 @@ func (w *waking) wake(root string) {
 	})
 }
 
-// watched is a command whose calls are seen, so that what it destroys is kept.
-type watched struct {
-	sock *os.File
-	w    *outside.Watch
-}
-
 // told is the file that says that this user was told of the limits.
 const told = "limits-told"
 
-// sayLimits tells a user once what the net is and cannot do.
+// sayLimits says that the net is at work, and once to each user what it cannot do.
 func (s *session) sayLimits() {
+	if s.unmounted {
+		fmt.Fprintln(s.Stderr, "note: the net keeps what this command and its children change, here and elsewhere; cachebro undo takes it back")
+	}
 	state, err := s.Paths().State(wire.OutsideRoot)
 	if err != nil {
 		return
@@ -156,53 +148,41 @@ func setUID(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSetuid != 0 && os.Geteuid() != 0
 }
 
-// watch has a command start under the filter; nil, with a note: it cannot be.
-func (s *session) watch(cmd *exec.Cmd) *watched {
+// start starts the command, and has its calls seen, so that what it destroys is kept, or says
+// why not.
+func (s *session) start(cmd *exec.Cmd) error {
 	if s.noNet {
-		return nil
+		return cmd.Start()
 	}
 	if setUID(s.path) {
 		fmt.Fprintf(s.Stderr, "note: %s has set-uid rights, which it would lose: it runs without the net\n", cli.Quote(s.path))
-		return nil
+		return cmd.Start()
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	seen := true
+	trouble := func(err error) {
+		seen = false
+		s.unwatched(err)
+	}
+	w, failed, err := outside.Begin(s.Paths(), func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) }, func() error {
+		if seen {
+			s.sayLimits()
+		}
+		return cmd.Start()
+	}, trouble, s.restarted)
 	if err != nil {
 		s.unwatched(err)
-		return nil
+		return cmd.Start()
 	}
-	theirs := os.NewFile(uintptr(pair[1]), "watched")
-	cmd.Args = append([]string{"cachebro", "net", enter, cmd.Path}, cmd.Args...)
-	cmd.Path = s.Exe
-	cmd.ExtraFiles = []*os.File{theirs}
-	return &watched{sock: os.NewFile(uintptr(pair[0]), "watch")}
+	s.watch = w
+	return failed
 }
 
-// begun is called when the command was started, or could not be.
-func (s *session) begun(n *watched, cmd *exec.Cmd) {
-	if n == nil {
+// over is called when the command has ended, or could not be started.
+func (s *session) over() {
+	if s.watch == nil {
 		return
 	}
-	cmd.ExtraFiles[0].Close()
-	defer n.sock.Close()
-	if cmd.Process == nil {
-		return
-	}
-	fd, err := notifier.Receive(n.sock)
-	if err != nil {
-		s.unwatched(err)
-		return
-	}
-	start := func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) }
-	n.w = outside.NewWatch(s.Paths(), fd, start, s.unwatched, s.restarted)
-	s.sayLimits()
-}
-
-// over is called when the command has ended.
-func (s *session) over(n *watched) {
-	if n == nil || n.w == nil {
-		return
-	}
-	unseen, err := n.w.End(s.Exe)
+	unseen, err := s.watch.End(s.Exe)
 	if unseen > 0 {
 		fmt.Fprintf(s.Stderr, "note: %s of this command could not be looked at: undo may not know what was changed by that\n", text.Count(unseen, "system call"))
 	}
@@ -217,23 +197,11 @@ func (s *session) restarted() {
 }
 
 func (s *session) unwatched(err error) {
-	if errors.Is(err, unix.EBUSY) || err.Error() == "seccomp: "+unix.EBUSY.Error() {
+	if errors.Is(err, unix.EBUSY) {
 		if strings.HasPrefix(s.Getenv("CACHEBRO_SESSION"), sessionPrefix) {
 			return // the run around this one sees it
 		}
 		err = errors.New("another program around it has its system calls shown, and the kernel allows one")
 	}
 	fmt.Fprintf(s.Stderr, "note: what the command destroys outside of mounts is not kept: %s\n", cli.OneLine(err.Error()))
-}
-
-// enter is the first argument of "cachebro net" that becomes a command.
-const enter = "enter"
-
-// enterNet becomes a command under the filter. Descriptor 3 is the socket of its run.
-func enterNet(e *cli.Env, program string, args []string) error {
-	const given = 3
-	unix.CloseOnExec(given)
-	err := notifier.Enter(given, outside.Filter(), program, args, e.Vars)
-	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0) // unwatched is better than not at all
-	return syscall.Exec(program, args, e.Vars)
 }

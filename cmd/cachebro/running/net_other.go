@@ -10,12 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watched needs Linux.
-type watched struct{}
-
-func (s *session) watch(*exec.Cmd) *watched  { return nil }
-func (s *session) begun(*watched, *exec.Cmd) {}
-func (s *session) over(*watched)             {}
+func (s *session) start(cmd *exec.Cmd) error { return cmd.Start() }
+func (s *session) over()                     {}
 
 // NetCommand is cachebro net.
 func NetCommand(*cli.Env) *cobra.Command {

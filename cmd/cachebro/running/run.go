@@ -129,7 +129,6 @@ func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags
 		if hint := cli.HintOf(why); hint != "" {
 			fmt.Fprintln(s.Stderr, "hint: "+hint)
 		}
-		fmt.Fprintln(s.Stderr, "note: the net keeps what this command and its children change, here and elsewhere; cachebro undo takes it back")
 		s.unmounted = true
 		return s.run(ctx)
 	}
@@ -154,6 +153,7 @@ type session struct {
 	noNet  bool // what it destroys outside of the mount is not to be kept
 	// unmounted: the net keeps what it destroys in the project, too.
 	unmounted bool
+	watch     *outside.Watch // nil: nobody sees its calls
 }
 
 // sessionPrefix begins the ids of sessions that run begins.
@@ -236,16 +236,14 @@ func (s *session) spawn() error {
 	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer ignore()
 	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr)}
-	net := s.watch(cmd)
-	err := cmd.Start()
-	s.begun(net, cmd)
+	err := s.start(cmd)
+	defer s.over()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", cli.Quote(s.args[0]), err)
 	}
 	stop := passOn(signals, cmd.Process)
 	err = cmd.Wait()
 	stop()
-	s.over(net)
 	return cli.ChildStatus(err)
 }
 
