@@ -84,7 +84,7 @@ echo 1 >d1/x; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom 
 // netted gives a scene's home to an ordinary user, who can mount nothing. What b runs from
 // then on is run as that user.
 func (b *bench) netted() error {
-	cmd := exec.Command("sh", "-ec", netHome+fmt.Sprintf("\nrm bin/cachebro; cp %s bin/cachebro; mkdir npm; chown -R %d:%d . ../project", b.exe, contained.User, contained.User))
+	cmd := exec.Command("sh", "-ec", netHome+fmt.Sprintf("\nrm bin/cachebro; cp %s bin/cachebro; mkdir npm; git -C ../project init -q; chown -R %d:%d . ../project", b.exe, contained.User, contained.User))
 	cmd.Dir = b.home
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
