@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/procfs"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -21,9 +22,6 @@ const (
 	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
 	freePeeks   = 4               // files that a young program may begin to write before it is looked at less often
 )
-
-// sessionEnv are the variables that tell which agent session a process is of.
-var sessionEnv = [...]string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"}
 
 // processes finds out who is behind a thread id. The kernel sends the id of
 // the thread, in our pid namespace, or 0.
@@ -290,7 +288,7 @@ func readSession(pid uint32) map[string]string {
 	}
 	var m map[string]string
 	for v := range bytes.SplitSeq(b, []byte{0}) {
-		for _, name := range sessionEnv {
+		for _, name := range event.SessionVariables {
 			if len(v) > len(name) && v[len(name)] == '=' && strings.HasPrefix(string(v[:len(name)]), name) {
 				if m == nil {
 					m = make(map[string]string, 1)

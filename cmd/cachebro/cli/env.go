@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/fastpath"
+	"cachebro/store/leaf/event"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 
@@ -120,16 +121,13 @@ func (e *Env) Confirm(question string) error {
 
 // Session is the agent's session that the command runs in, "" for a person's shell.
 func (e *Env) Session() string {
-	for _, name := range SessionVariables {
+	for _, name := range event.SessionVariables {
 		if s := e.Getenv(name); s != "" {
 			return s
 		}
 	}
 	return ""
 }
-
-// SessionVariables are those of the environment that name a session, the best one first.
-var SessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
 
 // Version is the one place that says which cachebro this is.
 const Version = fastpath.Version

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/hooks/clients"
 	"cachebro/mcp"
+	"cachebro/store/leaf/event"
 	"cachebro/store/tokens"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -52,7 +54,8 @@ client's session moves to another project, its calls are about that one.`,
 			}
 		}
 		if *session == "" {
-			for _, name := range []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"} {
+			// The client's own name first: its hooks speak of the session by that.
+			for _, name := range append(slices.Clone(event.ClientSessions), event.RunSession) {
 				*session = e.Getenv(name)
 				if *session != "" {
 					break

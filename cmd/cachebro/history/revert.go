@@ -125,7 +125,8 @@ takes back what it had done.`,
 			return err
 		}
 		r.Last = r.Last || !selects(r)
-		t, c, err := e.Open(ctx, ".")
+		start := meantFrom(e, args)
+		t, c, err := e.Open(ctx, start)
 		if err != nil {
 			return err
 		}
@@ -145,6 +146,8 @@ takes back what it had done.`,
 			// Patterns are relative to the directory one stands in, as in git; the
 			// daemon wants them relative to the root.
 			switch {
+			case !filepath.IsAbs(a) && start != ".":
+				return e.Usagef("undo: %s is in another project than %s; give one project's paths at a time", cli.Quote(a), cli.Quote(t.Base()))
 			case !filepath.IsAbs(a) && len(t.Rel) > 0 && glob.Wild(a) && !strings.Contains(strings.TrimSuffix(a, "/"), "/"):
 				a = path.Join(string(t.Rel), "**", a) // at any depth, as at the root
 			case !filepath.IsAbs(a):
@@ -177,6 +180,23 @@ takes back what it had done.`,
 		return takeBack(ctx, e, t, c, r, f)
 	})
 	return cmd
+}
+
+// meantFrom is the directory whose project an undo means: that of the first absolute path,
+// if it lies in another project than the working directory.
+func meantFrom(e *cli.Env, args []string) string {
+	here, none := e.Locate(".")
+	for _, a := range args {
+		if !filepath.IsAbs(a) || glob.Wild(a) {
+			continue
+		}
+		t, err := e.Locate(a)
+		if err == nil && (none != nil || t.Root != here.Root) {
+			return t.Base()
+		}
+		break
+	}
+	return "."
 }
 
 // unitFlags choose whose changes are meant.

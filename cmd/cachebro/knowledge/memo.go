@@ -15,6 +15,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/memo"
 	"cachebro/store/wire"
@@ -164,7 +165,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	var vars []string
 	for _, kv := range m.Vars {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != "PWD" && name != "_" && !slices.Contains(cli.SessionVariables, name) {
+		if name != "PWD" && name != "_" && !slices.Contains(event.SessionVariables, name) {
 			vars = append(vars, kv)
 		}
 	}

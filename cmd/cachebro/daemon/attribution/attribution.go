@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
@@ -110,13 +111,10 @@ func newAttribution() *Attribution {
 	}
 }
 
-// sessionVariables are those of the environment that name a session, best first.
-var sessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
-
 // process takes a KindProcess record in.
 func (a *Attribution) process(r *spool.Record) {
 	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
-	for _, name := range sessionVariables {
+	for _, name := range event.SessionVariables {
 		switch said := r.Session[name]; {
 		case said == "" || said == p.session || p.client != "":
 		case p.session == "":
