@@ -86,8 +86,8 @@ func commandOf(p *Process) *Command {
 	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start || st.Comm != p.Comm || st.Image != p.Image {
 		return nil
 	}
-	cmd.Args = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-	if last := len(cmd.Args) - 1; cmd.Cut { // of the last one perhaps half a word is there
+	cmd.Args = procfs.SplitArgs(b)
+	if last := len(cmd.Args) - 1; cmd.Cut && b[len(b)-1] != 0 { // of the last one perhaps half a word is there
 		if i := strings.LastIndexAny(cmd.Args[last], " \t\n"); i > 0 {
 			cmd.Args[last] = cmd.Args[last][:i]
 		} else {

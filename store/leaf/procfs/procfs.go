@@ -50,7 +50,18 @@ func Args(pid int) []string {
 	if err != nil || len(b) == 0 {
 		return nil
 	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	return SplitArgs(b)
+}
+
+// SplitArgs returns the arguments in what Begin read. A server that writes what it does over
+// its arguments (sshd, postgres) leaves zeros up to where they ended: they are no arguments.
+func SplitArgs(b []byte) []string {
+	line := strings.TrimSuffix(string(b), "\x00")
+	title := strings.TrimRight(line, "\x00")
+	if len(line)-len(title) > 1 && !strings.Contains(title, "\x00") {
+		return []string{title}
+	}
+	return strings.Split(line, "\x00")
 }
 
 // maxFile bounds what is read of one file: an environment can be long.

@@ -94,3 +94,19 @@ func TestCaller(t *testing.T) {
 		t.Error("a thread that cannot be")
 	}
 }
+
+// What sshd writes over its arguments was told with 250 empty arguments.
+func TestSplitArgs(t *testing.T) {
+	for line, want := range map[string][]string{
+		"sh\x00-c\x00ls -l\x00":                     {"sh", "-c", "ls -l"},
+		"touch\x00\x00":                             {"touch", ""},
+		"sh\x00-c\x00\x00\x00\x00":                  {"sh", "-c", "", "", ""},
+		"sshd: root [priv]\x00\x00\x00\x00\x00\x00": {"sshd: root [priv]"},
+		"postgres: writer":                          {"postgres: writer"},
+		"a\x00b":                                    {"a", "b"},
+	} {
+		if got := SplitArgs([]byte(line)); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
