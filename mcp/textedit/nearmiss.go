@@ -44,7 +44,7 @@ var quotes = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`)
 
 // notFound says why a text is not found: what differs in the place that is meant, with
 // the file's own text, or that there is none.
-func (p plain) notFound(name, given, old string, e text.Encoding) error {
+func (p plain) notFound(name, old string, e text.Encoding) error {
 	if e == text.SingleByte && strings.Contains(old, "\uFFFD") {
 		return refuse("leave out the characters that read_file shows as \uFFFD: they stand for bytes that are not UTF-8", "old_string does not occur in %s, which is not UTF-8", name)
 	}

@@ -67,7 +67,7 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 	}
 	switch {
 	case len(at) == 0:
-		return Done{}, p.notFound(name, e.Old, old, text.EncodingOf(content))
+		return Done{}, p.notFound(name, old, text.EncodingOf(content))
 	case len(at) > 1 && !e.All:
 		lines := make([]int, len(at))
 		for i, a := range at {
@@ -254,7 +254,7 @@ func (p plain) spelled(start, end int, repl string) string {
 			break
 		}
 		if ends[i] == "" && last == "" {
-			last = p.endNear(start, end)
+			last = p.endNear(end)
 		}
 		if ends[i] != "" {
 			last = ends[i]
@@ -265,7 +265,7 @@ func (p plain) spelled(start, end int, repl string) string {
 }
 
 // endNear is the line end that follows a piece, else the one before it, else LF.
-func (p plain) endNear(start, end int) string {
+func (p plain) endNear(end int) string {
 	if i := strings.IndexAny(p.text[end:], "\r\n"); i >= 0 && (p.loneCRs || p.text[end+i] == '\n' || strings.HasPrefix(p.text[end+i:], "\r\n")) {
 		return endAt(p.text[end+i:])
 	}

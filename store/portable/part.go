@@ -47,7 +47,6 @@ type Position struct {
 type Part struct {
 	To       Position
 	More     bool         // there is more behind it
-	Left     int          // versions that stay here
 	Versions int          // those it holds
 	Sent     []store.Hash // the contents it holds
 	Contents []byte       // their stream; nil: there are none
@@ -220,7 +219,6 @@ func (p *Part) versions(ctx context.Context, s *store.Store, o PartOptions) erro
 			return err
 		}
 		if o.Leave != nil && o.Leave(v) {
-			p.Left++
 			p.To.Seq = v.Seq
 			continue
 		}

@@ -235,7 +235,7 @@ func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decisi
 		return decision{}, false, nil
 	}
 	d.FullTokens, d.Saved = full, full-d.Tokens
-	d.BaseTime, d.Elsewhere = c.s.at(h.at), elsewhere
+	d.BaseTime = c.s.at(h.at)
 	if elsewhere {
 		d.effect = c.derived(h, c.first, c.last, false)
 	}

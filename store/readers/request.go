@@ -49,7 +49,6 @@ type Rewrite struct {
 	// own counting. NumLines 0: as many as Text has. StartLine below 1: Text is
 	// the end of the file (tail).
 	StartLine, NumLines int
-	TotalLines          int
 	Text                string
 	ClientUnchanged     bool // the client sent no text but "file unchanged"; Offset and Limit are what was asked
 	Part                int  // tells several texts of one tool call apart
@@ -83,7 +82,6 @@ type Answer struct {
 	Seq             uint64
 	BaseTime        time.Time // when the text that this rests on was delivered
 	Binary          bool      // no text can be shown
-	Elsewhere       bool      // unchanged in the asked range only
 	Matched         bool      // Rewrite: the client's text is the content's
 	Again           bool      // Large: the text was due because it was asked for twice
 }

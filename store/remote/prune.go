@@ -68,7 +68,6 @@ type census struct {
 	now     time.Time // by the server's clock
 	needed  map[string]bool
 	held    map[string]error // machines: why nothing of theirs may go
-	foreign int
 }
 
 // census lists the bucket, then reads all heads: an object that no head names may be of
@@ -76,7 +75,7 @@ type census struct {
 func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	c = census{objects: map[string]object{}, heads: map[string]Head{}, etags: map[string]string{}, needed: map[string]bool{}, held: map[string]error{}}
 	ids := map[string]bool{}
-	c.foreign, err = b.list(ctx, func(o object) error {
+	_, err = b.list(ctx, func(o object) error {
 		c.objects[o.key] = o
 		if o.kind == "heads" {
 			ids[o.machine] = true

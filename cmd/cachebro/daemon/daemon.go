@@ -310,7 +310,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 		return err
 	}
 	d.find = find.New(find.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Survey: d.survey, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
+		Store: d.store, Source: d.source, Survey: d.survey, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
 		Index: d.index, Files: files, Paths: paths, Log: d.log,
 	})
 	d.sessions = sessions.New(sessions.Options{

@@ -83,7 +83,7 @@ func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 
 // findings looks at everything and says each thing as it is found.
 func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func(...Finding)) {
-	say(doctorMachine(e)...)
+	say(doctorMachine()...)
 	t, err := e.Locate(dir)
 	if err != nil {
 		say(wrongErr("project", "", err))

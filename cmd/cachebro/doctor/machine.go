@@ -17,7 +17,7 @@ import (
 )
 
 // doctorMachine looks at what a mount needs of the machine.
-func doctorMachine(e *cli.Env) []Finding {
+func doctorMachine() []Finding {
 	if runtime.GOOS != "linux" {
 		return macFindings()
 	}

@@ -51,7 +51,7 @@ func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f p
 }
 
 // rolledBack ends a plan that was cut short before anything came of it.
-func rolledBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan) error {
+func rolledBack(ctx context.Context, t cli.Target, c *wire.Client, plan wire.Plan) error {
 	if err := apply.Sweep(t.Base(), plan.Cut); err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		if steps == 0 {
 			fmt.Fprintln(out, "nothing to do")
 			if here.plan.Cut != nil && !r.DryRun {
-				if err := rolledBack(ctx, e, t, c, here.plan); err != nil {
+				if err := rolledBack(ctx, t, c, here.plan); err != nil {
 					return err
 				}
 			}

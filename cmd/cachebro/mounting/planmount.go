@@ -98,7 +98,7 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 		m.Notes = append(m.Notes, note)
 	}
 	if !f.Private {
-		m.AllowOther, err = allowOther(e, f, &m)
+		m.AllowOther, err = allowOther(f, &m)
 	}
 	return m, err
 }
@@ -346,7 +346,7 @@ func CheckFuse(e *cli.Env, private bool) error {
 
 // allowOther decides who may enter. Without allow_other not even root may: that
 // is the kernel's rule, and it surprises backups, sudo and docker -v.
-func allowOther(e *cli.Env, f MountFlags, m *PlannedMount) (bool, error) {
+func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if f.noAllowOther {
 		return false, nil
 	}

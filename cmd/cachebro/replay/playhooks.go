@@ -87,7 +87,7 @@ func (pl *player) asRewrite(a ask) func(string, *readers.Request) {
 			first, last = a.first, min(a.last, len(lines))
 		}
 		q.Offset, q.Limit = 0, 0
-		q.Rewrite = &readers.Rewrite{Rendering: store.RenderClaudeRead, StartLine: first, NumLines: last - first + 1, TotalLines: len(lines), Text: strings.Join(lines[first-1:last], "\n")}
+		q.Rewrite = &readers.Rewrite{Rendering: store.RenderClaudeRead, StartLine: first, NumLines: last - first + 1, Text: strings.Join(lines[first-1:last], "\n")}
 	}
 }
 

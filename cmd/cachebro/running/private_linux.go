@@ -134,7 +134,7 @@ func mountPrivate(c *supervisor.Config) (*supervisor.Child, error) {
 		return nil, fmt.Errorf("open the source: %w", err)
 	}
 	defer source.Close()
-	device, err := mountHere(c, source)
+	device, err := mountHere(c)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func mountPrivate(c *supervisor.Config) (*supervisor.Child, error) {
 
 // mountHere mounts FUSE with our own mount(2): fusermount3 has no power in a
 // user namespace. /dev/fuse must be opened in the namespace that mounts it.
-func mountHere(c *supervisor.Config, source *os.File) (*os.File, error) {
+func mountHere(c *supervisor.Config) (*os.File, error) {
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/fuse: %w", err)

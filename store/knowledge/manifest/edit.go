@@ -97,7 +97,7 @@ func (e *edit) set(root *yaml.Node, value any, keys []string) ([]byte, error) {
 		flow := n.Style&yaml.FlowStyle != 0
 		switch {
 		case i == len(keys)-1:
-			return e.replace(n, k, v, value, flow)
+			return e.replace(k, v, value, flow)
 		case null(v):
 			if flow || v.Value != "" {
 				return nil, fmt.Errorf("line %d holds nothing that can be added to", v.Line)
@@ -110,7 +110,7 @@ func (e *edit) set(root *yaml.Node, value any, keys []string) ([]byte, error) {
 }
 
 // replace writes value over v.
-func (e *edit) replace(n, k, v *yaml.Node, value any, flow bool) ([]byte, error) {
+func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	end, err := e.end(v)
 	if err != nil {
 		return nil, err

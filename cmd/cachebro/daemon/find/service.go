@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"cachebro/cmd/cachebro/daemon/answers"
-	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
@@ -21,7 +20,6 @@ import (
 type Options struct {
 	Store     *store.Store
 	Source    *source.Source
-	Ingest    *ingest.Ingester
 	Survey    *survey.Survey
 	Answers   *answers.Answers
 	Sets      *workingset.Sets

@@ -74,7 +74,6 @@ func key(r *row) string { return fmt.Sprintf("r/%08x/%016x", r.Time/day, r.Seq) 
 type Service struct {
 	dir     string // what mountd kept
 	kv      store.KV
-	store   *store.Store
 	source  *source.Source
 	actions *actions.Service
 	log     *slog.Logger
@@ -91,7 +90,7 @@ type Service struct {
 
 // New makes the service; dir is the state directory's part for git.
 func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Service {
-	return &Service{dir: dir, kv: st.KV(bucket), store: st, source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
+	return &Service{dir: dir, kv: st.KV(bucket), source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
 
 // Speaks is told who says in words what was done.

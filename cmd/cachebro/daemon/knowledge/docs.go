@@ -136,18 +136,14 @@ func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, er
 		w.Since = onwire.Time(st.Time)
 	}
 	for _, c := range st.Changes {
-		change, err := kn.docChange(c, withDiff)
-		if err != nil {
-			return w, err
-		}
-		w.Changes = append(w.Changes, change)
+		w.Changes = append(w.Changes, kn.docChange(c, withDiff))
 	}
 	return w, nil
 }
 
 // docChange compares what a file was in the baseline with what it is. A text that the
 // store has dropped is no error: that it differs is known all the same.
-func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange, error) {
+func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {
 		w.First = onwire.Version(c.First)
@@ -156,7 +152,7 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange,
 		w.Last = onwire.Version(c.Last)
 	}
 	if ignore.Secret(string(c.Path)) {
-		return w, nil
+		return w
 	}
 	const file = syscall.S_IFREG | 0o644 // the baseline knows contents alone
 	from, to := versions.Side{Path: c.Path, Exists: c.Was != (store.Hash{}), Mode: file}, versions.Side{Path: c.Path}
@@ -170,7 +166,7 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange,
 	}
 	if err != nil {
 		w.Lost = true
-		return w, nil
+		return w
 	}
 	var a wire.DiffAnswer
 	var out bytes.Buffer
@@ -179,7 +175,7 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange,
 	if withDiff {
 		w.Diff = out.String()
 	}
-	return w, nil
+	return w
 }
 
 // Pinned reports whether the difference of a document that is behind starts from a content.

@@ -91,7 +91,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if q.Rewrite != nil {
 		sq.Rewrite = &readers.Rewrite{
 			Rendering: store.Rendering(q.Rewrite.Rendering), StartLine: q.Rewrite.StartLine, NumLines: q.Rewrite.NumLines,
-			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
+			Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
 		}
 	}
 	a, err := rd.Shown.Decide(ctx, sq)
