@@ -6,9 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"cachebro/store/leaf/text"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,46 +21,46 @@ import (
 func TestDaemonKilled(t *testing.T) {
 	p := newProject(t, map[string]string{"f0": "start\n"})
 	p.mount()
-	done := make(chan int)
-	stop := make(chan struct{})
+	content := func(n int64) []byte { return fmt.Appendf(nil, "content %d\n", n) }
+	stop, ended := make(chan struct{}), make(chan struct{})
+	var written atomic.Int64
 	go func() {
-		n := 0
+		defer close(ended)
 		for {
 			select {
 			case <-stop:
-				done <- n
 				return
 			default:
 			}
-			n++
-			name := p.path(fmt.Sprintf("f%d", n%7))
-			if err := os.WriteFile(name, fmt.Appendf(nil, "content %d\n", n), 0o644); err != nil {
+			n := written.Load() + 1
+			if err := os.WriteFile(p.path(fmt.Sprintf("f%d", n%7)), content(n), 0o644); err != nil {
 				t.Errorf("write %d: %v", n, err)
 			}
+			written.Store(n)
 			time.Sleep(time.Millisecond)
 		}
 	}()
 	for range 5 {
-		time.Sleep(300 * time.Millisecond)
+		before := written.Load()
+		eventually(t, time.Minute, "a daemon runs, and more was written", func() bool { return find(p, "daemon") > 0 && written.Load() > before+50 })
 		if pid := find(p, "daemon"); pid > 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	time.Sleep(300 * time.Millisecond)
 	close(stop)
-	total := <-done
-	seen := map[string]bool{}
+	<-ended
+	total := written.Load()
 	hashes := map[string]bool{}
 	for _, e := range p.log("") {
-		if e.Hash != "" && !hashes[e.Hash] {
-			hashes[e.Hash] = true
-			seen[strings.TrimSpace(p.cb("show", fmt.Sprintf("#%d", e.Seq), "--dir", p.dir))] = true
-		}
+		hashes[e.Hash] = true
 	}
-	for i := 1; i <= total; i++ {
-		if !seen[fmt.Sprintf("content %d", i)] {
+	for i := int64(1); i <= total; i++ {
+		if !hashes[text.Hash(content(i))] {
 			t.Errorf("content %d of %d is not in the log", i, total)
 		}
+	}
+	if out := p.cb("store", "fsck", "--dir", p.dir); !strings.Contains(out, "in order") {
+		t.Error(out) // each content is there, with its hash
 	}
 	t.Logf("%d writes, 5 kills", total)
 }
