@@ -57,7 +57,7 @@ when the same bundle was printed for it before, or what changed in it.
 		if len(args) > 0 {
 			ref = args[0]
 		}
-		t, err := e.LocateOrTop(".")
+		t, err := e.Locate(".")
 		if err != nil {
 			return err
 		}

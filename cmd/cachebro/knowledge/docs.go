@@ -136,12 +136,12 @@ documents describe.`,
 
 // docsProject finds the project: by the argument, unless that is the name of a group.
 func docsProject(ctx context.Context, e *cli.Env, args []string) (cli.Target, *wire.Client, error) {
-	t, err := e.LocateOrTop(".")
+	t, err := e.Locate(".")
 	if err != nil {
 		return t, nil, err
 	}
 	if len(args) > 0 {
-		in, err := e.LocateOrTop(args[0])
+		in, err := e.Locate(args[0])
 		if err == nil {
 			t = in
 		} else {

@@ -178,7 +178,10 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err := m.name(func(*memo.Call) {}); err != nil {
 		return err
 	}
-	m.client, err = m.Connect(ctx, m.t.Root)
+	_, err = m.Locate(".") // a history is not begun for it
+	if err == nil {
+		m.client, err = m.Connect(ctx, m.t.Root)
+	}
 	if err != nil {
 		if m.client != nil {
 			m.client.Close()

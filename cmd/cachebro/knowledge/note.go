@@ -95,7 +95,11 @@ func notesFlags(cmd *cobra.Command, kind, path string) *notes {
 
 // ask sends the request and prints the answer.
 func (n *notes) ask(ctx context.Context, e *cli.Env) error {
-	t, err := e.LocateOrTop(cmp.Or(n.path, "."))
+	locate := e.Locate
+	if n.q.Do == "add" { // this may be the first that is kept
+		locate = e.LocateOrTop
+	}
+	t, err := locate(cmp.Or(n.path, "."))
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ memory while the session lasts; of all, the oldest goes first.`,
 				return e.Usagef("output: --grep: %v", err)
 			}
 		}
-		t, err := e.LocateOrTop(".")
+		t, err := e.Locate(".")
 		if err != nil {
 			return err
 		}

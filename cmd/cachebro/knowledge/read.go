@@ -35,7 +35,7 @@ A reader is a session and an agent; without --session nothing was seen before.`,
 		if *offset < 0 || *limit < 0 || *diffOffset < 0 {
 			return e.Usagef("read: --offset, --limit and --diff-offset cannot be negative")
 		}
-		t, err := e.LocateOrTop(args[0])
+		t, err := e.Locate(args[0])
 		if err != nil {
 			return err
 		}
