@@ -126,7 +126,7 @@ func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact boo
 		shown++
 	}
 	if a.Truncated || shown < len(a.Hits) {
-		fmt.Fprintf(&b, "[... %d of %d hits in %d files. Narrow with path, include or kind, or raise limit]\n", shown, a.Lines, a.Files)
+		fmt.Fprintf(&b, "[... %d of %s. Narrow with path, include or kind, or raise limit]\n", shown, a.Counts())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -1,14 +1,17 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
+	"cachebro/search/automaton"
 	"cachebro/store"
 	"cachebro/store/leaf/glob"
 	"cachebro/store/leaf/text"
@@ -55,6 +58,9 @@ type Result struct {
 	// Truncated: the limit was reached, or that of an answer's memory; there
 	// are more.
 	Truncated bool
+	// AtLeast: the rest of the files was not read, because there was enough, or for the time
+	// that it takes. Files and Total count what was read.
+	AtLeast bool
 	// Candidates is how many files were read; Scanned says that nothing
 	// selective was found, or that the index was not ready.
 	Candidates int
@@ -67,6 +73,7 @@ type Result struct {
 
 // foundIn is what one file gives.
 type foundIn struct {
+	path  store.Path
 	lines []Line
 	total int
 }
@@ -80,45 +87,34 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	if err := checkGlobs(q); err != nil {
 		return Result{}, err
 	}
+	began := time.Now()
 	paths, binary, scanned, warning := x.candidates(want, q)
-	found := make([]foundIn, len(paths))
-	var kept atomic.Int64
-	var left leftOut
-	left.add(leftBinary, binary...)
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(x.workers())
-	for _, part := range shares(len(paths), 4*x.workers()) {
-		g.Go(func() error {
-			m := newMatcher(q, auto.Clone(), must)
-			for i := part[0]; i < part[1]; i++ {
-				if gctx.Err() != nil {
-					return gctx.Err()
-				}
-				content, err := x.corpus.Read(paths[i], m.read)
-				if err != nil {
-					left.failed(paths[i], err)
-					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
-					continue
-				}
-				m.read = content
-				shown, ok := text.Shown(content)
-				if !ok {
-					left.add(leftBinary, paths[i])
-					continue
-				}
-				f := &found[i]
-				f.lines, f.total = m.lines(paths[i], shown, q.room(kept.Load()))
-				for _, l := range f.lines {
-					kept.Add(int64(len(l.Text)) + lineCost)
-				}
-			}
-			return nil
+	if q.Enough > 0 && q.Limit == 0 { // whoever sees the best only wants to see code first
+		slices.SortStableFunc(paths, func(a, b store.Path) int {
+			return cmp.Compare(kindWeight[KindOf(string(b))], kindWeight[KindOf(string(a))])
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return Result{}, err
+	var left leftOut
+	left.add(leftBinary, binary...)
+	kept := new(atomic.Int64)
+	found := make([]foundIn, 0, min(len(paths), readAtOnce))
+	lines := 0
+	late := func() bool { return warning != "" && time.Since(began) > scanFor }
+	for len(found) < len(paths) && (q.Enough <= 0 || lines < q.Enough) && !late() {
+		more, err := x.findIn(ctx, q, paths[len(found):min(len(found)+readAtOnce, len(paths))], auto, must, kept, &left)
+		if err != nil {
+			return Result{}, err
+		}
+		found = append(found, more...)
+		for _, f := range more {
+			lines += f.total
+		}
 	}
-	r := Result{Candidates: len(paths), Scanned: scanned, Warning: warning, NotSearched: left.String()}
+	r := Result{Candidates: len(found), Scanned: scanned, Warning: warning, AtLeast: len(found) < len(paths), NotSearched: left.String()}
+	if r.AtLeast && late() {
+		r.Warning = joinWarnings(r.Warning, fmt.Sprintf("only %d of %d files were looked into, for the time that it takes; ask again when the index is complete (cachebro status)", len(found), len(paths)))
+	}
+	slices.SortFunc(found, func(a, b foundIn) int { return strings.Compare(string(a.path), string(b.path)) })
 	for _, f := range found {
 		if f.total == 0 {
 			continue
@@ -138,6 +134,43 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 		r.Warning = joinWarnings(r.Warning, "more lines match than one answer holds; the rest was only counted")
 	}
 	return r, nil
+}
+
+// findIn reads files and returns what each of them gives.
+func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *automaton.DFA, must string, kept *atomic.Int64, left *leftOut) ([]foundIn, error) {
+	found := make([]foundIn, len(paths))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(x.workers())
+	for _, part := range shares(len(paths), 4*x.workers()) {
+		g.Go(func() error {
+			m := newMatcher(q, auto.Clone(), must)
+			for i := part[0]; i < part[1]; i++ {
+				if gctx.Err() != nil {
+					return gctx.Err()
+				}
+				f := &found[i]
+				f.path = paths[i]
+				content, err := x.corpus.Read(f.path, m.read)
+				if err != nil {
+					left.failed(f.path, err)
+					x.opt.Logger.Debug("search: read", "path", f.path, "err", err)
+					continue
+				}
+				m.read = content
+				shown, ok := text.Shown(content)
+				if !ok {
+					left.add(leftBinary, f.path)
+					continue
+				}
+				f.lines, f.total = m.lines(f.path, shown, q.room(kept.Load()))
+				for _, l := range f.lines {
+					kept.Add(int64(len(l.Text)) + lineCost)
+				}
+			}
+			return nil
+		})
+	}
+	return found, g.Wait()
 }
 
 // Check says what is wrong with an exact query; the error carries a hint.
@@ -235,7 +268,7 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 	}
 	x.mu.RUnlock()
 	// What is newer than the index is read whatever the index says.
-	for {
+	for ready {
 		newer, err := x.corpus.Since(seq, pastPage)
 		if err != nil || len(newer) == 0 {
 			break

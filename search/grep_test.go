@@ -281,3 +281,58 @@ func TestEqualsRipgrepWithMarks(t *testing.T) {
 		t.Errorf("%d files with a mark or without begin so, want 4: %v", len(r.Lines), err)
 	}
 }
+
+// A search that is satisfied with the first screen reads no more files than it takes, code before
+// the rest, and says that there are more; what is rare it finds wherever it is. Without an index
+// it is bounded in time, and says what it did not read.
+func TestEnough(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	for n := range readAtOnce + 500 {
+		name := fmt.Sprintf("d%d/f%05d.txt", n%7, n)
+		if n > readAtOnce+490 {
+			name = fmt.Sprintf("z/f%05d.go", n)
+		}
+		c.write(t, name, fmt.Sprintf("common words\nrare%dword\n", n))
+	}
+	x := openIndex(t, c)
+	grep := func(q Query) Result {
+		t.Helper()
+		r, err := x.Grep(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	rare := fmt.Sprintf("rare%dword", readAtOnce+300)
+	old := scanFor
+	scanFor = 0
+	r := grep(Query{Pattern: rare})
+	scanFor = old
+	if !r.AtLeast || r.Candidates != 0 || r.Total != 0 || !strings.Contains(r.Warning, fmt.Sprintf("only 0 of %d files", readAtOnce+500)) {
+		t.Errorf("without an index: %+v", r)
+	}
+	if r := grep(Query{Pattern: rare}); r.AtLeast || r.Total != 1 {
+		t.Errorf("without an index, but in time: %+v", r)
+	}
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := grep(Query{Pattern: "common"})
+	if all.AtLeast || all.Total != readAtOnce+500 {
+		t.Errorf("all: %d, at least %v", all.Total, all.AtLeast)
+	}
+	r = grep(Query{Pattern: "common", Enough: 20})
+	if !r.AtLeast || r.Candidates != readAtOnce || r.Total != readAtOnce {
+		t.Errorf("enough: %d lines of %d files, at least %v", r.Total, r.Candidates, r.AtLeast)
+	}
+	if last := r.Lines[len(r.Lines)-1].Path; !strings.HasPrefix(string(last), "z/") {
+		t.Errorf("code is not among the first: the last is %s", last)
+	}
+	r = grep(Query{Pattern: "common", Enough: 20, Limit: 20})
+	if !r.AtLeast || len(r.Lines) != 20 || !slices.EqualFunc(r.Lines, all.Lines[:20], func(a, b Line) bool { return a.Path == b.Path && a.No == b.No }) {
+		t.Errorf("the first 20 in their order: %v", r.Lines)
+	}
+	if r := grep(Query{Pattern: rare, Enough: 20}); r.AtLeast || r.Total != 1 || r.Candidates > 10 {
+		t.Errorf("rare: %+v", r)
+	}
+}

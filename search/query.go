@@ -19,6 +19,9 @@ type Query struct {
 	Exclude       []string // globs; a file must match none
 	Kind          Kind     // only files of this kind
 	Limit         int      // lines; 0: no limit
+	// Enough lines will do, beyond the first readAtOnce files: with no Limit the best, else the first.
+	// 0: all files are read.
+	Enough int
 }
 
 // need is what a text must contain to be able to match: a tree over words.

@@ -37,7 +37,7 @@ type Ranked struct {
 // first. The factors for recency and use are bounded, so that they order what is
 // alike and never bury what fits better.
 func weight(p store.Path, f *file, query []term, h Hints) float64 {
-	w := map[Kind]float64{Code: 1, Doc: 0.7, Config: 0.6, Test: 0.5, Other: 0.4}[f.kind]
+	w := kindWeight[f.kind]
 	if f.kind == Test && asks(query, "test") || f.kind == Doc && asks(query, "doc", "readm", "guid") || f.kind == Config && asks(query, "config", "set") {
 		w = 1
 	}
@@ -57,6 +57,8 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 	}
 	return w * (1 + min(0.5, 0.1*math.Log2(float64(1+h.Uses[p]))))
 }
+
+var kindWeight = map[Kind]float64{Code: 1, Doc: 0.7, Config: 0.6, Test: 0.5, Other: 0.4}
 
 // aside are directories of what is not the project's own source.
 var aside = []string{"testdata", "vendor", "third_party", "dist", "examples"}

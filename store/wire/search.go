@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"cachebro/store/leaf/text"
 )
 
 // Methods of the search index, which the store daemon owns too.
@@ -46,10 +48,11 @@ type SearchQuery struct {
 // SearchAnswer is what was found, best first (SearchExact: in order).
 type SearchAnswer struct {
 	Hits      []SearchHit `json:"hits"`
-	Files     int         `json:"files"`     // with a hit, those beyond the limit included
-	Lines     int         `json:"lines"`     // hits, those beyond the limit included
-	Truncated bool        `json:"truncated"` // the limit cut it
-	How       string      `json:"how"`       // exact, ranked, symbols, files, history
+	Files     int         `json:"files"`              // with a hit, those beyond the limit included
+	Lines     int         `json:"lines"`              // hits, those beyond the limit included
+	Truncated bool        `json:"truncated"`          // the limit cut it
+	AtLeast   bool        `json:"at_least,omitempty"` // Files and Lines are of the files that were read: that was enough
+	How       string      `json:"how"`                // exact, ranked, symbols, files, history
 	Warning   string      `json:"warning,omitempty"`
 	Suggest   []string    `json:"suggest,omitempty"` // did you mean
 	Scanned   bool        `json:"scanned,omitempty"` // every file was read
@@ -183,4 +186,13 @@ func (q SearchQuery) NearestBy(a SearchAnswer) string {
 		return ""
 	}
 	return map[string]string{SearchRanked: "meaning", SearchFiles: "file name"}[a.How]
+}
+
+// Counts says how many hits there are in how many files.
+func (a SearchAnswer) Counts() string {
+	least := ""
+	if a.AtLeast {
+		least = "at least "
+	}
+	return least + text.Count(a.Lines, "hit") + " in " + text.Count(a.Files, "file")
 }

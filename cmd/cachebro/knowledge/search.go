@@ -9,7 +9,6 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
-	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
@@ -209,7 +208,7 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 		}
 	}
 	if a.Truncated {
-		fmt.Fprintf(e.Stderr, "%d of %s in %s; --limit 0 prints all\n", len(a.Hits), text.Count(a.Lines, "hit"), text.Count(a.Files, "file"))
+		fmt.Fprintf(e.Stderr, "%d of %s; --limit 0 prints all\n", len(a.Hits), a.Counts())
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 	case len(a.Hits) == 0:
 		out.Sum = "nothing found"
 	case a.Truncated:
-		out.Sum = fmt.Sprintf("%d of %s in %s", len(a.Hits), text.Count(a.Lines, "hit"), text.Count(a.Files, "file"))
+		out.Sum = fmt.Sprintf("%d of %s", len(a.Hits), a.Counts())
 	default:
 		out.Sum = text.Count(len(a.Hits), "hit")
 	}

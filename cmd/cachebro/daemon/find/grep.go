@@ -24,6 +24,7 @@ type grepAnswer struct {
 	All   bool       `cbor:"5,keyasint,omitempty"`
 	Total int        `cbor:"6,keyasint,omitempty"`
 	Left  string     `cbor:"7,keyasint,omitempty"`
+	Least bool       `cbor:"8,keyasint,omitempty"`
 }
 
 type grepLine struct {
@@ -44,7 +45,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 	}
 	var fresh *search.Result
 	raw, _, err := f.Answers.Shared(ctx, results.Call{
-		Tool: "search", Args: []any{"grep/3", q, token},
+		Tool: "search", Args: []any{"grep/4", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {
 				return false
@@ -82,7 +83,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 }
 
 func encodeGrep(r search.Result) ([]byte, error) {
-	a := grepAnswer{Lines: make([]grepLine, len(r.Lines)), Files: r.Files, Cut: r.Truncated, Read: r.Candidates, All: r.Scanned, Total: r.Total, Left: r.NotSearched}
+	a := grepAnswer{Lines: make([]grepLine, len(r.Lines)), Files: r.Files, Cut: r.Truncated, Read: r.Candidates, All: r.Scanned, Total: r.Total, Left: r.NotSearched, Least: r.AtLeast}
 	for i, l := range r.Lines {
 		a.Lines[i] = grepLine{Path: []byte(l.Path), No: l.No, Text: l.Text, At: l.At, Before: l.Before, Size: l.Size}
 	}
@@ -94,7 +95,7 @@ func decodeGrep(raw []byte) (search.Result, error) {
 	if err := cbor.Unmarshal(raw, &a); err != nil {
 		return search.Result{}, err
 	}
-	r := search.Result{Files: a.Files, Truncated: a.Cut, Candidates: a.Read, Scanned: a.All, Total: a.Total, NotSearched: a.Left}
+	r := search.Result{Files: a.Files, Truncated: a.Cut, Candidates: a.Read, Scanned: a.All, Total: a.Total, NotSearched: a.Left, AtLeast: a.Least}
 	if len(a.Lines) > 0 {
 		r.Lines = make([]search.Line, len(a.Lines))
 	}

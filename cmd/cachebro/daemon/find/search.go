@@ -136,18 +136,22 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	if q.Mode == wire.SearchExact { // in their order: the first ones will do
 		sq.Limit = limit
 	}
+	if limit < searchMost {
+		sq.Enough = limit
+	}
 	r, err := f.grep(ctx, sq)
 	if err != nil {
 		return err
 	}
 	a.How, a.Files, a.Lines, a.Scanned, a.Looked, a.NotSearched = wire.SearchExact, r.Files, r.Total, r.Scanned, r.Candidates, r.NotSearched
+	a.AtLeast = r.AtLeast
 	if r.Warning != "" {
 		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
 	}
 	if q.Mode == wire.SearchText {
 		f.Index.Best(&r, sq, h)
 	}
-	a.Truncated = r.Total > min(limit, len(r.Lines))
+	a.Truncated = r.AtLeast && len(r.Lines) > 0 || r.Total > min(limit, len(r.Lines))
 	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
 		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
