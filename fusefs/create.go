@@ -198,7 +198,7 @@ func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *f
 	fd := -1
 	if f, ok := o.prepared.take(&in.InHeader, name); ok {
 		mk = func(dir *dirfd) (err error) {
-			fd, err = makePrepared(dir.fd, &in.InHeader, f)
+			fd, err = makePrepared(dir.fd, f)
 			return err
 		}
 	}

@@ -90,14 +90,11 @@ func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, boo
 }
 
 // makePrepared makes a prepared file, and opens it. Its time comes last: a file that has it is
-// complete.
-func makePrepared(dir int, in *fuse.InHeader, f event.PreparedFile) (fd int, err error) {
+// complete. It belongs to the caller: the kernel alone knows whether he may give it away.
+func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	fd, err = sys.Open(dir, string(f.Name), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, f.Mode&0o777)
 	if err != nil {
 		return -1, err
-	}
-	if f.Owned && (f.UID != in.Uid || f.GID != in.Gid) {
-		_ = unix.Fchown(fd, int(f.UID), int(f.GID)) // whoever may not is told so by what he finds
 	}
 	for done := 0; err == nil && done < len(f.Content); {
 		var n int

@@ -15,10 +15,7 @@ type PreparedFile struct {
 	_       struct{} `cbor:",toarray"`
 	Name    []byte   // in the directory
 	Mode    uint32   // permission bits
-	Owned   bool     // UID and GID are whose it is to be, where the caller may give it away
-	UID     uint32
-	GID     uint32
-	Mtime   int64 // in nanoseconds
+	Mtime   int64    // in nanoseconds
 	Content []byte
 }
 

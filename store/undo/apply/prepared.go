@@ -31,10 +31,7 @@ func (s *supply) prepare(i int, content []byte) {
 			break
 		}
 		if len(b) > 0 && w.preparable() {
-			f := event.PreparedFile{Name: []byte(w.name), Mode: w.step.Mode & 0o777, Mtime: w.step.Mtime, Content: b}
-			uid, gid, owned := w.whose(nil)
-			f.Owned, f.UID, f.GID = owned, uint32(uid), uint32(gid)
-			files = append(files, f)
+			files = append(files, event.PreparedFile{Name: []byte(w.name), Mode: w.step.Mode & 0o777, Mtime: w.step.Mtime, Content: b})
 			ws = append(ws, w)
 		}
 	}
@@ -60,7 +57,8 @@ func (w *worker) preparable() bool {
 	case len(w.step.Attrs) > 0 && attrs.Set(w.step.Attrs) != attrs.None:
 		return false
 	}
-	return !w.inherits()
+	uid, gid, owned := w.whose(nil)
+	return !(owned && (uid != os.Geteuid() || gid != os.Getegid())) && !w.inherits()
 }
 
 // makePrepared makes a file that the mount has. What is there afterwards is looked at: another
