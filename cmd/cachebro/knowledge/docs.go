@@ -136,17 +136,13 @@ documents describe.`,
 
 // docsProject finds the project: by the argument, unless that is the name of a group.
 func docsProject(ctx context.Context, e *cli.Env, args []string) (cli.Target, *wire.Client, error) {
-	t, err := e.Locate(".")
+	t, err := e.Locate(cli.First(args, "."))
+	if err != nil && len(args) > 0 {
+		t, err = e.Locate(".")
+		t.Rel = []byte(strings.Trim(args[0], "/"))
+	}
 	if err != nil {
 		return t, nil, err
-	}
-	if len(args) > 0 {
-		in, err := e.Locate(args[0])
-		if err == nil {
-			t = in
-		} else {
-			t.Rel = []byte(strings.Trim(args[0], "/"))
-		}
 	}
 	c, err := e.Connect(ctx, t.Root)
 	return t, c, err
