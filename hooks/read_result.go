@@ -12,7 +12,7 @@ import (
 // renderRead is how the client's Read delivers a file, renderBash its Bash.
 const (
 	renderRead = "cc-read/1"
-	renderBash = "raw/1" // but for white space at both ends: a text that lost lines at its beginning matches no version
+	renderBash = "raw/1" // except for white space at both ends: a text that lost lines at its beginning matches no version
 )
 
 // readFile is the "file" of the client's own Read result.

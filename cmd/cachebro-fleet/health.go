@@ -15,7 +15,7 @@ import (
 	"cachebro/store/fleet"
 )
 
-// health is what an indexer answers to who watches it.
+// health is what an indexer answers on /healthz and /metrics.
 type health struct {
 	late time.Duration // a round is over sooner
 

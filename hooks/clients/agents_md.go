@@ -49,7 +49,7 @@ func (section) Add(before []byte) ([]byte, error) {
 	return append(out, text...), nil
 }
 
-// Remove leaves everything else as it is, but for the empty line that add put
+// Remove leaves everything else as it is, except for the empty line that add put
 // before the section.
 func (section) Remove(now, _ []byte) ([]byte, error) {
 	from, to, err := findSection(now, sectionBegin, sectionEnd)

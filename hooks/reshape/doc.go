@@ -10,7 +10,7 @@
 // that passed, progress that was written over, stack frames outside of the project,
 // git's hints) leave a line that says what is missing and under
 // which id the whole text is kept ("cachebro output ID"). What a command printed
-// that failed is rearranged, never folded, but for foreign frames.
+// that failed is rearranged, never folded, except for foreign frames.
 //
 // Never touched is what was asked for byte for byte or for another program: see
 // never.go. Every sentence of ours starts with "cachebro: ".

@@ -23,7 +23,7 @@ const (
 	kernel  = "kernel"  // what the kernel says, see kernelSays
 )
 
-// stat is what lstat says of a path, but for the device number, which is another
+// stat is what lstat says of a path, except for the device number, which is another
 // one after every mount.
 type stat struct {
 	Kind  string `cbor:"1,keyasint,omitempty"`

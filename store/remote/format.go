@@ -69,7 +69,7 @@ type Segment struct {
 // all of the history may go on with it.
 const Lease = 10 * time.Minute
 
-// Claim is of who took an id over.
+// Claim identifies the machine that took over an id.
 type Claim struct {
 	By   string    `json:"by"`   // 32 hexadecimal digits that only that machine's store knows first
 	Time time.Time `json:"time"` // by that machine's clock

@@ -107,7 +107,7 @@ func joinDrops(dropped, base string) string {
 	return text.Hash([]byte(dropped + "\n" + base))
 }
 
-// Latest is a machine's head for who goes on with its history: SetOrigin takes no other.
+// Latest is a machine's head, for a project that goes on with its history: SetOrigin takes no other.
 func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	if err != nil {

@@ -20,9 +20,9 @@ const (
 	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
 	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text; who wrote which of its lines
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
-	MPlanThen   = "plan.then"   // PlanRequest → Then; what a restore means, for who brings another machine's tree to that moment
+	MPlanThen   = "plan.then"   // PlanRequest → Then; what a restore means, to bring another machine's tree to that moment
 	MPlanWanted = "plan.wanted" // PlanRequest with Then → Wanted
-	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents; what an undo means, for who takes it back on another machine
+	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents; what an undo means, to take it back on another machine
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: what was left half-done
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: the contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: what the client wrote

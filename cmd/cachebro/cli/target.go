@@ -86,7 +86,7 @@ func (e *Env) Known(given string) bool {
 	return err == nil || errors.As(err, &elsewhere)
 }
 
-// ResolveParents follows the symlinks in a path but for its last element, which
+// ResolveParents follows the symlinks in a path, except for its last element, which
 // may itself be a link that is asked for, or gone together with its parents.
 func ResolveParents(path string) string {
 	dir, tail := filepath.Dir(path), filepath.Base(path)

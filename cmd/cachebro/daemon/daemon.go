@@ -118,14 +118,14 @@ type Daemon struct {
 }
 
 // endLimit bounds the end of a daemon that was told to end, or whose place is
-// gone, but for sending the last of the history. A merge of the index, a scan or a library that spins on files that are
+// gone, except for sending the last of the history. A merge of the index, a scan or a library that spins on files that are
 // gone must not keep it: what was synced is safe without a proper close.
 const endLimit = time.Second
 
 // Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client
 // asks for shutdown, its place is gone (the state directory, the socket, the
 // project), or it has been idle for too long. The process is to end when Run
-// returns: but for the end of ctx itself, work that does not stop within
+// returns: except for the end of ctx itself, work that does not stop within
 // endLimit is left behind. Errors at start: those of wire (ErrLocked with the
 // holder's pid, ErrForeign, ErrNoSpace, ErrDamaged, ErrNewer), each with a hint.
 func Run(caller context.Context, o Options) error {

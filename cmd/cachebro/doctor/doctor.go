@@ -74,7 +74,7 @@ func wrongErr(what, fix string, err error) Finding {
 	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
-// Look finds what doctor finds, but for what only a file that is written into the
+// Look finds what doctor finds, except for what only a file that is written into the
 // project could show.
 func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 	findings(ctx, e, dir, false, func(more ...Finding) { all = append(all, more...) })

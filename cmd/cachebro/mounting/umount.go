@@ -333,7 +333,7 @@ func abort(m mounts.Mount, r supervisor.Record) error {
 }
 
 const (
-	// copyWait is how long umount waits for who still has a copy of the mount:
+	// copyWait is how long umount waits for processes that still have a copy of the mount:
 	// most leave in a moment.
 	copyWait = 3 * time.Second
 	// endWait is how long umount waits for mountd to store what it saw.

@@ -331,7 +331,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	return out, err
 }
 
-// ops are the operations of versions, for who does not know the system calls.
+// ops are the operations of versions in words, for people who do not know the system calls.
 var ops = map[string]string{"baseline": "found there", "write": "changed", "create": "added", "unlink": "deleted", "rename": "renamed", "moved": "renamed", "link": "linked", "chmod": "mode changed", "truncate": "changed", "outside": "changed outside of the mount"}
 
 func opInWords(op string) string {

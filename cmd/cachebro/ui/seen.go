@@ -31,7 +31,7 @@ func (m *seenMarks) read() map[string]uint64 {
 	return m.readLocked()
 }
 
-// readLocked is read for who holds mu.
+// readLocked is read; mu is held.
 func (m *seenMarks) readLocked() map[string]uint64 {
 	marks := map[string]uint64{}
 	if b, err := os.ReadFile(m.file); err == nil {

@@ -340,7 +340,7 @@ func (s *server) rowsOf(a wire.Action, most int) []fileRow {
 	return rows
 }
 
-// letters in words, for who does not see or know them.
+// letters in words, for people who do not see or know them.
 var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "changed", wire.FileDeleted: "deleted", wire.FileRenamed: "renamed", wire.FileMode: "mode"}
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {

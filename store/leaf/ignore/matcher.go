@@ -26,7 +26,7 @@ type Matcher struct {
 	load   sync.Mutex // held while a snapshot is made, which reads files
 }
 
-// snapshot is immutable but for its cache.
+// snapshot is immutable, except for its cache.
 type snapshot struct {
 	source *source
 	clock  func() time.Time
@@ -185,7 +185,7 @@ func (s *snapshot) dir(p string) *dir {
 	return s.read(p)
 }
 
-// read is dir for who holds mu.
+// read is dir; mu is held.
 func (s *snapshot) read(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)

@@ -14,7 +14,7 @@ import (
 const indexEvery = time.Second
 
 // repo is a git repository whose work tree, or a part of it, is in the project.
-// Immutable, but for the index, which is read when a rule matches.
+// Immutable, except for the index, which is read when a rule matches.
 type repo struct {
 	source  *source
 	dir     string // where its work tree begins, relative to the root

@@ -69,7 +69,7 @@ func New(o Options) *Cache {
 // Call is one question.
 type Call struct {
 	Tool string
-	Args any           // all that the answer depends on but for what Uses name; encodes to JSON
+	Args any           // all that the answer depends on, except what Uses name; encodes to JSON
 	TTL  time.Duration // 0: the cache's
 	// Holds says whether all of these still have these versions. nil: nothing
 	// but time ends an entry.

@@ -186,7 +186,7 @@ func (k *Kept) Set(_ context.Context, key string, e Entry, ttl time.Duration) er
 	return k.remove(drop)
 }
 
-// excessLocked takes the entries that must go, but for spare, out of the table
+// excessLocked takes the entries that must go, except for spare, out of the table
 // and returns their keys in the database. It needs mu.
 func (k *Kept) excessLocked(spare string) (keys []string) {
 	if k.used <= k.budget {

@@ -21,7 +21,7 @@ type Key struct {
 	Start uint64 // clock ticks after boot
 }
 
-// process is what mountd said of one. Immutable but for seen.
+// process is what mountd said of one. Immutable, except for seen.
 type process struct {
 	key     Key
 	parent  Key

@@ -113,7 +113,7 @@ type Beside struct {
 	Actor  store.Actor
 }
 
-// GitFollower is told of what changes in git directories. Keep stores it, before the
+// GitFollower receives what changes in git directories. Keep stores it, before the
 // spool's position is.
 type GitFollower interface {
 	Take(r *spool.Record, by store.Actor, plan string)

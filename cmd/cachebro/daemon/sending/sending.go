@@ -371,7 +371,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	return nil
 }
 
-// enlist leaves all as it is, but for a list of machines that lacks this one.
+// enlist adds this machine to the bucket's list of machines where it is missing.
 func (s *Service) enlist(ctx context.Context) error {
 	s.interrupt()
 	ctx, err := s.take(ctx)

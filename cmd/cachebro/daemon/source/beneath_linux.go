@@ -17,7 +17,7 @@ import (
 var errEscapes = errors.New("path escapes from the project")
 
 // OpenBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
-// FIFO must not hold us up. What is mounted below is followed, but for the
+// FIFO must not hold us up. What is mounted below is followed, except for the
 // kernel's own file systems: EACCES. O_NOATIME where we may: a scan or an index that
 // reads the whole project must not make every file look used.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {

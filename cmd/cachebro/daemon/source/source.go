@@ -302,7 +302,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 }
 
 // SameContent reports whether two stats of one path can only be of the same
-// content, but for changes within one clock tick.
+// content, except for changes within one clock tick.
 func SameContent(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
 }

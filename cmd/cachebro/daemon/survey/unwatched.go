@@ -100,7 +100,7 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 	return s.updateUnwatched(ctx)
 }
 
-// updateUnwatched is UpdateAll for who has waited.
+// updateUnwatched is UpdateAll without the wait.
 func (s *Survey) updateUnwatched(ctx context.Context) error {
 	if s.Absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil

@@ -45,9 +45,9 @@ type Tidy struct {
 	Options
 
 	keep      *keep.Keeper
-	collected time.Time        // when the limits of the store were last looked at; of who calls Collect
+	collected time.Time        // when the limits of the store were last looked at; only Collect uses it
 	tidying   atomic.Bool      // one looks after the other projects
-	asked     map[string]asked // by state directory; of who set tidying
+	asked     map[string]asked // by state directory; used while tidying is set
 }
 
 // New makes the service.
