@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,5 +39,50 @@ func TestFlags(t *testing.T) {
 		if on, under := flags(f.dir, name), flags(source, name); on != under || !strings.Contains(on, "d") {
 			t.Errorf("%s: %s on the mount, %s on the source", name, on, under)
 		}
+	}
+}
+
+// TestAppendOnly: a file that takes nothing but appends could not be opened for them on the
+// mount, because the descriptor on the source was no one for appends.
+func TestAppendOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a file append-only")
+	}
+	f := mountTest(t, nil)
+	f.write("log", "one\n")
+	name := filepath.Join(f.dir, "log")
+	if out, err := exec.Command("chattr", "+a", name).CombinedOutput(); err != nil {
+		t.Skipf("the source has no such files: %s", out)
+	}
+	defer func() { _ = exec.Command("chattr", "-a", name).Run() }()
+	for _, flags := range []int{os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_WRONLY | os.O_APPEND | os.O_TRUNC} {
+		if g, err := os.OpenFile(name, flags, 0); !errors.Is(err, os.ErrPermission) {
+			g.Close()
+			t.Errorf("open with %#x: %v", flags, err)
+		}
+	}
+	for _, flags := range []int{os.O_WRONLY, os.O_RDWR} {
+		g, err := os.OpenFile(name, flags|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.WriteString("more\n"); err != nil {
+			t.Error(err)
+		}
+		if flags == os.O_RDWR { // natively it cannot be mapped so
+			if err := storeMapped(g, "xxx"); err == nil {
+				t.Error("what is stored in a mapping is not refused")
+			}
+		}
+		g.Close()
+	}
+	const want = "one\nmore\nmore\n"
+	if b, err := os.ReadFile(filepath.Join(f.src, "log")); err != nil || string(b) != want {
+		t.Errorf("on the source: %q, %v", b, err)
+	}
+	var b []byte
+	eventuallyOr(func() bool { b, _ = os.ReadFile(name); return string(b) == want })
+	if string(b) != want {
+		t.Errorf("on the mount: %q", b)
 	}
 }

@@ -27,6 +27,15 @@ type handle struct {
 
 func (h *handle) writable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
 
+// onlyAppends reports whether whatever is written goes to the end; see openFor.
+func (h *handle) onlyAppends() bool {
+	if h.flags&unix.O_APPEND == 0 {
+		return false
+	}
+	fl, err := unix.FcntlInt(uintptr(h.fd), unix.F_GETFL, 0)
+	return err == nil && fl&unix.O_APPEND != 0
+}
+
 func (h *handle) acquire() bool {
 	for {
 		r := h.refs.Load()

@@ -33,6 +33,10 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	if h == nil {
 		return 0, fuse.EBADF
 	}
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 && h.onlyAppends() {
+		o.notifier.inode(h.node)
+		return 0, fuse.EPERM // a page of a mapping has its own place
+	}
 	n := h.node
 	n.order.Lock()
 	defer n.order.Unlock()

@@ -40,7 +40,7 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	}
 	gen := n.peek()
 	var sx sys.Stat
-	fd, _, err := o.openStat(n, int(in.Flags)&keepFlags, &sx)
+	fd, err := o.openFor(n, in.Flags, &sx)
 	if err != nil {
 		return status(err)
 	}

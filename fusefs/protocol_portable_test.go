@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire sends requests to the overlay byte by byte, as a kernel does.
-type wire struct {
+// requester sends requests to the overlay byte by byte, as a kernel does.
+type requester struct {
 	t      *testing.T
 	proto  *fuse.ProtocolServer
 	unique uint64
 }
 
-func newWire(t *testing.T, dir string) *wire {
+func newRequester(t *testing.T, dir string) *requester {
 	source, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -36,11 +36,11 @@ func newWire(t *testing.T, dir string) *wire {
 	s := &Server{opt: opt, fs: o}
 	m := s.protocol()
 	m.Logger = slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
-	return &wire{t: t, proto: fuse.NewProtocolServer(o, m)}
+	return &requester{t: t, proto: fuse.NewProtocolServer(o, m)}
 }
 
 // ask sends one request and returns the body of the reply, and its errno.
-func (w *wire) ask(op uint32, node uint64, body []byte) ([]byte, unix.Errno) {
+func (w *requester) ask(op uint32, node uint64, body []byte) ([]byte, unix.Errno) {
 	w.t.Helper()
 	w.unique++
 	in := binary.NativeEndian.AppendUint32(nil, uint32(40+len(body)))
@@ -78,7 +78,7 @@ func TestDarwinsRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := newWire(t, dir)
+	w := newRequester(t, dir)
 	// Of what Linux has since, it knows nothing: 16 bytes, and 24 as the answer.
 	// Bits from 24 on mean other things here.
 	const offered = 1 << 3

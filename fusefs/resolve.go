@@ -66,6 +66,16 @@ func gone(err error) bool {
 	return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ESTALE
 }
 
+// openFor opens n as the flags of a caller say. A file that takes nothing but appends
+// (chattr +a) can be opened for them alone.
+func (o *namespace) openFor(n *inode, flags uint32, sx *sys.Stat) (int, error) {
+	fd, _, err := o.openStat(n, int(flags)&keepFlags, sx)
+	if err == unix.EPERM && flags&unix.O_APPEND != 0 {
+		fd, _, err = o.openStat(n, int(flags)&keepFlags|unix.O_APPEND, sx)
+	}
+	return fd, err
+}
+
 // openInode opens n on the source side through any of its names, makes sure
 // that it is n, and returns a descriptor. Without a name it is opened again
 // through a handle. ESTALE: it is not to be found.

@@ -253,7 +253,7 @@ func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[u
 		}
 		if h.fd < 0 {
 			h.reads = flags&unix.O_ACCMODE == unix.O_RDWR
-			h.fd, err = o.openInode(n, flags)
+			h.fd, err = o.openFor(n, s.flags, nil)
 		}
 		if err != nil {
 			h.fd = -1
