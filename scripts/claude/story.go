@@ -57,7 +57,7 @@ func storied(b *bench, c *checks) {
 	ended(c, r, "three prompts")
 
 	said := map[string]string{}
-	for _, args := range [][]string{{"log"}, {"log", "--stat"}, {"log", "--graph"}, {"diff", "--stat", "--since", "1h"}, {"undo", "--dry-run", "--prompt", "last"}, {"undo", "--dry-run", "--session", "last"}, {"statusline"}} {
+	for _, args := range [][]string{{"log"}, {"log", "--stat"}, {"diff", "--stat", "--since", "1h"}, {"undo", "--dry-run", "--prompt", "last"}, {"undo", "--dry-run", "--session", "last"}, {"statusline"}} {
 		name := strings.Join(args, " ")
 		out, err := b.tool(args...)
 		c.that(err == nil || args[0] == "undo", "%s %v", name, err)

@@ -1,8 +1,6 @@
 #!/bin/bash
 # Kill -9 in the middle of import, again and again: whatever is left, fsck finds
-# nothing wrong, the same import succeeds afterwards, and the history that
-# --aside puts out of the way is never lost. Every other round imports where
-# there is no history.
+# nothing wrong, and the same import succeeds afterwards.
 #
 # usage: importkills.sh [CACHEBRO [ROUNDS [FILES]]]; prints its counts.
 set -u -o pipefail
@@ -13,11 +11,11 @@ base=$(mktemp -d /tmp/safety.XXXXXX)
 export XDG_STATE_HOME=$base/state XDG_RUNTIME_DIR=$base/run HOME=$base/home NO_COLOR=1
 unset CLAUDE_CODE_SESSION_ID CACHEBRO_SESSION CACHEBRO_DIR
 mkdir -m 700 "$base/run"
-mkdir -p "$base/home" "$base/state" "$base/from" "$base/own"
+mkdir -p "$base/home" "$base/state" "$base/from"
 bad=0 killed=0 ended=0
 finish() {
 	cd /
-	for d in from own; do "$cachebro" umount "$base/$d" >/dev/null 2>&1; done
+	"$cachebro" umount "$base/from" >/dev/null 2>&1
 	stop "$base/run"
 	rm -rf "$base"
 }
@@ -27,16 +25,6 @@ round=0
 history() { # history DIR: the number of versions that its history has
 	"$cachebro" store export --dir "$1" --json "$base/count" 2>/dev/null | grep -o '"versions": *[0-9]*' | grep -o '[0-9]*'
 	rm -f "$base/count"
-}
-kept() { # kept STATE: the same of a state directory, looked at in another place
-	local look=$base/look
-	[ -d "$1/store/db" ] || return
-	mkdir -p "$look/state/cachebro" && mkdir -p -m 700 "$look/run"
-	cp -a "$1" "$look/state/cachebro/$home"
-	rm -f "$look/state/cachebro/$home/socket" # of the daemon that serves what was copied
-	XDG_STATE_HOME=$look/state XDG_RUNTIME_DIR=$look/run history "$base/own"
-	stop "$look/run"
-	rm -rf "$look"
 }
 stop() { # stop RUN: its daemons
 	local pid
@@ -55,47 +43,23 @@ record() { # record DIR FILES WORD: a history in which each file has three versi
 	"$cachebro" umount "$1" >/dev/null || exit 1
 }
 record "$base/from" "$files" exported
-record "$base/own" 20 own
 "$cachebro" store export --dir "$base/from" "$base/history" >/dev/null || exit 1
-all=$(history "$base/from") own=$(history "$base/own")
-cp -a "$base/state" "$base/state.own"
-home=$(basename "$base"/state/cachebro/own-*)
+all=$(history "$base/from")
 s=$(date +%s%N)
 mkdir "$base/whole" && "$cachebro" store import --dir "$base/whole" "$base/history" >/dev/null || exit 1
 took=$((($(date +%s%N) - s) / 1000000))
 [ "$(history "$base/whole")" = "$all" ] || fail "imported $(history "$base/whole") of $all versions"
 for round in $(seq "$rounds"); do
-	aside=
 	dir=$base/new$round
-	if [ $((round % 2)) = 0 ]; then
-		aside=--aside dir=$base/own
-		stop "$base/run"
-		rm -rf "$base/state" && cp -a "$base/state.own" "$base/state"
-	fi
 	mkdir -p "$dir"
-	"$cachebro" store import $aside --dir "$dir" "$base/history" >"$base/out" 2>&1 &
+	"$cachebro" store import --dir "$dir" "$base/history" >"$base/out" 2>&1 &
 	pid=$!
 	sleep "$(awk -v r=$RANDOM -v most="$took" 'BEGIN { printf "%.3f", r / 32768 * most * 1.3 / 1000 }')"
 	if kill -9 $pid 2>/dev/null; then killed=$((killed + 1)); else ended=$((ended + 1)); fi
 	wait $pid 2>/dev/null
-	"$cachebro" store fsck --dir "$dir" >"$base/fsck" 2>&1 || { [ -z "$aside" ] && grep -q 'has no history' "$base/fsck"; } || fail "fsck after the kill: $(tail -2 "$base/fsck")"
-	if [ -n "$aside" ]; then
-		n=$(history "$dir")
-		[ "$n" = "$own" ] || [ "$n" = "$all" ] || fail "$n versions, neither $own nor $all"
-		"$cachebro" store import --aside --dir "$dir" "$base/history" >"$base/out" 2>&1 || fail "import again: $(tail -2 "$base/out")"
-		[ "$(history "$dir")" = "$all" ] || fail "$(history "$dir") of $all versions after the second import"
-		# The former history is there still, by whatever name.
-		found='' seen=''
-		for state in "$base"/state/cachebro/*/; do
-			n=$(kept "$state")
-			[ "$n" = "$own" ] && found=$state
-			seen="$seen $n"
-		done
-		[ -n "$found" ] || fail "the history of $own versions is gone:$seen"
-	else
-		"$cachebro" store import --dir "$dir" "$base/history" >"$base/out" 2>&1 || grep -q 'history of its own' "$base/out" || fail "import again: $(tail -2 "$base/out")"
-		[ "$(history "$dir")" = "$all" ] || fail "$(history "$dir") of $all versions"
-	fi
+	"$cachebro" store fsck --dir "$dir" >"$base/fsck" 2>&1 || grep -q 'has no history' "$base/fsck" || fail "fsck after the kill: $(tail -2 "$base/fsck")"
+	"$cachebro" store import --dir "$dir" "$base/history" >"$base/out" 2>&1 || grep -q 'history of its own' "$base/out" || fail "import again: $(tail -2 "$base/out")"
+	[ "$(history "$dir")" = "$all" ] || fail "$(history "$dir") of $all versions"
 	"$cachebro" store fsck --dir "$dir" >"$base/fsck" 2>&1 || fail "fsck: $(tail -2 "$base/fsck")"
 done
 echo "$rounds rounds: import of $all versions ($took ms) killed $killed, ended before $ended; failures $bad"
