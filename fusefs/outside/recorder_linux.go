@@ -292,6 +292,9 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	if !ok || n.Foreign() {
 		return true
 	}
+	if c.Op == notifier.Open && ofNobody(n, c) {
+		return true
+	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
 		return true // what we write is told elsewhere; who serves a mount must not wait for itself
@@ -305,6 +308,13 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 		r.o.Logger.Warn("a call is not seen", "error", err, "nr", n.NR)
 	}
 	return err == nil
+}
+
+// ofNobody reports whether a call opens a device that keeps nothing, as most programs do,
+// before it is known who calls: to look that up is most of what such a call costs.
+func ofNobody(n *notifier.Notice, c notifier.Call) bool {
+	name, err := n.Name(c.Path)
+	return err == nil && (name == "/dev/null" || name == "/dev/tty")
 }
 
 // look does what there is to do before a call goes on.

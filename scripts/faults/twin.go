@@ -502,15 +502,11 @@ func (t *trial) note() {
 	}
 }
 
-// escaped are the excluded names of a file in whose place, or beside the only of which, it got
-// one that is kept.
+// escaped are the excluded names of a file in whose place it got one that is kept.
 func escaped(before, after []string) []string {
 	kept := func(p string) bool { return !excluded(p) }
 	if !slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) }) {
 		return nil
-	}
-	if len(before) == 1 {
-		return before
 	}
 	return slices.DeleteFunc(slices.Clone(before), func(p string) bool { return kept(p) || slices.Contains(after, p) })
 }

@@ -52,10 +52,14 @@ func (n *Notice) read() func(uint32, uint64, []byte) bool {
 
 // Name is the name that an argument points to, as the caller gave it.
 func (n *Notice) Name(arg int8) (string, error) {
+	if n.name != "" && n.named == arg {
+		return n.name, nil
+	}
 	name, ok := readString(n.read(), n.PID, n.Args[arg])
 	if !ok {
 		return "", ErrHidden
 	}
+	n.named, n.name = arg, name
 	return name, nil
 }
 

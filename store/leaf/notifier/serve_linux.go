@@ -25,10 +25,15 @@ type Notice struct {
 
 	// Read reads the caller's memory, like Peek, which it is where it is nil.
 	Read func(pid uint32, addr uint64, buf []byte) bool
+
+	// name is what the argument named points to, as it was when it was read first.
+	named int8
+	name  string
 }
 
 func (n *Notice) decode(b []byte) {
 	e := binary.NativeEndian
+	n.name = ""
 	n.ID, n.PID = e.Uint64(b), e.Uint32(b[8:])
 	n.NR, n.Arch = int32(e.Uint32(b[16:])), e.Uint32(b[20:])
 	for i := range n.Args {
