@@ -387,7 +387,7 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 		return t.freed[ino] || !slices.Contains(t.escaped[ino], d.path)
 	case "presence": // it was made there
 		_, stood := t.stood[d.path]
-		had := t.had[now.names[d.path].ino] // it came with its directory
+		had := t.now[now.names[d.path].ino] // it came with its directory
 		return stood || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) })
 	}
 	return true
@@ -508,7 +508,11 @@ func escaped(before, after []string) []string {
 	if !slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) }) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(before), func(p string) bool { return kept(p) || slices.Contains(after, p) })
+	lost := slices.DeleteFunc(slices.Clone(before), func(p string) bool { return kept(p) || slices.Contains(after, p) })
+	if slices.ContainsFunc(after, func(p string) bool { return excluded(p) && !slices.Contains(before, p) }) {
+		return nil // both went with a directory
+	}
+	return lost
 }
 
 // somePaths are up to three of the names that something happened to, or none.
