@@ -68,6 +68,7 @@ type edge struct {
 type openFile struct {
 	by   fusefs.Caller
 	last time.Time
+	made bool // beside the mount, since it was told of last
 }
 
 func newEdge(s *session) *edge {
@@ -312,7 +313,8 @@ func (e *edge) told(events []sourcewatch.Event) {
 	e.mu.Unlock()
 	nudge(e.stirred)
 	for _, ev := range events {
-		if ev.Path != "" && !e.hidden(ev.Path) {
+		// The supervisor writes nothing. It closes files that it has kept for mountd.
+		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != e.s.keeper() {
 			e.take(ev, now)
 		}
 	}
@@ -340,44 +342,52 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 	e.s.server.Beside(ev.Path, ev.Op&named != 0, ev.Dir)
 	by, st := e.s.server.CallerOf(ev.PID), e.stat(ev.Path)
-	if e.writes(ev, by, st, now) {
-		return
-	}
+	held, made := e.writes(ev, by, st, now)
 	switch {
+	case held:
 	case renamed:
 		e.s.capture.Beside(by, event.OpRename, ev.From, ev.Path, st)
 	case ev.Op == sourcewatch.Came && ev.Dir:
 		e.s.capture.Beside(by, event.OpMkdir, ev.Path, "", st)
 	default:
-		e.s.capture.Beside(by, event.OpOutside, ev.Path, "", st)
+		e.s.capture.Beside(by, foundAs(made || ev.Op&sourcewatch.Came != 0), ev.Path, "", st)
 	}
 }
 
-// writes keeps the list of files that are being written, and reports whether that is all
-// that an event means: a version is made when the file is closed, or has been left alone
-// for a while.
-func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) bool {
+// foundAs is the operation by which a path is told of that was made, or only changed.
+func foundAs(made bool) event.Op {
+	if made {
+		return event.OpCreate
+	}
+	return event.OpOutside
+}
+
+// writes keeps the list of files that are being written. held says that this is all that an
+// event means: a version is made when the file is closed, or has been left alone for a
+// while. made says that a file that is closed now was made before.
+func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if was, ok := e.open[ev.From]; ok && ev.From != "" {
 		delete(e.open, ev.From)
 		e.open[ev.Path] = was
-		return false
+		return false, false
 	}
 	if ev.Op&sourcewatch.Closed != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		made = e.open[ev.Path].made
 		delete(e.open, ev.Path)
-		return false
+		return false, made
 	}
-	made := ev.Op&named == sourcewatch.Came && st.Nlink == 1
+	made = ev.Op&named == sourcewatch.Came && st.Nlink == 1
 	if !made && ev.Op&sourcewatch.Changed == 0 {
 		_, open := e.open[ev.Path]
-		return open && ev.Op&named == 0
+		return open && ev.Op&named == 0, false
 	}
-	e.open[ev.Path] = openFile{by, now}
+	e.open[ev.Path] = openFile{by, now, made || e.open[ev.Path].made}
 	if e.timer == nil {
 		e.timer = time.AfterFunc(idleAfter, func() { e.flush(idleAfter) })
 	}
-	return true
+	return true, false
 }
 
 // flush records the files that are being written and that nobody has changed for as long
@@ -399,7 +409,7 @@ func (e *edge) flush(still time.Duration) {
 	}
 	e.mu.Unlock()
 	for p, o := range due {
-		e.s.capture.Beside(o.by, event.OpOutside, p, "", e.stat(p))
+		e.s.capture.Beside(o.by, foundAs(o.made), p, "", e.stat(p))
 	}
 }
 

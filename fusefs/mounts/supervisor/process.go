@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -97,7 +98,12 @@ type session struct {
 	shared   string // the kind of a file system that other machines change
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
+
+	supervisor atomic.Int64 // its pid, 0: there is none
 }
+
+// keeper is the process that keeps descriptors for us; 0: there is none.
+func (s *session) keeper() int { return int(s.supervisor.Load()) }
 
 // start brings up the spool, the daemon, capture and the mount, in this order,
 // and takes down what it made when one of them fails.
@@ -251,6 +257,7 @@ func (s *session) setOutside(on bool) {
 
 // record notes who serves the mount, for umount and status.
 func (s *session) record(supervisor int) {
+	s.supervisor.Store(int64(supervisor))
 	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mountID(), Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
 	if old, ok := ReadRecord(s.c.State); ok && s.from.TakeOver {
 		r.Since, r.Replaced = old.Since, old.Replaced

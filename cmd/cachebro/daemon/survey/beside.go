@@ -175,8 +175,9 @@ func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat,
 		if isDir(st) {
 			c.Op = store.OpMkdir
 		}
-		if since, ok := b.survey.mount.tells(); ok && !b.known && st.Birth < since {
-			c.Op = store.OpBaseline
+		since, ok := b.survey.mount.tells()
+		if b.Record.Op == store.OpOutside || ok && !b.known && st.Birth < since {
+			c.Op = store.OpBaseline // it was there, and nothing was kept of it
 		}
 	}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !b.scanner.content(p, &c) {

@@ -54,6 +54,27 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
+// TestBesideOfUnknown: a file of which nothing was kept, because its directory was ignored
+// until then, is there already when somebody beside the mount touches it. Only what is said
+// to be new there was made by them, and goes when that is undone.
+func TestBesideOfUnknown(t *testing.T) {
+	p := daemontest.New(t)
+	p.LookAtAll()
+	o := &others{t: t, p: p}
+	for name, op := range map[string]event.Op{"touched": event.OpOutside, "made": event.OpCreate} {
+		o.must(os.WriteFile(o.at(name), []byte(name), 0o644))
+		o.event(op, name, "")
+	}
+	o.record()
+	p.Survey.Beside(t.Context(), o.told, o.apply)
+	for name, want := range map[store.Path]store.Op{"touched": store.OpBaseline, "made": store.OpCreate} {
+		v, found, err := p.Store.Current(name)
+		if err != nil || !found || v.Op != want {
+			t.Errorf("%s: operation %v, want %v (%v)", name, v.Op, want, err)
+		}
+	}
+}
+
 // others are processes beside the mount, with the records that mountd makes of what they do.
 type others struct {
 	t      *testing.T
