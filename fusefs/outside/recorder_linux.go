@@ -485,8 +485,9 @@ const mostFound = 50_000
 
 // foundBelow tells how everything is below a directory that is about to move: the history
 // could not say later what had which name. What is ignored is told, too: it may be moved
-// again, to where it is not.
-func (r *Recorder) foundBelow(t *track, s spot) {
+// again, to where it is not. In a plan of ours it goes with its directory unseen: it would
+// be known from the middle of what is taken back on.
+func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	if !isDir(s.st) {
 		return
 	}
@@ -498,7 +499,7 @@ func (r *Recorder) foundBelow(t *track, s spot) {
 		if looked > mostFound {
 			return filepath.SkipAll
 		}
-		if t.unkept(path, d.IsDir()) {
+		if t.unkept(path, d.IsDir()) || of.ours && t.class(path, d.IsDir()) == ignore.Ignored {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -597,7 +598,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	ea := r.current(a, by)
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	r.found(ea, a)
-	r.foundBelow(o.a, a)
+	r.foundBelow(o.a, a, of)
 	written := isRegular(a.st) && ea.waits && ea.opened
 	if written { // what is written from now on is written under the new name
 		r.altered(ea, a.st)
@@ -612,7 +613,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
 			r.found(eb, b)
-			r.foundBelow(o.b, b)
+			r.foundBelow(o.b, b, of)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
 		}
