@@ -33,6 +33,7 @@ type prepared struct {
 }
 
 type preparation struct {
+	owner fuse.Owner
 	dir   uint64 // node id
 	at    time.Time
 	files map[string]event.PreparedFile
@@ -44,7 +45,10 @@ func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	if err != nil {
 		return fuse.EINVAL
 	}
-	of := preparation{dir: in.NodeId, at: time.Now(), files: make(map[string]event.PreparedFile, len(files))}
+	if in.Pid == 0 { // of another pid namespace: all threads there have this number
+		return fuse.EAGAIN
+	}
+	of := preparation{owner: in.Owner, dir: in.NodeId, at: time.Now(), files: make(map[string]event.PreparedFile, len(files))}
 	for _, f := range files {
 		of.files[string(f.Name)] = f
 	}
@@ -79,7 +83,7 @@ func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, boo
 	defer p.mu.Unlock()
 	of := p.by[in.Pid]
 	f, ok := of.files[name]
-	if !ok || of.dir != in.NodeId || time.Since(of.at) > preparedFor {
+	if !ok || of.dir != in.NodeId || of.owner != in.Owner || time.Since(of.at) > preparedFor {
 		return f, false
 	}
 	delete(of.files, name)

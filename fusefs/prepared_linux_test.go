@@ -16,6 +16,7 @@ import (
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -144,5 +145,32 @@ func TestPreparedByPlan(t *testing.T) {
 	}
 	if calls := f.rec.take(); !slices.Contains(calls, `closed create d/f99 "content 99\n"`) {
 		t.Errorf("recorded: %q", calls)
+	}
+}
+
+// Only the thread that has prepared a file makes it: where a number means several threads,
+// nothing is taken, and another user's thread that has the number by now makes an empty file.
+func TestPreparedByNobodyElse(t *testing.T) {
+	b, err := event.EncodePrepared([]event.PreparedFile{{Name: []byte("a"), Content: []byte("mine")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := func(pid, uid uint32) *fuse.InHeader {
+		return &fuse.InHeader{NodeId: 7, Caller: fuse.Caller{Owner: fuse.Owner{Uid: uid}, Pid: pid}}
+	}
+	var p prepared
+	if st := p.put(caller(0, 1000), b); st != fuse.EAGAIN {
+		t.Errorf("prepared from another pid namespace: %v", st)
+	}
+	if st := p.put(caller(5, 1000), b); !st.Ok() {
+		t.Fatal(st)
+	}
+	for _, c := range []*fuse.InHeader{caller(5, 1001), caller(6, 1000), caller(0, 1000)} {
+		if _, ok := p.take(c, "a"); ok {
+			t.Errorf("pid %d of user %d made it", c.Pid, c.Uid)
+		}
+	}
+	if f, ok := p.take(caller(5, 1000), "a"); !ok || string(f.Content) != "mine" {
+		t.Errorf("its own thread gets %q, %v", f.Content, ok)
 	}
 }
