@@ -76,8 +76,8 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// A plan brings many files back into a directory; the mount may lose what it was told of any of
-// them, as when another server takes over, and somebody else may be faster.
+// A plan brings many files back into a directory. The mount may lose some prepared files, as it
+// does when another server takes over, and somebody else may make a file first.
 func TestPreparedByPlan(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d; echo mine >d/f7; chmod g+s d")

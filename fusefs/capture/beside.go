@@ -13,10 +13,10 @@ import (
 func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 
 // Beside records that somebody did something to a path without going through the mount.
-// What became of it the daemon finds by looking; op says what is known: OpRename, of a
-// path that has the name to now, OpMkdir, of a directory in which nothing was, OpCreate,
-// of what is new there, and OpOutside of everything else. st is how the path was seen, zero if it was not there: if
-// it is otherwise by then, something else happened, of which another record tells.
+// The daemon finds out by looking what became of it; op says what is known now. OpRename:
+// the path p has the name to. OpMkdir: p is a new, empty directory. OpCreate: p is new.
+// OpOutside: something else happened to p. st is how p was seen, zero if it was not there.
+// If p has changed when the daemon looks, another record says why.
 func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.Stat) {
 	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
 	c.rule(p)

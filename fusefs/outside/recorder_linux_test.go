@@ -224,8 +224,8 @@ func (p *place) project() {
 	}
 }
 
-// TestExcludedNames: nothing is told of what a command does in an excluded directory, unless
-// the file has a name elsewhere, whose mode it changes. It was not told of a chmod.
+// TestExcludedNames: the history records nothing of what a command does in an excluded
+// directory, unless the file has another name outside of it. A chmod there was not recorded.
 func TestExcludedNames(t *testing.T) {
 	p := newPlace(t)
 	p.project()

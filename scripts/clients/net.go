@@ -32,8 +32,8 @@ type netCase struct {
 	inside bool
 }
 
-// scene: the client destroys by its tool for commands what is not its own, and "cachebro
-// undo" takes it back.
+// scene has the client's shell tool destroy files outside of the project, and takes that
+// back by "cachebro undo".
 func (n netCase) scene() scene {
 	return scene{inTheNet, n.as, func(b *bench) {
 		if n.settings != "" {

@@ -203,9 +203,10 @@ type Shown struct {
 	First, Last int
 }
 
-// ShownBefore says what a reader knew of a file at a moment (ns): the newest content that it
-// had seen whole, else the first that it had seen lines of, when it was last told of that
-// one, and which lines of later contents it was shown. ok is false where nothing is known.
+// ShownBefore says what a reader knew of a file at a moment (ns). base is the newest content
+// that it had seen whole, else the first content of which it had seen lines; when is the time
+// at which it last saw base. later are the lines of later contents that it was shown. ok is
+// false where nothing is known.
 func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base store.Hash, when int64, later []Shown, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {

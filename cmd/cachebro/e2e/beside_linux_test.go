@@ -501,7 +501,7 @@ func historyBeside(p *project, beside string, cb func(...string) string, run fun
 	})
 	rng := rand.New(rand.NewSource(time.Now().UnixNano()))
 	var did []string
-	for pause := range 15 {
+	for pause := range 50 {
 		var script strings.Builder
 		for range 4 {
 			line := changeBeside(rng, beside, len(did))

@@ -68,7 +68,7 @@ type edge struct {
 type openFile struct {
 	by   fusefs.Caller
 	last time.Time
-	made bool // beside the mount, since it was told of last
+	made bool // it is new since the last record of it
 }
 
 func newEdge(s *session) *edge {
@@ -354,7 +354,7 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 }
 
-// foundAs is the operation by which a path is told of that was made, or only changed.
+// foundAs is the operation for the record of a path that is new, or only changed.
 func foundAs(made bool) event.Op {
 	if made {
 		return event.OpCreate

@@ -54,9 +54,9 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestBesideOfUnknown: a file of which nothing was kept, because its directory was ignored
-// until then, is there already when somebody beside the mount touches it. Only what is said
-// to be new there was made by them, and goes when that is undone.
+// TestBesideOfUnknown: the history does not know the files of an ignored directory. When
+// the directory comes to be tracked and somebody touches such a file beside the mount, they
+// did not make it, and an undo must not remove it. A file that is reported as new, they made.
 func TestBesideOfUnknown(t *testing.T) {
 	p := daemontest.New(t)
 	p.LookAtAll()
