@@ -104,6 +104,7 @@ func (b *batch) write(seq uint64, last bool) error {
 	for _, p := range b.ready {
 		x.setLocked(p.v.Path, p.f)
 		delete(x.held, p.v.Path)
+		delete(x.removed, p.v.Path)
 		if x.ready {
 			x.taken[p.v.Path] = now
 		}
@@ -120,6 +121,9 @@ func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
 	old, known := x.files[p.v.Path]
 	_, binary := x.binary[p.v.Path]
+	if !known {
+		old, known = x.removed[p.v.Path]
+	}
 	x.mu.RUnlock()
 	kept := map[string]bool{}
 	for _, d := range p.docs {

@@ -25,7 +25,8 @@
 //
 // The index follows the version log from its own checkpoint, which is written
 // in the same batch as the documents (follow.go). It may be deleted at any
-// time. A change of the mapping's version rebuilds it.
+// time. A change of the mapping's version rebuilds it. The documents of a deleted file
+// stay for an hour, in case it comes back (removed.go).
 //
 // # Locks
 //

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -240,6 +241,9 @@ func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, er
 		live[v.Path] = v
 		return ctx.Err()
 	}); err != nil {
+		return r, err
+	}
+	if err := x.forgetRemoved(ctx, math.MaxInt64); err != nil {
 		return r, err
 	}
 	x.mu.RLock()

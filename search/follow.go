@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -213,27 +212,22 @@ func (x *Index) load() error {
 		if err != nil || raw == nil {
 			return err
 		}
-		var r fileRecord
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return fmt.Errorf("record of %s: %w", v.Path, err)
+		f, err := parseRecord(v.Path, raw)
+		if err != nil {
+			return err
 		}
-		f := &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, indexed: r.Indexed, binary: r.Binary, gen: r.Gen, kind: KindOf(string(v.Path))}
-		for _, c := range r.Chunks {
-			id, ok := parseID("\x00" + c)
-			if !ok {
-				return fmt.Errorf("record of %s: chunk %q", v.Path, c)
-			}
-			f.chunks.add(span{int32(id.First), int32(id.Last)})
-		}
-		copy(f.hash[:], r.Hash)
+		f.size, f.seq, f.time = v.Stat.Size, v.Seq, v.Time
 		if f.hash != v.Blob && v.Seq <= x.seq {
 			f.indexed, f.binary = false, false // what it says is of an older version, or of another log
 			x.held[v.Path] = held{}
 		}
-		x.setLocked(v.Path, f) // nobody else knows of the index yet
+		x.setLocked(v.Path, &f) // nobody else knows of the index yet
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := x.findRemoved(reader); err != nil {
 		return err
 	}
 	dict, err := x.idx.FieldDict(fieldWord)
@@ -297,6 +291,9 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 	x.mu.RUnlock()
 	if !ready {
 		return x.first(ctx)
+	}
+	if err := x.forgetRemoved(ctx, time.Now().Add(-removedFor).UnixNano()); err != nil {
+		return err
 	}
 	for ctx.Err() == nil {
 		ripe, err := x.ripe(settle)

@@ -81,8 +81,10 @@ type table struct {
 	// binary are the files that are no text. The index has nothing of them but that.
 	binary map[store.Path]struct{}
 	held   map[store.Path]held // files whose newest versions wait
-	seq    uint64              // every version up to here is in the index, or held
-	ready  bool                // the first index is complete
+	// removed are deleted files that the index still has; their time is that of their end.
+	removed map[store.Path]file
+	seq     uint64 // every version up to here is in the index, or held
+	ready   bool   // the first index is complete
 }
 
 // Index is a project's full-text index. Safe for concurrent use.
@@ -248,6 +250,7 @@ func (x *Index) begin(why string) {
 func (x *Index) empty() {
 	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]file{}, map[store.Path]struct{}{}, newTerms(), 0, false
 	x.sums, x.binary = sums{}, map[store.Path]struct{}{}
+	x.removed = map[store.Path]file{}
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 

@@ -264,13 +264,19 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 			tfr.Close()
 		}
 	}
-	if len(all) > maxScored {
+	most := maxScored
+	x.mu.RLock()
+	for _, f := range x.removed { // nobody will see theirs
+		most += f.chunks.len()
+	}
+	x.mu.RUnlock()
+	if len(all) > most {
 		keep := make([]float64, 0, len(all))
 		for _, c := range all {
 			keep = append(keep, c.score)
 		}
 		slices.Sort(keep)
-		least := keep[len(keep)-maxScored]
+		least := keep[len(keep)-most]
 		for id, c := range all {
 			if c.score < least {
 				delete(all, id)

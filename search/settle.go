@@ -38,10 +38,14 @@ func (h held) due(settle time.Duration) time.Time {
 // indexed. x.write is held.
 func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	if !x.searchable(v) {
-		x.mu.RLock()
-		defer x.mu.RUnlock()
+		x.mu.Lock()
+		defer x.mu.Unlock()
 		_, waits := x.held[v.Path]
-		_, known := x.files[v.Path]
+		f, known := x.files[v.Path]
+		if known && f.indexed && !waits && v.Deleted() && !v.Excluded() {
+			x.removeLocked(v.Path, f, v.Time)
+			return true
+		}
 		_, binary := x.binary[v.Path]
 		return !known && !binary && !waits
 	}
@@ -50,7 +54,7 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	defer x.mu.Unlock()
 	was, known := x.files[v.Path]
 	if !known {
-		return false
+		return x.returnsLocked(v)
 	}
 	f := was
 	f.seq, f.time = v.Seq, v.Time

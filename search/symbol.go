@@ -178,11 +178,13 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 		}
 	}
 	out := map[store.Path]bool{}
+	x.mu.RLock()
 	for p, has := range counts {
-		if len(has) == len(names.terms) {
+		if _, known := x.files[p]; known && len(has) == len(names.terms) {
 			out[p] = true
 		}
 	}
+	x.mu.RUnlock()
 	if len(out) > 0 {
 		return out, nil
 	}

@@ -1,0 +1,118 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store"
+
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// The documents of a deleted file stay for a while: an undo or a checkout that brings the
+// file back finds them, where making them anew was half of the daemon's work. No query
+// shows them, since the table of files decides what exists.
+
+// removedFor is how long.
+const removedFor = time.Hour
+
+// removeLocked takes an indexed file out of the table and leaves its documents. x.mu is held.
+func (x *table) removeLocked(p store.Path, f file, at int64) {
+	x.setLocked(p, nil)
+	f.time = at
+	x.removed[p] = f
+}
+
+// returnsLocked reports whether a file comes back as it was, and enters it again if so.
+// x.mu is held.
+func (x *table) returnsLocked(v store.Version) bool {
+	f, ok := x.removed[v.Path]
+	if !ok || f.hash != v.Blob {
+		return false
+	}
+	delete(x.removed, v.Path)
+	f.seq, f.time, f.size = v.Seq, v.Time, v.Stat.Size
+	x.setLocked(v.Path, &f)
+	return true
+}
+
+// forgetRemoved drops the documents of the files that were deleted before a time (ns).
+// x.write is held.
+func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
+	b := x.newBatch()
+	x.mu.RLock()
+	for p, f := range x.removed {
+		if f.time < before {
+			b.take(store.Version{Path: p, Op: store.OpUnlink})
+		}
+	}
+	x.mu.RUnlock()
+	if len(b.take_) == 0 {
+		return nil
+	}
+	return b.commit(ctx, 0, false)
+}
+
+// findRemoved enters files that have documents and are not in the table, when an index is
+// opened. Nobody else knows of the index yet.
+func (x *Index) findRemoved(r index.IndexReader) error {
+	ids, err := r.FieldDict("_id")
+	if err != nil {
+		return err
+	}
+	defer ids.Close()
+	for {
+		e, err := ids.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			return nil
+		}
+		name, ok := strings.CutSuffix(e.Term, "\x00") // of the file's own document
+		p := store.Path(name)
+		_, known := x.files[p]
+		_, binary := x.binary[p]
+		if !ok || known || binary {
+			continue
+		}
+		raw, err := recordOf(r, p)
+		if err != nil {
+			return err
+		}
+		if raw == nil { // already dropped, and not merged away yet
+			continue
+		}
+		f, err := parseRecord(p, raw)
+		if err != nil {
+			return err
+		}
+		v, _, err := x.corpus.Current(p)
+		if err != nil {
+			return err
+		}
+		f.time = v.Time
+		x.removed[p] = f
+	}
+}
+
+// parseRecord is the part of a file's entry in the table that its document holds.
+func parseRecord(p store.Path, raw []byte) (f file, err error) {
+	var r fileRecord
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return f, fmt.Errorf("record of %s: %w", p, err)
+	}
+	f = file{indexed: r.Indexed, binary: r.Binary, gen: r.Gen, kind: KindOf(string(p))}
+	for _, c := range r.Chunks {
+		id, ok := parseID("\x00" + c)
+		if !ok {
+			return f, fmt.Errorf("record of %s: chunk %q", p, c)
+		}
+		f.chunks.add(span{int32(id.First), int32(id.Last)})
+	}
+	copy(f.hash[:], r.Hash)
+	return f, nil
+}
