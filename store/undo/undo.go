@@ -53,6 +53,26 @@ type chain struct {
 // at is the effective version for own[i]; false when the path was absent
 // before anything was known, or what the plan made is a version of its own.
 func (c *chain) at(i int) (store.Version, int) {
+	newest := i
+	i = c.origin(i)
+	if i < 0 {
+		return store.Version{}, -1
+	}
+	c.sharesContent(i, newest)
+	return c.own[i], i
+}
+
+// sharesContent gives own[i] the content of own[newest], by which a plan brought it back:
+// the older version's may have been pruned since.
+func (c *chain) sharesContent(i, newest int) {
+	v, is := &c.own[i], c.own[newest]
+	if v.Blob == (store.Hash{}) && is.Blob != (store.Hash{}) && regular(*v) && v.Stat.Size == is.Stat.Size {
+		v.Blob, v.NoContent = is.Blob, ""
+	}
+}
+
+// origin is where the version that at returns stands, -1 if there is none.
+func (c *chain) origin(i int) int {
 	for hops := 0; i >= 0 && hops < 1000; hops++ {
 		v := c.own[i]
 		if v.Plan == "" {
@@ -60,17 +80,17 @@ func (c *chain) at(i int) (store.Version, int) {
 				i = j // it was read, once or again, after the plan had made it
 				continue
 			}
-			return v, i
+			return i
 		}
 		r, ok := c.left(i)
 		if !ok {
 			r, ok = c.returns(v.Plan)[v.Path]
 		}
 		if !ok || r.Made || r.Back >= v.Seq {
-			return v, i
+			return i
 		}
 		if r.Back == 0 {
-			return store.Version{}, -1
+			return -1
 		}
 		j := c.index(r.Back)
 		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
@@ -78,12 +98,12 @@ func (c *chain) at(i int) (store.Version, int) {
 			// have left it as it was.
 			j = c.index(r.Was)
 			if j < 0 || j >= i || !stateOf(c.own[j]).equal(stateOf(v)) {
-				return v, i
+				return i
 			}
 		}
 		i = j
 	}
-	return store.Version{}, -1
+	return -1
 }
 
 // found is where what own[i] describes comes from, if it only says how that was found.

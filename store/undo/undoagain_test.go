@@ -1,11 +1,13 @@
 package undo
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"testing"
 
 	"cachebro/store"
+	"cachebro/store/keep"
 	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
@@ -286,5 +288,35 @@ func TestUndoGivesTimesBack(t *testing.T) {
 	c.carry(d)
 	if got := tr.Files["b"].Data; got != "1\n" {
 		t.Errorf("the redo left b as %q", got)
+	}
+}
+
+// An undo brought contents back, and then the versions that had them first were pruned. The
+// next undo looked for the contents there, and called them lost, although those of the first
+// undo had them.
+func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"), tr.Write("gone", "g\n"))
+	zero := tr.Clone()
+	for _, session := range []store.SessionID{"A", "B"} {
+		c.as(string(session), "sh", "", 10).do(tr.Write("a", "of "+string(session)+"\n"), tr.Remove("gone"))
+		p := c.undo(Query{Select: store.Filter{Session: session}})
+		if len(p.Lost) > 0 {
+			t.Fatalf("undo of %s: lost %v", session, p.Lost)
+		}
+		c.carry(p)
+		if now := tr.Clone(); !maps.Equal(now, zero) {
+			t.Fatalf("undo of %s:\n%swant\n%s", session, show(now), show(zero))
+		}
+		if r, err := keep.New(c.s, nil, nil).Prune(context.Background(), 1, ""); err != nil || r.Blobs == 0 {
+			t.Fatalf("pruned %d contents: %v", r.Blobs, err)
+		}
+	}
+	// A step back, too.
+	c.as("", "vim", "", 5).do(tr.Write("a", "3\n"))
+	p, err := Planner{Store: c.s}.Revert("a", 1, 0)
+	if err != nil || len(p.Lost) > 0 || len(p.Steps) == 0 {
+		t.Fatal(err, p)
 	}
 }
