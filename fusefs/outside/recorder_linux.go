@@ -51,6 +51,7 @@ type Recorder struct {
 	entries  map[string]*entry // by path
 	pending  []*entry          // in the order in which they were touched
 	ops      []*op             // whose effect has not been seen yet
+	opening  map[uint32]*entry // by thread: what its last call opens for writing
 	overlays []mounts.Mount
 	writable map[*fusefs.Process]map[string]bool // while many are settled at once
 }
@@ -101,7 +102,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. What one that was killed had
 // seen and not told is looked at first.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}}
+	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	var err error
 	r.root, err = rootAt("/")
@@ -303,6 +304,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	defer r.mu.Unlock()
 	defer r.journal.flush()
 	r.confirm(n.PID)
+	delete(r.opening, n.PID)
 	err := r.look(n, c, by, of)
 	if err != nil {
 		r.o.Logger.Warn("a call is not seen", "error", err, "nr", n.NR)
@@ -398,8 +400,17 @@ func (r *Recorder) made(by fusefs.Caller, s spot, dir bool, of origin) {
 		return
 	}
 	e := r.touch(s, by)
-	e.opened = !dir
+	e.opened = false
+	if !dir {
+		r.opens(e)
+	}
 	r.await(e)
+}
+
+// opens: an entry's file is about to be opened for writing.
+func (r *Recorder) opens(e *entry) {
+	e.opened = true
+	r.opening[e.by.TID] = e
 }
 
 // writes: a regular file is about to be written to.
@@ -411,7 +422,7 @@ func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op, of origin) {
 	r.otherNames(e, s)
 	r.takeOver(e)
 	e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o})
-	e.opened = true
+	r.opens(e)
 	r.await(e)
 }
 

@@ -616,3 +616,27 @@ func TestWrittenAfterRename(t *testing.T) {
 		t.Errorf("kept: %v", contents)
 	}
 }
+
+// TestOpening: a file can be seen before the descriptor is there through which it is written
+// to. Told of as empty and held by nobody, it was not looked at again.
+func TestOpening(t *testing.T) {
+	p := newPlace(t)
+	p.write("truncated", "was")
+	p.open("made", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	p.write("made", "")
+	p.r.Settle()
+	p.write("made", "is made")
+	p.open("truncated", unix.O_WRONLY|unix.O_TRUNC)
+	p.write("truncated", "")
+	p.r.Settle()
+	p.write("truncated", "is written")
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, contents := p.told()
+	for _, want := range []string{"is made", "was", "is written"} {
+		if !contents[want] {
+			t.Errorf("%q is not kept: %v", want, contents)
+		}
+	}
+}

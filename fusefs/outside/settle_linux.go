@@ -55,6 +55,11 @@ func (r *Recorder) rest() (awaits bool) {
 		}
 		return young
 	})
+	for tid, e := range r.opening {
+		if now.Sub(e.when) > opFor {
+			delete(r.opening, tid)
+		}
+	}
 	var quiet []*entry
 	for _, e := range r.take() {
 		st, there := lstat(e.path)
@@ -121,10 +126,26 @@ func (r *Recorder) settle(e *entry) {
 			}
 		}
 	}
-	if waited && e.opened && isRegular(st) && r.holds(e, st) {
-		r.await(e) // who writes to it goes on
+	switch {
+	case !waited || !e.opened || !isRegular(st):
+	case r.holds(e, st): // who writes to it goes on
+		r.await(e)
 		e.next = time.Now().Add(heldEvery)
+	case r.isOpening(e), changedSince(e.path, st):
+		r.await(e)
 	}
+}
+
+// isOpening: the file may be there already, and its descriptor not yet.
+func (r *Recorder) isOpening(e *entry) bool {
+	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
+}
+
+// changedSince: whoever wrote to it may have changed it and closed it before we looked who
+// has it open.
+func changedSince(path string, st event.Stat) bool {
+	now, there := lstat(path)
+	return !there || !unchanged(now, st)
 }
 
 // heldEvery is how often a file is looked at that a process keeps open.
