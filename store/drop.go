@@ -200,35 +200,3 @@ func (s *Store) dropRecords(vs []Version) error {
 	}
 	return b.commit()
 }
-
-// DropTimed drops the oldest gaps and notices above maxTimed.
-func (s *Store) DropTimed() error {
-	for _, prefix := range []byte{kGap, kNotice} {
-		var keys [][]byte
-		err := s.db.View(func(txn *badger.Txn) error {
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
-			defer it.Close()
-			for it.Rewind(); it.Valid(); it.Next() {
-				keys = append(keys, it.Item().KeyCopy(nil))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for part := range slices.Chunk(keys[:max(0, len(keys)-maxTimed)], chunk) {
-			err := s.db.Update(func(txn *badger.Txn) error {
-				for _, k := range part {
-					if err := txn.Delete(k); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}

@@ -74,7 +74,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.Apply(context.Background(), batch(n), nil); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("apply on the full disk: %v", err)
 	}
-	if err := s.NoteGap(Gap{Path: "f", Reason: "full"}); !errors.Is(err, ErrNoSpace) {
+	if err := s.Notes.NoteGap(Gap{Path: "f", Reason: "full"}); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("a gap on the full disk: %v", err)
 	}
 	if got := contentOf(t, s, "f0-0"); len(got) == 0 {

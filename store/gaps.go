@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -17,14 +19,21 @@ type Notice struct {
 // maxTimed is how many gaps and notices are kept; the oldest go.
 const maxTimed = 10000
 
+// Notes holds what the log tells besides versions: gaps and notices.
+type Notes struct {
+	s      *Store
+	serial atomic.Uint64 // tells apart what was noted within one nanosecond
+}
+
 // NoteGap records content that should have been kept and was not.
-func (s *Store) NoteGap(g Gap) error {
+func (n *Notes) NoteGap(g Gap) error {
+	s := n.s
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
 	next := s.next
 	next.GapCount++
 	err := s.db.Update(func(txn *badger.Txn) error {
-		if err := txn.Set(keyTimed(kGap, g.Time, s.serial.Add(1)), encode(&g)); err != nil {
+		if err := txn.Set(keyTimed(kGap, g.Time, n.serial.Add(1)), encode(&g)); err != nil {
 			return err
 		}
 		return txn.Set(keyState, encode(&next))
@@ -39,15 +48,15 @@ func (s *Store) NoteGap(g Gap) error {
 
 // Gaps returns the newest gaps, newest first (limit 0: 100), and how many
 // there have ever been.
-func (s *Store) Gaps(limit int) ([]Gap, int64, error) {
-	gs, err := timed[Gap](s, kGap, limit)
-	return gs, s.state.Load().GapCount, err
+func (n *Notes) Gaps(limit int) ([]Gap, int64, error) {
+	gs, err := timed[Gap](n.s, kGap, limit)
+	return gs, n.s.state.Load().GapCount, err
 }
 
 // Notice adds a line to the log.
-func (s *Store) Notice(n Notice) error {
-	err := s.db.Update(func(txn *badger.Txn) error {
-		return txn.Set(keyTimed(kNotice, n.Time, s.serial.Add(1)), encode(&n))
+func (n *Notes) Notice(line Notice) error {
+	err := n.s.db.Update(func(txn *badger.Txn) error {
+		return txn.Set(keyTimed(kNotice, line.Time, n.serial.Add(1)), encode(&line))
 	})
 	if err != nil {
 		return fmt.Errorf("note a line: %w", err)
@@ -56,7 +65,7 @@ func (s *Store) Notice(n Notice) error {
 }
 
 // Notices returns the newest notices, newest first (limit 0: 100).
-func (s *Store) Notices(limit int) ([]Notice, error) { return timed[Notice](s, kNotice, limit) }
+func (n *Notes) Notices(limit int) ([]Notice, error) { return timed[Notice](n.s, kNotice, limit) }
 
 func timed[T any](s *Store, prefix byte, limit int) ([]T, error) {
 	if limit <= 0 {
@@ -77,4 +86,36 @@ func timed[T any](s *Store, prefix byte, limit int) ([]T, error) {
 		return nil
 	})
 	return out, err
+}
+
+// DropOldest drops the oldest gaps and notices, so that at most 10,000 of each are left.
+func (n *Notes) DropOldest() error {
+	for _, prefix := range []byte{kGap, kNotice} {
+		var keys [][]byte
+		err := n.s.db.View(func(txn *badger.Txn) error {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
+			defer it.Close()
+			for it.Rewind(); it.Valid(); it.Next() {
+				keys = append(keys, it.Item().KeyCopy(nil))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(keys[:max(0, len(keys)-maxTimed)], chunk) {
+			err := n.s.db.Update(func(txn *badger.Txn) error {
+				for _, k := range part {
+					if err := txn.Delete(k); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -173,14 +173,14 @@ func TestSessionsAndSettings(t *testing.T) {
 	if err := kv.Set("big", make([]byte, maxKV+1)); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("large setting: %v", err)
 	}
-	if err := errors.Join(s.NoteGap(Gap{Path: "a", Time: 1, Reason: "r1"}), s.NoteGap(Gap{Path: "b", Time: 2, Reason: "r2"}), s.Notice(Notice{Time: 3, Text: "n"})); err != nil {
+	if err := errors.Join(s.Notes.NoteGap(Gap{Path: "a", Time: 1, Reason: "r1"}), s.Notes.NoteGap(Gap{Path: "b", Time: 2, Reason: "r2"}), s.Notes.Notice(Notice{Time: 3, Text: "n"})); err != nil {
 		t.Fatal(err)
 	}
-	gs, all, err := s.Gaps(1)
+	gs, all, err := s.Notes.Gaps(1)
 	if err != nil || len(gs) != 1 || gs[0].Reason != "r2" || all != 2 {
 		t.Fatalf("gaps %+v %d %v", gs, all, err)
 	}
-	if ns, err := s.Notices(0); err != nil || len(ns) != 1 {
+	if ns, err := s.Notes.Notices(0); err != nil || len(ns) != 1 {
 		t.Fatalf("notices %+v %v", ns, err)
 	}
 }

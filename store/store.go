@@ -20,6 +20,7 @@ import (
 type Store struct {
 	Sessions *Sessions
 	Journal  *Journal
+	Notes    *Notes
 
 	dir  string
 	opt  Options
@@ -40,8 +41,7 @@ type Store struct {
 	stopped  atomic.Pointer[string] // why nothing is stored, "" if it is
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
-	serial   atomic.Uint64 // disambiguates gaps and notices of one nanosecond
-	applied  atomic.Int64  // when Apply stored something last, by Options.Now
+	applied  atomic.Int64 // when Apply stored something last, by Options.Now
 }
 
 // Open opens the store in dir, creating it if it is missing, and takes back
@@ -68,7 +68,7 @@ func Open(dir string, o Options) (*Store, error) {
 		current: cache.New[Path, Version](4096, func(v Version) int { return 1 }),
 	}
 	s.stopped.Store(new(string))
-	s.Sessions, s.Journal = &Sessions{db: d}, &Journal{s: s}
+	s.Sessions, s.Journal, s.Notes = &Sessions{db: d}, &Journal{s: s}, &Notes{s: s}
 	s.contents = content.New(dir, d, rm, content.Log{Write: s.writeContents, Uses: s.uses}, content.Options{
 		MaxBlob: o.MaxBlob, Now: o.Now, Log: o.Log, ReadOnly: o.ReadOnly, Siblings: o.Siblings,
 	})

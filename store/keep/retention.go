@@ -151,7 +151,7 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	due := now.Sub(k.tidied) > tidyEvery || now.Before(k.tidied)
 	if due {
 		k.tidied = now
-		err = k.s.DropTimed()
+		err = k.s.Notes.DropOldest()
 	}
 	switch {
 	case err != nil:

@@ -44,8 +44,8 @@ func TestExportImport(t *testing.T) {
 				s.Sessions.PutPrompt(store.Prompt{ID: fmt.Sprint("p", i), Session: id, Time: i + 1, Text: "do it"}),
 				s.Sessions.PutToolCall(store.ToolCall{ID: fmt.Sprint("t", i), Session: id, Tool: "Bash", Begin: i + 1}),
 				s.Sessions.NoteReads(id, "cat", i, []store.Path{"a", "dir/b"}),
-				s.NoteGap(store.Gap{Path: "g", Time: i, Reason: "too slow"}),
-				s.Notice(store.Notice{Time: i, Text: "a line"}),
+				s.Notes.NoteGap(store.Gap{Path: "g", Time: i, Reason: "too slow"}),
+				s.Notes.Notice(store.Notice{Time: i, Text: "a line"}),
 				s.KV("notes").Set(fmt.Sprint(i), []byte("remember")),
 			} {
 				if err != nil {

@@ -35,7 +35,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 			st.Store.Lag = beat.Head - got
 		}
 	}
-	gaps, count, err := d.store.Gaps(20)
+	gaps, count, err := d.store.Notes.Gaps(20)
 	if err != nil {
 		return st, nil, err
 	}

@@ -197,7 +197,7 @@ func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) 
 	within := func(t time.Time) bool {
 		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
 	}
-	gaps, _, err := s.store.Gaps(1000)
+	gaps, _, err := s.store.Notes.Gaps(1000)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) 
 	if f.Path != "" {
 		return nil
 	}
-	notices, err := s.store.Notices(1000)
+	notices, err := s.store.Notes.Notices(1000)
 	for _, n := range notices {
 		if within(onwire.Time(n.Time)) {
 			out.Notices = append(out.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})

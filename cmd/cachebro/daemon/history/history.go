@@ -102,7 +102,7 @@ func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs 
 	within := func(t time.Time) bool {
 		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
 	}
-	gaps, _, err := h.store.Gaps(1000)
+	gaps, _, err := h.store.Notes.Gaps(1000)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs 
 	if p != "" {
 		return nil
 	}
-	notices, err := h.store.Notices(1000)
+	notices, err := h.store.Notes.Notices(1000)
 	for _, n := range notices {
 		if within(onwire.Time(n.Time)) {
 			a.Notices = append(a.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})

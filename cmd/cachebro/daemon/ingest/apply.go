@@ -132,7 +132,7 @@ func (g *Ingester) lost(c *store.Change, reason string) {
 }
 
 func (g *Ingester) Gap(gap store.Gap) {
-	if err := g.store.NoteGap(gap); err != nil {
+	if err := g.store.Notes.NoteGap(gap); err != nil {
 		g.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
 	}
 }

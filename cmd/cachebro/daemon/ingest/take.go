@@ -171,7 +171,7 @@ func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 
 // notice puts a line of mountd's into the log.
 func (g *Ingester) notice(r *spool.Record) {
-	if err := g.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: g.actor(r)}); err != nil {
+	if err := g.store.Notes.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: g.actor(r)}); err != nil {
 		g.log.Warn("notice", "text", r.Reason, "err", err)
 	}
 }
