@@ -14,6 +14,10 @@ import (
 
 // TestMain is also the process that TestKilled kills, and TestMeaning's embedder.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && !strings.HasPrefix(os.Args[1], "-") {
+		commandMain()
+		return
+	}
 	if os.Getenv("CACHEBRO_SEARCH_EMBEDDER") != "" {
 		embedLines(os.Stdin, os.Stdout)
 		return

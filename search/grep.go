@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"cachebro/search/automaton"
 	"cachebro/store"
 	"cachebro/store/leaf/glob"
 	"cachebro/store/leaf/text"
@@ -137,7 +136,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 }
 
 // findIn reads files and returns what each of them gives.
-func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *automaton.DFA, must string, kept *atomic.Int64, left *leftOut) ([]foundIn, error) {
+func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *automaton, must string, kept *atomic.Int64, left *leftOut) ([]foundIn, error) {
 	found := make([]foundIn, len(paths))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())

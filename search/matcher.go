@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/search/automaton"
 	"cachebro/store"
 	"cachebro/store/leaf/text"
 )
 
 // matcher finds the matching lines of a text. Not safe for concurrent use.
 type matcher struct {
-	auto   *automaton.DFA
+	auto   *automaton
 	must   []byte // what every matching line contains; nil: nothing is known
 	only   bool   // must is the whole query
 	buf    []byte // scratch: the folded text
@@ -22,7 +21,7 @@ type matcher struct {
 	folded bool   // must is lower case, to be compared ASCII-folded
 }
 
-func newMatcher(q Query, auto *automaton.DFA, must string) *matcher {
+func newMatcher(q Query, auto *automaton, must string) *matcher {
 	m := &matcher{auto: auto}
 	if !q.Regex {
 		must = q.Pattern

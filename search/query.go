@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
-
-	"cachebro/search/automaton"
 )
 
 // Query is an exact query: which lines match.
@@ -51,7 +49,7 @@ type wordNeed struct {
 
 // compile checks a query and reduces it to an automaton, what its matches
 // need, and a literal that every matching line contains ("" when there is none).
-func compile(q Query) (*automaton.DFA, *need, string, error) {
+func compile(q Query) (*automaton, *need, string, error) {
 	if q.Pattern == "" {
 		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
 	}
@@ -63,7 +61,7 @@ func compile(q Query) (*automaton.DFA, *need, string, error) {
 		if _, err := syntax.Parse(expr, syntax.Perl); err != nil {
 			return nil, nil, "", explain(q.Pattern, err)
 		}
-		expr = automaton.UnicodeClasses(expr)
+		expr = unicodeClasses(expr)
 	} else {
 		expr = regexp.QuoteMeta(expr)
 	}
@@ -71,7 +69,7 @@ func compile(q Query) (*automaton.DFA, *need, string, error) {
 	if !q.CaseSensitive {
 		expr = "(?i)" + expr
 	}
-	d, err := automaton.New(expr)
+	d, err := newAutomaton(expr)
 	if err != nil {
 		return nil, nil, "", explain(q.Pattern, err)
 	}

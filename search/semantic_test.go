@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"cachebro/search/embed"
 )
 
 // embedLines is an embedder that knows three meanings, each by a few words.
@@ -53,7 +51,7 @@ func TestMeaning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "index")
 	open := func(command string) *Index {
 		o := Options{}
-		if e := embed.New(command); e != nil {
+		if e := NewEmbedCommand(command); e != nil {
 			o.Embedder = e
 			t.Cleanup(func() { e.Close() })
 		}

@@ -9,7 +9,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/daemon"
-	"cachebro/search/embed"
+	"cachebro/search"
 	"cachebro/store/content"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
@@ -62,7 +62,7 @@ func DaemonCommand(e *cli.Env) *cobra.Command {
 			o.IdleExit = d
 		}
 		// A program that turns texts into vectors, for search by meaning.
-		if c := embed.New(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {
+		if c := search.NewEmbedCommand(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {
 			defer c.Close()
 			o.Embedder = c
 		}

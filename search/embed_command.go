@@ -1,6 +1,18 @@
-// Package embed runs a command that turns texts into vectors. It is an optional
-// station of observe → version → index → serve: ranked search uses it to compare
-// meanings.
+package search
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// EmbedCommand is an Embedder that runs a command, which turns texts into vectors.
 //
 // # Protocol
 //
@@ -18,32 +30,17 @@
 //
 // # Locks
 //
-// Command.mu is held over a whole exchange, so requests run one after the other.
-package embed
-
-import (
-	"bufio"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os/exec"
-	"strings"
-	"sync"
-)
-
-// Command is a search.Embedder.
-type Command struct {
+// mu is held over a whole exchange, so requests run one after the other.
+type EmbedCommand struct {
 	words []string
 
 	mu  chan struct{} // a lock that can be waited for with a context; guards run and id
-	run *running
+	run *embedProcess
 	id  int
 }
 
-// running is one process.
-type running struct {
+// embedProcess is one process.
+type embedProcess struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string // closed by the reader when the output ends
@@ -54,19 +51,19 @@ type running struct {
 // maxLine bounds an answer, in bytes.
 const maxLine = 64 << 20
 
-// New is an Embedder that runs a command line; nil when that is empty.
-func New(commandLine string) *Command {
+// NewEmbedCommand is an Embedder that runs a command line; nil when that is empty.
+func NewEmbedCommand(commandLine string) *EmbedCommand {
 	words := strings.Fields(commandLine)
 	if len(words) == 0 {
 		return nil
 	}
-	c := &Command{words: words, mu: make(chan struct{}, 1)}
+	c := &EmbedCommand{words: words, mu: make(chan struct{}, 1)}
 	c.mu <- struct{}{}
 	return c
 }
 
 // Model is the command line: another one makes other vectors.
-func (c *Command) Model() string { return strings.Join(c.words, " ") }
+func (c *EmbedCommand) Model() string { return strings.Join(c.words, " ") }
 
 type request struct {
 	ID    int      `json:"id"`
@@ -80,8 +77,8 @@ type answer struct {
 	Error   string      `json:"error"`
 }
 
-// Embed implements search.Embedder.
-func (c *Command) Embed(ctx context.Context, texts []string, query bool) ([][]float32, error) {
+// Embed implements Embedder.
+func (c *EmbedCommand) Embed(ctx context.Context, texts []string, query bool) ([][]float32, error) {
 	select {
 	case <-c.mu:
 		defer func() { c.mu <- struct{}{} }()
@@ -127,8 +124,8 @@ func (a *answer) check(q request) error {
 	return nil
 }
 
-func start(words []string) (*running, error) {
-	r := &running{cmd: exec.Command(words[0], words[1:]...), lines: make(chan string), stop: make(chan struct{})}
+func start(words []string) (*embedProcess, error) {
+	r := &embedProcess{cmd: exec.Command(words[0], words[1:]...), lines: make(chan string), stop: make(chan struct{})}
 	in, err := r.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -157,7 +154,7 @@ func start(words []string) (*running, error) {
 }
 
 // exchange sends a request and waits for its answer or the end of ctx.
-func (r *running) exchange(ctx context.Context, q request) (a answer, err error) {
+func (r *embedProcess) exchange(ctx context.Context, q request) (a answer, err error) {
 	raw, err := json.Marshal(q)
 	if err != nil {
 		return a, err
@@ -176,7 +173,7 @@ func (r *running) exchange(ctx context.Context, q request) (a answer, err error)
 	}
 }
 
-func (r *running) kill() {
+func (r *embedProcess) kill() {
 	close(r.stop)
 	_ = r.in.Close()
 	_ = r.cmd.Process.Kill()
@@ -185,7 +182,7 @@ func (r *running) kill() {
 }
 
 // Close ends the command.
-func (c *Command) Close() error {
+func (c *EmbedCommand) Close() error {
 	<-c.mu
 	defer func() { c.mu <- struct{}{} }()
 	if c.run != nil {

@@ -1,4 +1,4 @@
-package embed
+package search
 
 import (
 	"bufio"
@@ -10,11 +10,8 @@ import (
 	"time"
 )
 
-// TestMain is also the command, in as many ways as commands go wrong.
-func TestMain(m *testing.M) {
-	if len(os.Args) != 2 || strings.HasPrefix(os.Args[1], "-") {
-		os.Exit(m.Run())
-	}
+// commandMain is the command, in as many ways as commands go wrong.
+func commandMain() {
 	s := bufio.NewScanner(os.Stdin)
 	for n := 1; s.Scan(); n++ {
 		switch os.Args[1] {
@@ -42,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestCommand(t *testing.T) {
-	if New(" ") != nil {
+	if NewEmbedCommand(" ") != nil {
 		t.Error("an empty command line is a command")
 	}
 	texts := []string{"one", "two\nlines"}
@@ -50,7 +47,7 @@ func TestCommand(t *testing.T) {
 		"refuses": "out of memory", "few": "1 vectors to request 1 with 2 texts", "uneven": "different lengths", "talks": "invalid character",
 		"hangs": "deadline", "ends": "it has ended",
 	} {
-		c := New(os.Args[0] + " " + way)
+		c := NewEmbedCommand(os.Args[0] + " " + way)
 		limit := time.Minute
 		if way == "hangs" {
 			limit = 200 * time.Millisecond
@@ -64,7 +61,7 @@ func TestCommand(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c := New(os.Args[0] + "  good")
+	c := NewEmbedCommand(os.Args[0] + "  good")
 	for n := 1; n <= 3; n++ {
 		v, err := c.Embed(t.Context(), texts, false)
 		if err != nil || len(v) != 2 || v[1][1] != float32(n) {
@@ -74,14 +71,14 @@ func TestCommand(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := New("/nonexistent/embedder").Embed(t.Context(), texts, false); err == nil {
+	if _, err := NewEmbedCommand("/nonexistent/embedder").Embed(t.Context(), texts, false); err == nil {
 		t.Error("a command that is not there embeds")
 	}
 }
 
 // TestAgain lets the command end: the request fails, the next one starts it anew.
 func TestAgain(t *testing.T) {
-	c := New(os.Args[0] + " once")
+	c := NewEmbedCommand(os.Args[0] + " once")
 	defer c.Close()
 	for round := range 3 {
 		if _, err := c.Embed(t.Context(), []string{"a", "b"}, false); err != nil {

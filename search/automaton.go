@@ -1,6 +1,4 @@
-// Package automaton says which lines of a text hold a match of a regular expression, in
-// linear time and with the meaning that ripgrep gives it. It is a leaf of "index".
-package automaton
+package search
 
 import (
 	"bytes"
@@ -11,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// DFA answers one question: which lines of a text hold a match? It is a
+// automaton answers one question: which lines of a text hold a match? It is a
 // deterministic automaton over runes, made while it runs, from the program of
 // regexp/syntax. The standard library's matcher must find where a match begins
 // and ends and reads 20–60 MB/s for that; this one needs only yes or no for a
@@ -23,7 +21,7 @@ import (
 // rune is known, so a match is seen one rune late.
 //
 // Not safe for concurrent use: each worker has its own.
-type DFA struct {
+type automaton struct {
 	prog   *syntax.Prog
 	states []state
 	table  []int32 // next state of states[i] on ASCII byte c at i*128+c; 0: not yet known
@@ -51,9 +49,9 @@ const (
 )
 
 const (
-	unknown = 0
-	found   = 1 // the line matches
-	start   = 2 // at the start of a line
+	unknown   = 0
+	lineFound = 1 // the line matches
+	lineStart = 2 // at the lineStart of a line
 	// maxStates bounds the automaton's memory (about 1 KiB a state); it is
 	// begun anew beyond.
 	maxStates = 8192
@@ -67,8 +65,8 @@ const (
 	badRune   rune = -2
 )
 
-// New compiles a pattern for lines: no class matches a newline.
-func New(expr string) (*DFA, error) {
+// newAutomaton compiles a pattern for lines: no class matches a newline.
+func newAutomaton(expr string) (*automaton, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -82,7 +80,7 @@ func New(expr string) (*DFA, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DFA{prog: prog, mark: make([]uint32, len(prog.Inst))}
+	d := &automaton{prog: prog, mark: make([]uint32, len(prog.Inst))}
 	d.reset()
 	return d, nil
 }
@@ -104,13 +102,13 @@ func size(re *syntax.Regexp) int {
 }
 
 // Clone gives another worker an automaton of its own.
-func (d *DFA) Clone() *DFA {
-	c := &DFA{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
+func (d *automaton) Clone() *automaton {
+	c := &automaton{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
 	c.reset()
 	return c
 }
 
-func (d *DFA) reset() {
+func (d *automaton) reset() {
 	d.states = make([]state, 2, 64)
 	d.table = make([]int32, 2*128, 64*128)
 	d.index = map[string]int32{}
@@ -150,7 +148,7 @@ func dropNewline(re *syntax.Regexp) {
 }
 
 // intern finds or makes the state of sorted seeds.
-func (d *DFA) intern(seeds []uint32, prev runeClass) int32 {
+func (d *automaton) intern(seeds []uint32, prev runeClass) int32 {
 	key := make([]byte, 0, len(seeds)*4+1)
 	key = append(key, byte(prev))
 	for _, s := range seeds {
@@ -204,7 +202,7 @@ func conditions(prev runeClass, next rune) syntax.EmptyOp {
 }
 
 // step computes the state after reading r in state s.
-func (d *DFA) step(s int32, r rune) int32 {
+func (d *automaton) step(s int32, r rune) int32 {
 	if len(d.states) > maxStates || d.kept > maxSeeds {
 		seeds, prev := d.states[s].seeds, d.states[s].prev
 		d.reset()
@@ -219,10 +217,10 @@ func (d *DFA) step(s int32, r rune) int32 {
 		matched = d.close(pc, hold, r) || matched
 	}
 	matched = d.close(uint32(d.prog.Start), hold, r) || matched
-	next := int32(found)
+	next := int32(lineFound)
 	if !matched {
 		if r == '\n' || r == endOfText {
-			next = start
+			next = lineStart
 		} else {
 			slices.Sort(d.seeds)
 			next = d.intern(slices.Compact(d.seeds), classOf(r))
@@ -241,7 +239,7 @@ func (d *DFA) step(s int32, r rune) int32 {
 
 // close follows the empty transitions from pc under the conditions that hold,
 // collects where reading r leads, and reports whether a match was reached.
-func (d *DFA) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
+func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	d.stack = append(d.stack[:0], pc)
 	matched := false
 	for len(d.stack) > 0 {
@@ -273,7 +271,7 @@ func (d *DFA) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 }
 
 // next is step with the cache before it.
-func (d *DFA) next(s int32, r rune) int32 {
+func (d *automaton) next(s int32, r rune) int32 {
 	if n, ok := d.states[s].other[r]; ok {
 		return n
 	}
@@ -282,17 +280,17 @@ func (d *DFA) next(s int32, r rune) int32 {
 
 // Match returns the offset of a byte in the first line of text[at:] with a
 // match (at must be the start of a line), or -1.
-func (d *DFA) Match(text []byte, at int) int {
-	s := int32(start)
+func (d *automaton) Match(text []byte, at int) int {
+	s := int32(lineStart)
 	for i := at; i < len(text); {
 		c := text[i]
 		if c < utf8.RuneSelf {
 			n := d.table[int(s)*128+int(c)]
-			if n <= found {
+			if n <= lineFound {
 				if n == unknown {
 					n = d.step(s, rune(c))
 				}
-				if n == found {
+				if n == lineFound {
 					return i
 				}
 			}
@@ -305,28 +303,28 @@ func (d *DFA) Match(text []byte, at int) int {
 			r = badRune
 		}
 		s = d.next(s, r)
-		if s == found {
+		if s == lineFound {
 			return i
 		}
 		i += size
 	}
-	if len(text) > at && text[len(text)-1] != '\n' && d.next(s, endOfText) == found {
+	if len(text) > at && text[len(text)-1] != '\n' && d.next(s, endOfText) == lineFound {
 		return len(text) - 1
 	}
 	return -1
 }
 
 // MatchLine reports whether one line, without its newline, holds a match.
-func (d *DFA) MatchLine(line []byte) bool {
+func (d *automaton) MatchLine(line []byte) bool {
 	if d.Match(line, 0) >= 0 {
 		return true
 	}
-	return len(line) == 0 && d.next(start, endOfText) == found
+	return len(line) == 0 && d.next(lineStart, endOfText) == lineFound
 }
 
-// UnicodeClasses rewrites \d, \w and \s to what they mean in ripgrep. Parsed
+// unicodeClasses rewrites \d, \w and \s to what they mean in ripgrep. Parsed
 // patterns no longer tell \w from [0-9A-Za-z_], so this is done on the text.
-func UnicodeClasses(expr string) string {
+func unicodeClasses(expr string) string {
 	const (
 		word  = `\p{L}\p{Nl}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}`
 		space = `\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`

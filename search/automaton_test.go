@@ -1,4 +1,4 @@
-package automaton
+package search
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 // TestWorstExpression: an expression of a few bytes may stand for a state for each byte.
 func TestWorstExpression(t *testing.T) {
 	// The worst that is allowed makes a state for each byte and still ends.
-	d, err := New("(?:a|b)*a" + strings.Repeat("(?:a|b)", 2400) + "c")
+	d, err := newAutomaton("(?:a|b)*a" + strings.Repeat("(?:a|b)", 2400) + "c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestMatch(t *testing.T) {
 		{"a.b", "a\xffb\na b", 0, 4},
 		{"z", "a\nb", 0, -1},
 	} {
-		d, err := New("(?m:" + c.expr + ")")
+		d, err := newAutomaton("(?m:" + c.expr + ")")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestMatch(t *testing.T) {
 			d = d.Clone()
 		}
 	}
-	if got := UnicodeClasses(`[\d_]\S`); strings.Contains(got, `\d`) || strings.Contains(got, `\S`) {
+	if got := unicodeClasses(`[\d_]\S`); strings.Contains(got, `\d`) || strings.Contains(got, `\S`) {
 		t.Errorf("classes stay ASCII: %s", got)
 	}
 }
