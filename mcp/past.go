@@ -11,7 +11,6 @@ import (
 
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
-	"cachebro/store/wire/when"
 )
 
 // restoreArgs are the arguments of restore.
@@ -44,7 +43,7 @@ var restoreTool = &tool{
 // moment reads a time, an age or a version (see version).
 func moment(s string, now time.Time) (wire.ShowQuery, error) {
 	s = strings.TrimSpace(s)
-	if at, ok := when.Time(s, now); ok && at.Before(now) {
+	if at, ok := wire.ParseTime(s, now); ok && at.Before(now) {
 		return wire.ShowQuery{At: at}, nil
 	}
 	if q, err := version(s); err == nil {

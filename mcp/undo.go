@@ -10,7 +10,6 @@ import (
 
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/when"
 )
 
 var undoTool = &tool{
@@ -138,7 +137,7 @@ func other(c *call, kind string) string {
 
 // since reads a moment, or how long ago; what the command line takes.
 func since(t string, now time.Time) (time.Time, error) {
-	at, ok := when.Time(strings.TrimSpace(t), now)
+	at, ok := wire.ParseTime(strings.TrimSpace(t), now)
 	if !ok || !at.Before(now) {
 		return time.Time{}, badInput("since "+quote(t)+" is not a time in the past", "give 10m, 2h, 3d, 1w, 12:40 or 2026-01-31 12:40")
 	}

@@ -6,7 +6,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/text"
-	"cachebro/store/wire/when"
+	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
 )
@@ -27,7 +27,7 @@ Example:
 	keep := fs.String("keep", "", "keep what is younger than this `AGE` (90d, 52w)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		age, ok := when.Age(*keep)
+		age, ok := wire.ParseAge(*keep)
 		if !ok || age < 24*time.Hour {
 			return e.Usagef("prune: --keep %s: want an age of a day or more (90d, 52w)", cli.Quote(*keep))
 		}

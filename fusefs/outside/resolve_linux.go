@@ -12,8 +12,8 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/kernelfs"
 	"cachebro/store/leaf/notifier"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -176,7 +176,7 @@ const fuseMagic = 0x65735546
 // beyond: the kernel's own file systems, and mounts of ours, which see for themselves.
 func (r *Recorder) beyond(fd int, path string) bool {
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil || kernelfs.IsType(int64(fs.Type)) {
+	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
 		return true
 	}
 	if int64(fs.Type) != fuseMagic {

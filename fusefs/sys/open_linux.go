@@ -5,7 +5,7 @@ package sys
 import (
 	"strconv"
 
-	"cachebro/store/leaf/kernelfs"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +45,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && try < 100:
 		case err == unix.EXDEV && how.Resolve&unix.RESOLVE_NO_XDEV != 0:
-			if kernelfs.On(dir, name) {
+			if procfs.MountedKernelFS(dir, name) {
 				return -1, unix.EACCES
 			}
 			how.Resolve &^= unix.RESOLVE_NO_XDEV

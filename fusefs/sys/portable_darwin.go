@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"cachebro/store/leaf/kernelfs"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +23,7 @@ const search = unix.O_SEARCH
 // foreign reports whether one of the kernel's own file systems is mounted on a name.
 func foreign(dir int, name string) bool {
 	var here, there Stat
-	return StatFD(dir, &here) == nil && StatAt(dir, name, &there) == nil && here.Dev != there.Dev && kernelfs.Device(int32(uint32(there.Dev)))
+	return StatFD(dir, &here) == nil && StatAt(dir, name, &there) == nil && here.Dev != there.Dev && procfs.KernelDevice(int32(uint32(there.Dev)))
 }
 
 // spec is the time as utimensat(2) wants it.

@@ -3,7 +3,7 @@
 package sys
 
 import (
-	"cachebro/store/leaf/kernelfs"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +19,7 @@ const search = unix.O_RDONLY
 // foreign reports whether one of the kernel's own file systems is mounted on a name.
 func foreign(dir int, name string) bool {
 	var here, there Stat
-	return StatFD(dir, &here) == nil && StatAt(dir, name, &there) == nil && here.Dev != there.Dev && kernelfs.On(dir, name)
+	return StatFD(dir, &here) == nil && StatAt(dir, name, &there) == nil && here.Dev != there.Dev && procfs.MountedKernelFS(dir, name)
 }
 
 func (t Time) spec() unix.Timespec { return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)} }

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-
-	"cachebro/hooks/clients/edit"
 )
 
 // Setup says where init and uninit work and what they register. Directories
@@ -265,7 +263,7 @@ var clientSpecs = []clientSpec{
 				path = filepath.Join(s.Project, ".codex", "config.toml")
 			}
 			return []file{
-				{path, edit.TOMLTable{Path: []string{"mcp_servers", "cachebro"}, Command: s.Exe, Args: s.serve(false), Vars: placeVars}},
+				{path, tomlTable{Path: []string{"mcp_servers", "cachebro"}, Command: s.Exe, Args: s.serve(false), Vars: placeVars}},
 				{filepath.Join(filepath.Dir(path), "hooks.json"), claudeHooks{exe: s.Exe, options: s.foreign("codex"), regs: codexEvents}},
 			}
 		},

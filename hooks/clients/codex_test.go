@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"cachebro/hooks/clients/edit"
 )
 
 var tomls = map[string]string{
@@ -40,11 +38,11 @@ func TestCodex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree, err := edit.ParseTOML(b)
+			tree, err := parseTOML(b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if edit.Lookup(tree, []string{"mcp_servers", "cachebro", "command"}) != s.Exe {
+			if lookupTOML(tree, []string{"mcp_servers", "cachebro", "command"}) != s.Exe {
 				t.Errorf("our table is missing:\n%s", b)
 			}
 			if strings.Contains(text, "\r\n") && strings.Count(string(b), "\n") != strings.Count(string(b), "\r\n") {

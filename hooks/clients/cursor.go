@@ -3,8 +3,6 @@ package clients
 import (
 	"encoding/json"
 	"slices"
-
-	"cachebro/hooks/clients/edit"
 )
 
 // both is two edits of one file.
@@ -55,7 +53,7 @@ func isOurLine(raw json.RawMessage) bool {
 }
 
 func (h cursorHooks) Add(before []byte) ([]byte, error) {
-	d, err := edit.ParseJSONC(before)
+	d, err := parseJSONC(before)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +80,7 @@ func (h cursorHooks) Add(before []byte) ([]byte, error) {
 }
 
 // present: exactly our lines, each once.
-func (h cursorHooks) present(d *edit.JSONC) bool {
+func (h cursorHooks) present(d *jsonc) bool {
 	var all map[string][]json.RawMessage
 	if ok, err := d.Get(&all, "hooks"); err != nil || !ok {
 		return false
@@ -110,7 +108,7 @@ func (h cursorHooks) present(d *edit.JSONC) bool {
 	return true
 }
 
-func (h cursorHooks) drop(d *edit.JSONC, keep func([]string) bool) error {
+func (h cursorHooks) drop(d *jsonc, keep func([]string) bool) error {
 	for i := len(cursorEvents) - 1; i >= 0; i-- {
 		if err := d.Drop(isOurLine, keep, "hooks", cursorEvents[i]); err != nil {
 			return err
@@ -120,7 +118,7 @@ func (h cursorHooks) drop(d *edit.JSONC, keep func([]string) bool) error {
 }
 
 func (h cursorHooks) Remove(now, original []byte) ([]byte, error) {
-	d, err := edit.ParseJSONC(now)
+	d, err := parseJSONC(now)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/hooks/clients/edit"
 	"cachebro/store/leaf/text"
 )
 
@@ -18,7 +17,7 @@ type jsonEntry struct {
 }
 
 func (e jsonEntry) Add(before []byte) ([]byte, error) {
-	d, err := edit.ParseJSONC(before)
+	d, err := parseJSONC(before)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +36,7 @@ func (e jsonEntry) Add(before []byte) ([]byte, error) {
 }
 
 func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
-	d, err := edit.ParseJSONC(now)
+	d, err := parseJSONC(now)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
 // as is the entry with the arguments that stand in the file, as far as they are
 // ours: the same program is started, as a server.
 func (e jsonEntry) as(before []byte) editor {
-	d, err := edit.ParseJSONC(before)
+	d, err := parseJSONC(before)
 	if err != nil {
 		return e
 	}
@@ -100,7 +99,7 @@ func sameJSON(now, value any) bool {
 // kept tells which containers were there before us; those are not removed even
 // when they are empty.
 func kept(original []byte) func([]string) bool {
-	d, err := edit.ParseJSONC(original)
+	d, err := parseJSONC(original)
 	return func(path []string) bool {
 		if err != nil {
 			return false
@@ -156,7 +155,7 @@ func isOurGroup(raw json.RawMessage) bool {
 }
 
 func (h claudeHooks) Add(before []byte) ([]byte, error) {
-	d, err := edit.ParseJSONC(before)
+	d, err := parseJSONC(before)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +199,7 @@ func (h claudeHooks) status() any {
 
 // as is h with the options that are registered in the file.
 func (h claudeHooks) as(before []byte) editor {
-	d, err := edit.ParseJSONC(before)
+	d, err := parseJSONC(before)
 	if err != nil {
 		return h
 	}
@@ -226,7 +225,7 @@ func (h claudeHooks) as(before []byte) editor {
 }
 
 // present reports whether exactly our groups are registered.
-func (h claudeHooks) present(d *edit.JSONC, want map[string][]hookGroup) bool {
+func (h claudeHooks) present(d *jsonc, want map[string][]hookGroup) bool {
 	var all map[string][]json.RawMessage
 	if ok, err := d.Get(&all, "hooks"); err != nil || !ok {
 		return false
@@ -259,7 +258,7 @@ func (h claudeHooks) present(d *edit.JSONC, want map[string][]hookGroup) bool {
 	return true
 }
 
-func (h claudeHooks) dropAll(d *edit.JSONC, keep func([]string) bool) error {
+func (h claudeHooks) dropAll(d *jsonc, keep func([]string) bool) error {
 	o, err := d.Object("hooks")
 	if err != nil {
 		return err
@@ -267,7 +266,7 @@ func (h claudeHooks) dropAll(d *edit.JSONC, keep func([]string) bool) error {
 	if o != nil {
 		var events []string
 		for _, m := range o.Members {
-			events = append(events, edit.Key(m))
+			events = append(events, memberKey(m))
 		}
 		slices.Reverse(events)
 		for _, e := range events {
@@ -286,7 +285,7 @@ func (h claudeHooks) dropAll(d *edit.JSONC, keep func([]string) bool) error {
 }
 
 func (h claudeHooks) Remove(now, original []byte) ([]byte, error) {
-	d, err := edit.ParseJSONC(now)
+	d, err := parseJSONC(now)
 	if err != nil {
 		return nil, err
 	}

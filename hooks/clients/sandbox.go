@@ -3,8 +3,6 @@ package clients
 import (
 	"encoding/json"
 	"slices"
-
-	"cachebro/hooks/clients/edit"
 )
 
 // In Claude Code's sandbox (bubblewrap on Linux) a command sees everything outside of the
@@ -27,7 +25,7 @@ func patterns(commands ...string) (all []string) {
 var excludedCommands = []string{"sandbox", "excludedCommands"}
 
 // sandboxedCommands are the patterns that are missing in settings with the sandbox on.
-func sandboxedCommands(d *edit.JSONC) []string {
+func sandboxedCommands(d *jsonc) []string {
 	var on bool
 	if ok, err := d.Get(&on, "sandbox", "enabled"); err != nil || !ok || !on {
 		return nil
@@ -42,7 +40,7 @@ func sandboxedCommands(d *edit.JSONC) []string {
 }
 
 // leaveSandbox adds what is missing.
-func (h claudeHooks) leaveSandbox(d *edit.JSONC) error {
+func (h claudeHooks) leaveSandbox(d *jsonc) error {
 	if h.regs != nil {
 		return nil // another client
 	}
@@ -55,9 +53,9 @@ func (h claudeHooks) leaveSandbox(d *edit.JSONC) error {
 }
 
 // enterSandbox removes our patterns, but those that the file had before us.
-func enterSandbox(d *edit.JSONC, original []byte) error {
+func enterSandbox(d *jsonc, original []byte) error {
 	var before []string
-	if o, err := edit.ParseJSONC(original); err == nil {
+	if o, err := parseJSONC(original); err == nil {
 		if _, err := o.Get(&before, excludedCommands...); err != nil {
 			return nil // not as we know it: we added nothing
 		}

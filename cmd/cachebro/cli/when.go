@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cachebro/store/wire"
-	"cachebro/store/wire/when"
 )
 
 // SplitVersion takes "PATH@VERSION" apart. A name that exists as it stands is a
@@ -90,7 +89,7 @@ func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
 	case err == nil:
 		return wire.ShowQuery{Number: n}, n != 0
 	}
-	at, ok := when.Time(s, now)
+	at, ok := wire.ParseTime(s, now)
 	return wire.ShowQuery{At: at}, ok
 }
 
@@ -99,7 +98,7 @@ func (e *Env) TimeFlag(name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil
 	}
-	t, ok := when.Time(value, e.Now())
+	t, ok := wire.ParseTime(value, e.Now())
 	if !ok {
 		if l, ok := e.label(value); ok {
 			return l.after(), nil

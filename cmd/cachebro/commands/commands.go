@@ -11,7 +11,6 @@ import (
 	"cachebro/cmd/cachebro/history"
 	"cachebro/cmd/cachebro/knowledge"
 	"cachebro/cmd/cachebro/mounting"
-	"cachebro/cmd/cachebro/past"
 	"cachebro/cmd/cachebro/running"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/cmd/cachebro/storage"
@@ -39,7 +38,7 @@ func Root(e *cli.Env) *cobra.Command {
 	for _, c := range []*cobra.Command{
 		running.RunCommand(e), setup.UpCommand(e), setup.DownCommand(e), doctor.StatusCommand(e),
 		history.LogCommand(e), history.ShowCommand(e), history.DiffCommand(e), history.BlameCommand(e), knowledge.SearchCommand(e),
-		history.UndoCommand(e), history.RedoCommand(e), history.RestoreCommand(e), past.Command(e), fork.Command(e), ui.Command(e), doctor.DoctorCommand(e),
+		history.UndoCommand(e), history.RedoCommand(e), history.RestoreCommand(e), mounting.AtCommand(e), fork.Command(e), ui.Command(e), doctor.DoctorCommand(e),
 	} {
 		c.GroupID = "everyday"
 		root.AddCommand(c)
@@ -56,11 +55,11 @@ func Root(e *cli.Env) *cobra.Command {
 	}
 	root.AddCommand(
 		mounting.MountCommand(e), mounting.UmountCommand(e), mounting.RelocateCommand(e), setup.InitCommand(e), setup.UninitCommand(e), setup.UpgradeCommand(e), setup.UninstallCommand(e),
-		history.RevertCommand(e), past.LabelCommand(e), knowledge.WorkingSetCommand(e), knowledge.MemoCommand(e), knowledge.MetricsCommand(e), versionCommand(e),
+		history.RevertCommand(e), mounting.LabelCommand(e), knowledge.WorkingSetCommand(e), knowledge.MemoCommand(e), knowledge.MetricsCommand(e), versionCommand(e),
 	)
 	for _, c := range []*cobra.Command{
 		serveCommand(e), hookCommand(e), fsmonitorCommand(e), statusLineCommand(e), knowledge.ReadCommand(e), knowledge.OutputCommand(e),
-		mounting.SuperviseCommand(e), mounting.MountdCommand(e), past.ServeCommand(e), storage.DaemonCommand(e), running.PrivateCommand(e), running.NetCommand(e), knowledge.TracedCommand(e),
+		mounting.SuperviseCommand(e), mounting.MountdCommand(e), mounting.ServePastCommand(e), storage.DaemonCommand(e), running.PrivateCommand(e), running.NetCommand(e), knowledge.TracedCommand(e),
 	} {
 		c.Hidden = true
 		root.AddCommand(c)

@@ -29,8 +29,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/cmd/cachebro/daemon/tidy"
-	"cachebro/cmd/cachebro/daemon/waits"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/fusefs/outside"
 	"cachebro/search"
 	"cachebro/store"
@@ -42,7 +40,6 @@ import (
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
-	"cachebro/store/wire/place"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,7 +93,7 @@ type Daemon struct {
 
 	survey    *survey.Survey
 	answers   *answers.Answers
-	sets      *workingset.Sets
+	sets      *reads.WorkingSets
 	losses    *lost.Service
 	knowledge *knowledge.Knowledge
 	find      *find.Finder
@@ -298,7 +295,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
-	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
+	d.sets = reads.OpenWorkingSets(d.store, d.source, d.ingest, d.attribution, d.log)
 	reader := &reads.Reads{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths, Lost: d.losses,
 	}
@@ -408,12 +405,12 @@ func (d *Daemon) close() error {
 
 // places are what the daemon ends without. They are looked at before anybody is
 // answered: what has replaced one later must not be taken for it.
-func (d *Daemon) places(socket string) []place.Place {
-	places := []place.Place{{Path: d.o.Root, Gone: d.source.Gone}}
+func (d *Daemon) places(socket string) []wire.Place {
+	places := []wire.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
-		p, err := place.Same(name)
+		p, err := wire.SamePlace(name)
 		if err != nil {
-			p = place.Place{Path: name, Gone: func() error { return err }}
+			p = wire.Place{Path: name, Gone: func() error { return err }}
 		}
 		places = append(places, p)
 	}
@@ -421,8 +418,8 @@ func (d *Daemon) places(socket string) []place.Place {
 }
 
 // watchPlace ends a daemon that nobody can reach or whose files are gone.
-func (d *Daemon) watchPlace(ctx context.Context, places []place.Place) {
-	if err := place.Wait(ctx, places...); err != nil {
+func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
+	if err := wire.WaitGone(ctx, places...); err != nil {
 		d.lost.Store(true)
 		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
 		d.stop()
@@ -435,7 +432,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	if d.o.IdleExit > 0 {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
-	for waits.Sleep(ctx, every) {
+	for ingest.Sleep(ctx, every) {
 		if !d.survey.Mounted() {
 			d.source.Unmounted()
 		}
@@ -461,7 +458,7 @@ func (d *Daemon) settle() {
 	var err error
 	switch {
 	case d.survey.Watched():
-		ctx, cancel := context.WithTimeout(context.Background(), waits.Query)
+		ctx, cancel := context.WithTimeout(context.Background(), ingest.QueryWait)
 		defer cancel()
 		err = wire.Settle(ctx, d.o.Paths, d.o.Root)
 	case d.survey.Mounted():

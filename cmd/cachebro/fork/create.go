@@ -15,7 +15,6 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
-	"cachebro/cmd/cachebro/past"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
@@ -63,7 +62,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	m.Origin, m.at = t.Root, e.Now()
 	q := wire.ForkQuery{Ignored: o.ignored}
 	if o.at != "" {
-		at, err := past.Moment(ctx, e, c, o.at)
+		at, err := mounting.Moment(ctx, e, c, o.at)
 		if err != nil {
 			return m, err
 		}

@@ -11,7 +11,7 @@ import (
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
-	"cachebro/store/wire/when"
+	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
 )
@@ -150,7 +150,7 @@ func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) e
 		if age.value == "" && age.name == "grace" {
 			continue
 		}
-		d, ok := when.Age(age.value)
+		d, ok := wire.ParseAge(age.value)
 		if !ok || d <= 0 {
 			return e.Usagef("remote prune: --%s %s: want an age (12h, 30d, 12w)", age.name, cli.Quote(age.value))
 		}

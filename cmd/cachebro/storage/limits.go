@@ -7,7 +7,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store"
 	"cachebro/store/memo/results"
-	"cachebro/store/wire/when"
+	"cachebro/store/wire"
 )
 
 // storeLimits reads the limits of this user's histories: CACHEBRO_CAP, the size that
@@ -29,7 +29,7 @@ func storeLimits(e *cli.Env) (o store.Options, err error) {
 		}
 	}
 	if s := e.Getenv("CACHEBRO_KEEP_AGE"); s != "" {
-		age, ok := when.Age(s)
+		age, ok := wire.ParseAge(s)
 		if !ok || age <= 0 {
 			return o, e.Usagef("CACHEBRO_KEEP_AGE=%s: want an age, such as 36h or 30d", cli.Quote(s))
 		}

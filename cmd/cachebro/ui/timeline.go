@@ -17,7 +17,6 @@ import (
 	"cachebro/cmd/cachebro/history"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
-	"cachebro/store/wire/when"
 )
 
 const (
@@ -63,7 +62,7 @@ func ofKind(all []wire.Action, kind string) []wire.Action {
 func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
 	aq := wire.ActionsQuery{Session: q.Get("session"), Prompt: q.Get("prompt"), Path: []byte(q.Get("path")), Author: q.Get("author")}
 	for name, t := range map[string]*time.Time{"since": &aq.Since, "until": &aq.Until} {
-		at, ok := when.Time(q.Get(name), s.e.Now())
+		at, ok := wire.ParseTime(q.Get(name), s.e.Now())
 		if l, named := s.e.LabelOf(s.t.Root, q.Get(name)); !ok && named {
 			at, ok = l.At, true
 		}

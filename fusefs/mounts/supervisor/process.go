@@ -23,7 +23,6 @@ import (
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
-	"cachebro/store/wire/place"
 )
 
 // drainLimit bounds how long an ordered end waits for captured content to reach
@@ -468,13 +467,13 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 
 // places are what the mount lives by: the place where its history is kept, and the
 // source of a mount elsewhere.
-func (s *session) places() (places []place.Place) {
+func (s *session) places() (places []wire.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {
 		names = append(names, s.c.Root)
 	}
 	for _, name := range names {
-		p, err := place.Same(name)
+		p, err := wire.SamePlace(name)
 		if err != nil {
 			s.logger.Warn("cannot watch", "path", name, "error", err)
 			continue
@@ -484,8 +483,8 @@ func (s *session) places() (places []place.Place) {
 	return places
 }
 
-func watchPlaces(ctx context.Context, places []place.Place, gone chan<- error) {
-	if err := place.Wait(ctx, places...); err != nil {
+func watchPlaces(ctx context.Context, places []wire.Place, gone chan<- error) {
+	if err := wire.WaitGone(ctx, places...); err != nil {
 		gone <- err
 	}
 }

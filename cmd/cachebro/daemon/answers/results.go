@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 	"cachebro/store/memo/results"
 	"cachebro/store/wire"
@@ -65,7 +65,7 @@ func (an *Answers) Close() {
 // its end, or a file is being written.
 func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
 	mounted, attach, _ := an.survey.MountState()
-	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, waits.Fresh) || an.ingest.WritingBelow(p) {
+	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, ingest.FreshWait) || an.ingest.WritingBelow(p) {
 		return "", 0, false
 	}
 	sum, seq, err := an.digests.at(p)
@@ -111,7 +111,7 @@ func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, e
 	if an.shared == nil {
 		return nil, nil
 	}
-	an.ingest.WaitHead(ctx, waits.Fresh)
+	an.ingest.WaitHead(ctx, ingest.FreshWait)
 	sum, _, err := an.digests.at("")
 	return []any{args, sum.String()}, err
 }

@@ -7,9 +7,9 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/answers"
 	"cachebro/cmd/cachebro/daemon/knowledge"
+	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/onwire"
@@ -22,7 +22,7 @@ type Options struct {
 	Source    *source.Source
 	Survey    *survey.Survey
 	Answers   *answers.Answers
-	Sets      *workingset.Sets
+	Sets      *reads.WorkingSets
 	Knowledge *knowledge.Knowledge
 	Index     *search.Index
 	Files     search.Corpus // what the index reads from

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -15,7 +14,7 @@ import (
 // apply appends changes with the checkpoint, and keeps trying for as long as
 // the store cannot: the spool holds everything meanwhile.
 func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
-	pause := waits.RetryFirst
+	pause := RetryFirst
 	for tries := 0; ; tries++ {
 		g.applyMu.Lock()
 		vs, err := g.store.Apply(ctx, changes, checkpoint)
@@ -44,11 +43,11 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 				continue
 			}
 		}
-		if !waits.Sleep(ctx, pause) {
+		if !Sleep(ctx, pause) {
 			return nil, false
 		}
-		pause = min(2*pause, waits.RetryLast)
-		if pause == waits.RetryLast {
+		pause = min(2*pause, RetryLast)
+		if pause == RetryLast {
 			g.maybeRelease(ctx, true)
 		}
 	}
@@ -82,7 +81,7 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 		case time.Since(began) > within:
 			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "what was written last has not been taken in yet")
 		}
-		g.WaitHead(ctx, min(within, still, waits.Query/10))
+		g.WaitHead(ctx, min(within, still, QueryWait/10))
 		if now := *g.pos.Load(); now != at {
 			at, since = now, time.Now()
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store/leaf/spool"
 )
 
@@ -106,7 +105,7 @@ func (g *Ingester) pause(ctx context.Context) {
 	g.cancelWait.Store(&cancel)
 	defer g.cancelWait.Store(nil)
 	head, err := g.reader.Head()
-	for err == nil && g.waiters.Load() == 0 && waits.Sleep(pause, burstStill) && g.reader.Size() < burstSpool {
+	for err == nil && g.waiters.Load() == 0 && Sleep(pause, burstStill) && g.reader.Size() < burstSpool {
 		before := head
 		head, err = g.reader.Head()
 		if head == before {

@@ -12,7 +12,6 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/source"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/spool"
 )
@@ -200,7 +199,7 @@ func (g *Ingester) Close() error { return g.reader.Close() }
 func (g *Ingester) Run(ctx context.Context) {
 	g.burst.hold = g.o.Hold
 	defer g.burst.over()
-	pause := waits.RetryFirst
+	pause := RetryFirst
 	for ctx.Err() == nil {
 		b, err := g.collect(ctx)
 		if len(b.items) > 0 {
@@ -219,10 +218,10 @@ func (g *Ingester) Run(ctx context.Context) {
 				continue
 			}
 			g.log.Error("read the spool", "err", err)
-			waits.Sleep(ctx, pause)
-			pause = min(2*pause, waits.RetryLast)
+			Sleep(ctx, pause)
+			pause = min(2*pause, RetryLast)
 		} else {
-			pause = waits.RetryFirst
+			pause = RetryFirst
 		}
 		g.maybeRelease(ctx, false)
 	}

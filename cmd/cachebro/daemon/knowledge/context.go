@@ -11,7 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/bundle"
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/memo/results"
@@ -141,7 +141,7 @@ func unchangedBundle(etag string, since time.Time) string {
 func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	mounted, attach, _ := kn.Survey.MountState()
 	if mounted && !attach.Outside && !kn.Survey.Scanning() {
-		return kn.Ingest.WaitHead(ctx, waits.Fresh) && !kn.Ingest.WritingBelow(""), nil
+		return kn.Ingest.WaitHead(ctx, ingest.FreshWait) && !kn.Ingest.WritingBelow(""), nil
 	}
 	select {
 	case kn.bundles.looks <- struct{}{}:

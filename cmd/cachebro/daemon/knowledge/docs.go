@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/knowledge/docsync"
@@ -55,7 +55,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
 			kn.Log.Warn("documents", "err", err)
 		}
-		if !waits.Sleep(ctx, docsPause) {
+		if !ingest.Sleep(ctx, docsPause) {
 			return
 		}
 		select {
@@ -83,7 +83,7 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []b
 	if err != nil {
 		return nil, nil, err
 	}
-	kn.Ingest.WaitHead(ctx, waits.Query)
+	kn.Ingest.WaitHead(ctx, ingest.QueryWait)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
 	if warning := kn.Survey.RefreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)

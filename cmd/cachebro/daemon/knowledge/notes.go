@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 
 	"cachebro/store/onwire"
@@ -55,7 +55,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 		}
 		a.Notes, a.Total = []wire.Note{kn.noteOut(n)}, 1
 	case "list":
-		kn.Ingest.WaitHead(ctx, waits.Query) // where their files are now
+		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // where their files are now
 		list := kn.NotesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {

@@ -11,7 +11,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/survey"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/store"
 	"cachebro/store/knowledge/docsync"
 
@@ -27,7 +26,7 @@ type Options struct {
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
 	Answers     *answers.Answers
-	Sets        *workingset.Sets
+	Sets        *reads.WorkingSets
 	Reads       *reads.Reads
 	Shown       *readers.Tracker
 	Texts       *reads.Texts // what Shown makes diffs from

@@ -13,7 +13,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/cmd/cachebro/daemon/versions"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
@@ -582,7 +581,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	}
 	switch {
 	case q.Watched:
-		pl.Ingest.WaitHead(ctx, waits.Query)
+		pl.Ingest.WaitHead(ctx, ingest.QueryWait)
 	case !pl.Survey.Mounted():
 		pl.lookAtPlan(ctx, q.ID)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/reads"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/store"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
@@ -29,7 +28,7 @@ func handlers(t *testing.T, p *daemontest.Project) map[string]wire.Handler {
 	})
 	rd := &reads.Reads{
 		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Shown: shown, Texts: texts, Paths: p.Paths,
-		Sets: workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log),
+		Sets: reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log),
 	}
 	return rd.Handlers()
 }

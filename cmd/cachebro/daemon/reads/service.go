@@ -1,5 +1,7 @@
 // Package reads answers reads: whole, as a difference or as "unchanged", by what each
 // reader was shown before. It hears what the clients delivered, and counts what was saved.
+// It also follows what each session reads and edits (its working set), and which files are
+// read before which others are written.
 package reads
 
 import (
@@ -8,7 +10,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/lost"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
@@ -22,7 +23,7 @@ type Reads struct {
 	Ingest      *ingest.Ingester
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
-	Sets        *workingset.Sets
+	Sets        *WorkingSets
 	Shown       *readers.Tracker
 	Texts       *Texts // what Shown makes diffs from
 	Paths       onwire.Paths

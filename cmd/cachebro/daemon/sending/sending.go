@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/ingest"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/onwire"
@@ -121,7 +120,7 @@ func (s *Service) Run(ctx context.Context) {
 	if s.State().Unsent > 0 {
 		s.due(soon)
 	}
-	retry := waits.RetryFirst
+	retry := ingest.RetryFirst
 	for {
 		var in time.Duration
 		select {
@@ -138,7 +137,7 @@ func (s *Service) Run(ctx context.Context) {
 				return
 			}
 			if err == nil || !s.On() {
-				retry = waits.RetryFirst
+				retry = ingest.RetryFirst
 				break
 			}
 			s.mu.Lock()
@@ -164,7 +163,7 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 			return true
 		case in := <-s.wake:
 			if in < s.delay {
-				return waits.Sleep(ctx, min(in, d))
+				return ingest.Sleep(ctx, min(in, d))
 			}
 		}
 	}

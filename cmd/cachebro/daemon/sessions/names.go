@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
@@ -36,7 +36,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		if err != nil {
 			return a, nil, err
 		}
-		ss.Ingest.WaitHead(ctx, waits.Fresh)
+		ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 		names, err := ss.Store.Names(dir, prefix)
 		if err != nil {
 			return a, nil, err

@@ -12,7 +12,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
@@ -26,7 +25,7 @@ type Options struct {
 	Ingest      *ingest.Ingester
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
-	Sets        *workingset.Sets
+	Sets        *reads.WorkingSets
 	Reads       *reads.Reads
 	Knowledge   *knowledge.Knowledge
 	Shown       *readers.Tracker

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 	"cachebro/store/leaf/cmdline"
 	"cachebro/store/onwire"
@@ -71,7 +71,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	var news []wire.News
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
-		ss.Ingest.WaitHead(ctx, waits.Fresh)
+		ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 		head := ss.Store.Seq() // before the look: what comes meanwhile is told next time
 		news = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
@@ -273,7 +273,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 // staleWarnings tells a reader that is about to edit a file that somebody else
 // changed it since the reader saw it, or why the call is held.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
-	ss.Ingest.WaitHead(ctx, waits.Fresh)
+	ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 	session := store.SessionID(q.Session)
 	for _, raw := range q.Paths {
 		p, err := ss.Paths.Clean(raw)

@@ -15,7 +15,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/knowledge"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/sessions"
-	"cachebro/cmd/cachebro/daemon/workingset"
 	"cachebro/store"
 	"cachebro/store/memo/results"
 	"cachebro/store/readers"
@@ -38,7 +37,7 @@ func open(t *testing.T, p *daemontest.Project) (*sessions.Sessions, map[string]w
 			t.Error(err)
 		}
 	})
-	sets := workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	sets := reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
 	rd := &reads.Reads{
 		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Sets: sets, Shown: shown, Texts: texts, Paths: p.Paths,
 	}

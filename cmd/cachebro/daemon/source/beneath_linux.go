@@ -8,7 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/leaf/attrs"
-	"cachebro/store/leaf/kernelfs"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +43,7 @@ func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 			if aerr != nil {
 				return nil, err
 			}
-			kernels := kernelfs.Is(at)
+			kernels := procfs.OnKernelFS(at)
 			unix.Close(at)
 			if kernels {
 				return nil, unix.EACCES

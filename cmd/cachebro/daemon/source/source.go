@@ -17,7 +17,6 @@ import (
 	"cachebro/store/leaf/limits"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
-	"cachebro/store/wire/place"
 )
 
 // Source is the project's files themselves, never as seen through a mount: a
@@ -100,7 +99,7 @@ func (s *Source) Gone() error {
 	if was == nil || covered(s.root) {
 		return nil
 	}
-	return place.Differs(s.root, was)
+	return wire.FileDiffers(s.root, was)
 }
 
 // Drop forgets the descriptor.

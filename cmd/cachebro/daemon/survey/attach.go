@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store/wire"
 )
 
@@ -98,7 +98,7 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 // completed under this mount.
 func (s *Survey) unmounted(whole bool) {
 	if whole || !s.baseline.complete().IsZero() {
-		s.noteComplete(time.Now().Add(-time.Duration(waits.Tick)), true)
+		s.noteComplete(time.Now().Add(-time.Duration(ingest.ClockTick)), true)
 	}
 	s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
 	s.Source.Unmounted()

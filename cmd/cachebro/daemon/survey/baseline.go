@@ -16,7 +16,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/limits"
@@ -99,7 +98,7 @@ func (b *baseline) now() wire.Baseline {
 func (s *Survey) Run(ctx context.Context) { s.baseline.run(ctx) }
 
 func (b *baseline) run(ctx context.Context) {
-	pause := waits.RetryFirst
+	pause := ingest.RetryFirst
 	var retry <-chan time.Time
 	for {
 		select {
@@ -118,7 +117,7 @@ func (b *baseline) run(ctx context.Context) {
 		scan, cancel := context.WithCancel(ctx)
 		b.cancel = cancel
 		// The kernel's clock for ctime lags by up to a tick.
-		started := time.Now().Add(-time.Duration(waits.Tick))
+		started := time.Now().Add(-time.Duration(ingest.ClockTick))
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
 		b.survey.mount.looks()
@@ -143,12 +142,12 @@ func (b *baseline) run(ctx context.Context) {
 		}
 		switch {
 		case err == nil:
-			pause = waits.RetryFirst
+			pause = ingest.RetryFirst
 			b.survey.Log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
 		case failed:
 			b.survey.Log.Error("baseline", "err", err)
 			retry = time.After(pause)
-			pause = min(2*pause, waits.RetryLast)
+			pause = min(2*pause, ingest.RetryLast)
 		}
 	}
 }
@@ -360,7 +359,7 @@ func (s *scanner) settle(ctx context.Context) error {
 		return nil
 	}
 	s.settled, s.young = true, 0
-	if !waits.Sleep(ctx, waits.Record) {
+	if !ingest.Sleep(ctx, ingest.RecordWait) {
 		return ctx.Err()
 	}
 	return s.caughtUp(ctx)
@@ -502,7 +501,7 @@ func (s *scanner) flush(ctx context.Context) error {
 	if err := s.caughtUp(ctx); err != nil {
 		return err
 	}
-	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
+	for pause := ingest.RetryFirst; ; pause = min(2*pause, ingest.RetryLast) {
 		err := sv.Ingest.Exclusive(func() error {
 			changes := make([]store.Change, 0, len(s.batch))
 			for _, f := range s.batch {
@@ -522,7 +521,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			return err
 		}
 		sv.Ingest.Unhealthy(err)
-		if !waits.Sleep(ctx, pause) {
+		if !ingest.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -71,7 +71,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if s.Absent {
 		return s.recorded(p)
 	}
-	caughtUp := s.Ingest.WaitHead(ctx, waits.Fresh)
+	caughtUp := s.Ingest.WaitHead(ctx, ingest.FreshWait)
 	f, st, err := s.Source.Open(ctx, p)
 	if err != nil {
 		if errors.Is(err, wire.ErrNotFound) && caughtUp {
@@ -99,13 +99,13 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	// was spooled is in the log and no write is under way. Elsewhere a change
 	// within the tick in which the version was made could hide.
 	still := mounted && !attach.Outside && caughtUp && !s.Ingest.Writing(l.Path)
-	sure := func(seen int64) bool { return still || seen-st.Ctime > waits.Tick }
+	sure := func(seen int64) bool { return still || seen-st.Ctime > ingest.ClockTick }
 	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
 		l.Hash, l.Version, l.Known = v.Blob, v, true
 		l.Content = func() ([]byte, error) { return s.Store.Content(v.Blob) }
 		return l, nil
 	}
-	if h, found := s.verified.get(l.Path, st); found && s.Store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
+	if h, found := s.verified.get(l.Path, st); found && s.Store.Has(h) && time.Now().UnixNano()-st.Ctime > ingest.ClockTick {
 		l.Hash = h
 		l.Content = func() ([]byte, error) { return s.Store.Content(h) }
 		l.Version, l.Known = v, ok && v.Blob == h
@@ -117,7 +117,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	}
 	l.Hash, l.Stat = sha256.Sum256(content), after
 	l.Content = func() ([]byte, error) { return content, nil }
-	if time.Now().UnixNano()-after.Ctime > waits.Tick {
+	if time.Now().UnixNano()-after.Ctime > ingest.ClockTick {
 		s.verified.put(l.Path, after, l.Hash)
 	}
 	if ok && v.Blob == l.Hash && !v.Deleted() {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/wire"
 
@@ -182,7 +182,7 @@ func (m *mount) tells() (since int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	return attribution.Began(start) - waits.Tick, true
+	return attribution.Began(start) - ingest.ClockTick, true
 }
 
 func (m *mount) mountpoint() string {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
-	"cachebro/cmd/cachebro/daemon/waits"
 	table "cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/onwire"
@@ -71,15 +71,15 @@ func (s *Survey) madeSince(st store.Stat) bool {
 
 // afterScan is from when on a file's time shows that it was changed after the scan that
 // noted known began, which lies a tick before it.
-func afterScan(known int64) int64 { return known + waits.Tick - waits.Lag }
+func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
 // foundAt is when a change that was found happened: at the file's last change, as
 // far as the log's order allows. The kernel's clock for files is a little behind.
 func (s *Survey) foundAt(at int64) int64 {
 	if v, err := s.Store.Version(s.Store.Seq()); err == nil {
-		at = max(at, v.Time-waits.Tick)
+		at = max(at, v.Time-ingest.ClockTick)
 	}
-	return min(at+waits.Tick, time.Now().UnixNano())
+	return min(at+ingest.ClockTick, time.Now().UnixNano())
 }
 
 // covered: an overlay is on the project though no mountd has said so; another
@@ -96,7 +96,7 @@ func (s *Survey) covered() bool {
 // UpdateAll waits for the spool, and takes into the log what has changed while nothing
 // was mounted, since it had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
-	s.Ingest.WaitHead(ctx, waits.Query)
+	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	return s.updateUnwatched(ctx)
 }
 
@@ -108,7 +108,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	// One after the other: who comes second finds little to do.
 	s.updating.Lock()
 	defer s.updating.Unlock()
-	started := time.Now().Add(-time.Duration(waits.Tick))
+	started := time.Now().Add(-time.Duration(ingest.ClockTick))
 	b := s.baseline
 	b.count(func(w *wire.Baseline) { *w = wire.Baseline{Running: true, Started: started} })
 	err := b.unwatched(ctx)
@@ -182,7 +182,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	at := b.survey.foundAt(0)
 	for i := range all {
 		f := &all[i]
-		at = max(at, min(f.c.Time+waits.Tick, time.Now().UnixNano()))
+		at = max(at, min(f.c.Time+ingest.ClockTick, time.Now().UnixNano()))
 		f.c.Time = at
 		if f.c.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && f.c.Op != store.OpUnlink && !s.content(f.c.Path, &f.c) {
 			continue

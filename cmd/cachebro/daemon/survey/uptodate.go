@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -18,14 +18,14 @@ const refreshWait = 2 * time.Second
 // Update brings the log up to date with what a path is now. It waits for the spool.
 // Where nothing is mounted it looks at the file, or at everything for a directory.
 func (s *Survey) Update(ctx context.Context, p store.Path) {
-	s.Ingest.WaitHead(ctx, waits.Query)
+	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	s.look(ctx, p)
 }
 
 // UpdateSoon is Update for a log, which shows what there is: it waits for the spool if
 // that is nearly taken in. behind is about how many records of it are missing then.
 func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
-	behind = s.Ingest.Await(ctx, waits.Query)
+	behind = s.Ingest.Await(ctx, ingest.QueryWait)
 	s.look(ctx, p)
 	return behind
 }
@@ -73,7 +73,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 		if ok, reason := s.Ingest.Health(); !ok {
 			return "files are missing: " + reason, nil
 		}
-		if !waits.Sleep(ctx, 2*time.Millisecond) {
+		if !ingest.Sleep(ctx, 2*time.Millisecond) {
 			return "", ctx.Err()
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 // Refresh brings into the log what was closed before. Where nothing is mounted it looks
 // at every file's stat, unless no is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
-	s.Ingest.WaitHead(ctx, waits.Fresh)
+	s.Ingest.WaitHead(ctx, ingest.FreshWait)
 	switch {
 	case s.Absent, s.mount.mounted():
 		return ""
@@ -98,7 +98,7 @@ func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 		if time.Now().After(end) {
 			return "not mounted, and looking for changed files takes longer than 2 s: the newest may be missing"
 		}
-		if !waits.Sleep(ctx, 2*time.Millisecond) {
+		if !ingest.Sleep(ctx, 2*time.Millisecond) {
 			return ""
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Survey) RefreshWhole(ctx context.Context) string {
 		if !s.baseline.running() {
 			return ""
 		}
-		if !waits.Sleep(ctx, 10*time.Millisecond) {
+		if !ingest.Sleep(ctx, 10*time.Millisecond) {
 			break
 		}
 	}

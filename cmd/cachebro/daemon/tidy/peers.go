@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 	"cachebro/store/space"
@@ -93,7 +93,7 @@ type asked struct {
 
 // Run looks after the projects that have no daemon, until ctx ends.
 func (td *Tidy) Run(ctx context.Context) {
-	for td.Tidy != nil && waits.Sleep(ctx, collectEvery) {
+	for td.Tidy != nil && ingest.Sleep(ctx, collectEvery) {
 		td.tidyPeers(ctx)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/answers"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
-	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/keep"
@@ -28,7 +28,7 @@ type Options struct {
 	Store     *store.Store
 	Ingest    *ingest.Ingester
 	Answers   *answers.Answers
-	Sets      *workingset.Sets
+	Sets      *reads.WorkingSets
 	Knowledge *knowledge.Knowledge
 	Index     *search.Index
 	Shown     *readers.Tracker

@@ -1,4 +1,4 @@
-package past
+package mounting
 
 import (
 	"bufio"
@@ -17,13 +17,11 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/past"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/wire"
-	"cachebro/store/wire/place"
 
 	"golang.org/x/sys/unix"
 )
@@ -95,9 +93,9 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 		}
 		past.Leave(root) // its process was killed
 	}
-	why, fix := mounting.FuseProblem()
-	if why == "" && !mounting.HasHelper() {
-		why, fix = "fusermount3 is missing, without which only root can mount", mounting.HelperFix()
+	why, fix := FuseProblem()
+	if why == "" && !HasHelper() {
+		why, fix = "fusermount3 is missing, without which only root can mount", HelperFix()
 	}
 	if why != "" {
 		return "", cli.Hintf(fix+"; without it: cachebro show FILE@10m, cachebro restore --at 10m", "the past cannot be mounted: %s", why)
@@ -157,7 +155,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	if err != nil {
 		return failed(err)
 	}
-	kept, err := place.Same(state)
+	kept, err := wire.SamePlace(state)
 	if err != nil {
 		return failed(err)
 	}
@@ -177,7 +175,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	detach()                         // whoever waits for the end of our output waits no longer
 	go func() { s.Wait(); stop() }() // it was unmounted
 	go func() {
-		_ = place.Wait(ctx, kept) // the history is gone
+		_ = wire.WaitGone(ctx, kept) // the history is gone
 		stop()
 	}()
 	for {

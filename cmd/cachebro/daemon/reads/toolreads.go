@@ -1,11 +1,11 @@
-package workingset
+package reads
 
 import (
 	"context"
 	"sync"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 )
 
@@ -55,7 +55,7 @@ func (t *waitingReads) add(session store.SessionID, tool string, at int64, p sto
 }
 
 // Flush enters the waiting reads. After it, every read noted before is in the store.
-func (ws *Sets) Flush() {
+func (ws *WorkingSets) Flush() {
 	t := &ws.waiting
 	t.entering.Lock()
 	defer t.entering.Unlock()
@@ -71,11 +71,11 @@ func (ws *Sets) Flush() {
 }
 
 // Run enters reads a moment after they came, and the last ones when ctx ends.
-func (ws *Sets) Run(ctx context.Context) {
+func (ws *WorkingSets) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ws.news:
-			waits.Sleep(ctx, readsPause)
+			ingest.Sleep(ctx, readsPause)
 			ws.Flush()
 		case <-ctx.Done():
 			ws.Flush()
@@ -85,13 +85,13 @@ func (ws *Sets) Run(ctx context.Context) {
 }
 
 // Of is what a session has read and edited so far.
-func (ws *Sets) Of(session store.SessionID) ([]store.WorkingFile, error) {
+func (ws *WorkingSets) Of(session store.SessionID) ([]store.WorkingFile, error) {
 	ws.Flush()
 	return ws.store.Sessions.WorkingSet(session)
 }
 
 // NoteToolRead notes a read through a tool for the session's working set.
-func (ws *Sets) NoteToolRead(session store.SessionID, tool string, p store.Path) {
+func (ws *WorkingSets) NoteToolRead(session store.SessionID, tool string, p store.Path) {
 	if ws.waiting.add(session, tool, time.Now().UnixNano(), p) {
 		ws.Flush()
 	}

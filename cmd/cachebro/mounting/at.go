@@ -1,4 +1,4 @@
-package past
+package mounting
 
 import (
 	"path/filepath"
@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command is cachebro at.
-func Command(e *cli.Env) *cobra.Command {
+// AtCommand is cachebro at.
+func AtCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "at [MOMENT]", Short: "the project as it was, as read-only files",
 		Long: `Prints a directory that holds the whole project as it was at a moment, for any
@@ -34,8 +34,8 @@ nothing was kept gives an input/output error; its attribute user.cachebro.why sa
 	return cmd
 }
 
-// ServeCommand is cachebro past, which serves what at prints.
-func ServeCommand(e *cli.Env) *cobra.Command {
+// ServePastCommand is cachebro past, which serves what at prints.
+func ServePastCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "past", Short: "serves the past of a project (started by cachebro at)", Args: e.Args(0, 0)}
 	root := cmd.Flags().String("root", "", "the project's root")
 	point := cmd.Flags().String("point", "", "where to mount")

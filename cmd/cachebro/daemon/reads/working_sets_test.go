@@ -1,4 +1,4 @@
-package workingset_test
+package reads_test
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/daemontest"
-	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/store"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/storetest"
@@ -17,7 +17,7 @@ import (
 // to a file since is named.
 func TestWorkingSet(t *testing.T) {
 	p := daemontest.New(t)
-	ws := workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	ws := reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
 	edit := func(session store.SessionID, name store.Path, text string) {
 		c := storetest.Closed(store.OpWrite, name, text)
 		c.Actor.Session = session
@@ -53,7 +53,7 @@ func TestWorkingSet(t *testing.T) {
 // next daemon. A process that reads many files at once makes none.
 func TestPairsAreKept(t *testing.T) {
 	p := daemontest.New(t)
-	ws := workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	ws := reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
 	rows := func() (n int) {
 		t.Helper()
 		if err := p.Store.KV("graph").Scan("", func(string, []byte) error { n++; return nil }); err != nil {

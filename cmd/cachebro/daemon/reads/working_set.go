@@ -1,4 +1,4 @@
-package workingset
+package reads
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
-	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/onwire"
@@ -27,7 +27,7 @@ const manyReads = 16
 
 // NoteReads counts files that a session's process tree has read. The client's
 // own reads are told by its hooks, with what the model saw of them.
-func (ws *Sets) NoteReads(r *spool.Record) {
+func (ws *WorkingSets) NoteReads(r *spool.Record) {
 	if r.More > 0 || len(r.Paths) > manyReads {
 		return
 	}
@@ -48,8 +48,8 @@ func (ws *Sets) NoteReads(r *spool.Record) {
 }
 
 // Answer lists the files of a session, or of everybody where no session is known.
-func (ws *Sets) Answer(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
-	ws.ingest.WaitHead(ctx, waits.Fresh)
+func (ws *WorkingSets) Answer(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
+	ws.ingest.WaitHead(ctx, ingest.FreshWait)
 	session, err := versions.SessionWith(ws.store, q.Session, func(s store.Session) (bool, error) {
 		touches, err := ws.Of(s.ID)
 		return len(touches) > 0, err
@@ -73,7 +73,7 @@ func (ws *Sets) Answer(ctx context.Context, q wire.WorkingSetQuery) (wire.Workin
 	return out, nil, nil
 }
 
-func (ws *Sets) sessionFiles(session store.SessionID, since time.Time) ([]wire.WorkingFile, error) {
+func (ws *WorkingSets) sessionFiles(session store.SessionID, since time.Time) ([]wire.WorkingFile, error) {
 	touches, err := ws.Of(session)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (ws *Sets) sessionFiles(session store.SessionID, since time.Time) ([]wire.W
 
 // everybodysFiles are the files changed since a time (an hour ago by default),
 // by whomever.
-func (ws *Sets) everybodysFiles(ctx context.Context, since time.Time) ([]wire.WorkingFile, error) {
+func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]wire.WorkingFile, error) {
 	if since.IsZero() {
 		since = time.Now().Add(-time.Hour)
 	}

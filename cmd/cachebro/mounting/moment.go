@@ -1,4 +1,4 @@
-package past
+package mounting
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
-	"cachebro/store/wire/when"
 )
 
 // Moment finds the moment that a person wrote: an age, a time, 812, prompt/last or
@@ -77,9 +76,9 @@ func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time)
 		}
 		q.Session = words[1]
 	default:
-		at, ok := when.Time(strings.Replace(kind, "T", " ", 1), now)
+		at, ok := wire.ParseTime(strings.Replace(kind, "T", " ", 1), now)
 		if !ok {
-			at, ok = when.Time(kind, now)
+			at, ok = wire.ParseTime(kind, now)
 		}
 		if !ok || len(words) > 1 {
 			return m, syscall.ENOENT

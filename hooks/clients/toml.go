@@ -1,4 +1,4 @@
-package edit
+package clients
 
 import (
 	"bytes"
@@ -11,22 +11,22 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// TOMLTable is a table [a.b] with command, args and the names of variables that
+// tomlTable is a table [a.b] with command, args and the names of variables that
 // are passed on, appended to a TOML file as text: comments, order and everything
 // else keep their bytes.
-type TOMLTable struct {
+type tomlTable struct {
 	Path    []string // the table's name, taken apart
 	Command string
 	Args    []string
 	Vars    []string
 }
 
-func (t TOMLTable) Add(before []byte) ([]byte, error) {
-	tree, err := ParseTOML(before)
+func (t tomlTable) Add(before []byte) ([]byte, error) {
+	tree, err := parseTOML(before)
 	if err != nil {
 		return nil, err
 	}
-	now := Lookup(tree, t.Path)
+	now := lookupTOML(tree, t.Path)
 	if now != nil && reflect.DeepEqual(now, t.value()) {
 		return before, nil
 	}
@@ -54,8 +54,8 @@ func (t TOMLTable) Add(before []byte) ([]byte, error) {
 	}
 	out = append(out, text...)
 	// The file must now say what it said, and our table.
-	after, err := ParseTOML(out)
-	if err != nil || !reflect.DeepEqual(Lookup(after, t.Path), t.value()) {
+	after, err := parseTOML(out)
+	if err != nil || !reflect.DeepEqual(lookupTOML(after, t.Path), t.value()) {
 		return nil, fmt.Errorf("%s is written as an inline table; a table of its own cannot be added beside it", t.Path[0])
 	}
 	without(after, t.Path)
@@ -66,18 +66,18 @@ func (t TOMLTable) Add(before []byte) ([]byte, error) {
 	return out, nil
 }
 
-func (t TOMLTable) Remove(now, _ []byte) ([]byte, error) {
-	tree, err := ParseTOML(now)
+func (t tomlTable) Remove(now, _ []byte) ([]byte, error) {
+	tree, err := parseTOML(now)
 	if err != nil {
 		return nil, err
 	}
-	if Lookup(tree, t.Path) == nil {
+	if lookupTOML(tree, t.Path) == nil {
 		return now, nil
 	}
 	return t.cut(now)
 }
 
-func (t TOMLTable) value() map[string]any {
+func (t tomlTable) value() map[string]any {
 	list := func(words []string) []any {
 		out := []any{}
 		for _, w := range words {
@@ -88,7 +88,7 @@ func (t TOMLTable) value() map[string]any {
 	return map[string]any{"command": t.Command, "args": list(t.Args), "env_vars": list(t.Vars)}
 }
 
-func (t TOMLTable) text(nl string) (string, error) {
+func (t tomlTable) text(nl string) (string, error) {
 	command, err := tomlString(t.Command)
 	if err != nil {
 		return "", err
@@ -127,7 +127,7 @@ func tomlString(s string) (string, error) {
 // cut removes our table and its sub-tables: from its header to the next header
 // that is not below it, with the blank line before. Comments that lead up to the
 // next header are not ours.
-func (t TOMLTable) cut(b []byte) ([]byte, error) {
+func (t tomlTable) cut(b []byte) ([]byte, error) {
 	spans, err := t.spans(b)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (t TOMLTable) cut(b []byte) ([]byte, error) {
 }
 
 // spans finds the byte ranges of our table and those below it.
-func (t TOMLTable) spans(b []byte) ([][2]int, error) {
+func (t tomlTable) spans(b []byte) ([][2]int, error) {
 	offset := 0
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		offset = 3
@@ -211,7 +211,7 @@ func beforeComments(b []byte, from, to int) int {
 	return to
 }
 
-func ParseTOML(b []byte) (map[string]any, error) {
+func parseTOML(b []byte) (map[string]any, error) {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), &tree); err != nil {
 		return nil, fmt.Errorf("it is not valid TOML: %w", err)
@@ -219,7 +219,7 @@ func ParseTOML(b []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-func Lookup(tree map[string]any, path []string) any {
+func lookupTOML(tree map[string]any, path []string) any {
 	var v any = tree
 	for _, k := range path {
 		m, ok := v.(map[string]any)

@@ -1,4 +1,4 @@
-package place
+package wire
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 // be late, and one many times a second would keep a process at rest awake.
 func TestWait(t *testing.T) {
 	if runtime.GOOS == "linux" {
-		defer func(d time.Duration) { lookEvery = d }(lookEvery)
-		lookEvery = time.Hour
+		defer func(d time.Duration) { placeLookEvery = d }(placeLookEvery)
+		placeLookEvery = time.Hour
 	}
 	must := func(err error) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestWait(t *testing.T) {
 			held, err := os.Open(file) // as a lock is, which keeps its directories from telling of their end
 			must(err)
 			defer held.Close()
-			there, err := Same(file)
+			there, err := SamePlace(file)
 			must(err)
 			looked := make(chan struct{}, 100)
 			p := Place{file, func() error {
@@ -65,7 +65,7 @@ func TestWait(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 			defer cancel()
 			told := make(chan error, 1)
-			go func() { told <- Wait(ctx, p) }()
+			go func() { told <- WaitGone(ctx, p) }()
 			<-looked // it watches
 			c.do(top, dir, file)
 			if err := <-told; err == nil {

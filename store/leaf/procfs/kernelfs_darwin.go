@@ -1,10 +1,10 @@
-package kernelfs
+package procfs
 
 import "golang.org/x/sys/unix"
 
-// Device reports whether a number of a device is that of such a file system, or of one
-// that mounts others when somebody looks, or that cannot be told. Nothing is opened.
-func Device(dev int32) bool {
+// KernelDevice reports whether a device is that of one of the kernel's own file systems, or of
+// one that mounts others when somebody looks, or that cannot be told. Nothing is opened.
+func KernelDevice(dev int32) bool {
 	n, err := unix.Getfsstat(nil, unix.MNT_NOWAIT)
 	if err != nil {
 		return true

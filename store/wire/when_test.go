@@ -1,4 +1,4 @@
-package when
+package wire
 
 import (
 	"testing"
@@ -13,12 +13,12 @@ func TestTime(t *testing.T) {
 		"2026-01-30": time.Date(2026, 1, 30, 0, 0, 0, 0, time.UTC), "2026-01-30 08:00": time.Date(2026, 1, 30, 8, 0, 0, 0, time.UTC),
 		"2026-01-30T08:00:00Z": time.Date(2026, 1, 30, 8, 0, 0, 0, time.UTC),
 	} {
-		if got, ok := Time(in, now); !ok || !got.Equal(want) {
+		if got, ok := ParseTime(in, now); !ok || !got.Equal(want) {
 			t.Errorf("%q is %v, %v; want %v", in, got, ok, want)
 		}
 	}
 	for _, in := range []string{"", "-5m", "soon", "25:00", "NaNd", "-1w", "1e9d", "Infw"} {
-		if got, ok := Time(in, now); ok {
+		if got, ok := ParseTime(in, now); ok {
 			t.Errorf("%q is %v", in, got)
 		}
 	}

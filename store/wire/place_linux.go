@@ -1,4 +1,4 @@
-package place
+package wire
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch reports removals and renames at the places and in the directories above them.
+// watchPlaces reports removals and renames at the places and in the directories above them.
 // A directory that somebody holds open does not report its own removal, but the one
 // above it does. False: nothing can be reported.
 //
 // What lies under a place does not concern us, and a look into it could wait for a
 // mount.
-func watch(ctx context.Context, places []Place) (<-chan struct{}, bool) {
+func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, false
@@ -21,7 +21,7 @@ func watch(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	const self = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_MASK_ADD
 	told := true
 	for _, p := range places {
-		for i, dir := range above(p.Path) {
+		for i, dir := range dirsAbove(p.Path) {
 			mask := uint32(self)
 			if i == 0 {
 				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO

@@ -1,4 +1,4 @@
-package edit
+package clients
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// JSONC is a configuration file in JSON, perhaps with comments and trailing
+// jsonc is a configuration file in JSON, perhaps with comments and trailing
 // commas, that is edited in place: everything that we do not add or remove
 // keeps its bytes.
-type JSONC struct {
+type jsonc struct {
 	root   hujson.Value
 	bom    bool
 	nl     string // line end of what we add
@@ -22,9 +22,9 @@ type JSONC struct {
 
 var errNotObject = errors.New("it is not a JSON object")
 
-// ParseJSONC takes an empty file for an empty object.
-func ParseJSONC(b []byte) (*JSONC, error) {
-	d := &JSONC{nl: "\n"}
+// parseJSONC takes an empty file for an empty object.
+func parseJSONC(b []byte) (*jsonc, error) {
+	d := &jsonc{nl: "\n"}
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		d.bom, b = true, b[3:]
 	}
@@ -55,7 +55,7 @@ func ParseJSONC(b []byte) (*JSONC, error) {
 func unique(o *hujson.Object) error {
 	seen := map[string]bool{}
 	for _, m := range o.Members {
-		k := Key(m)
+		k := memberKey(m)
 		if seen[k] {
 			return fmt.Errorf("the key %q appears twice", k)
 		}
@@ -76,7 +76,7 @@ func indentOf(o *hujson.Object) string {
 	return "  "
 }
 
-func (d *JSONC) Bytes() []byte {
+func (d *jsonc) Bytes() []byte {
 	b := d.root.Pack()
 	if d.bom {
 		b = append([]byte("\xef\xbb\xbf"), b...)
@@ -84,7 +84,7 @@ func (d *JSONC) Bytes() []byte {
 	return b
 }
 
-func Key(m hujson.ObjectMember) string {
+func memberKey(m hujson.ObjectMember) string {
 	l, ok := m.Name.Value.(hujson.Literal)
 	if !ok {
 		return ""
@@ -94,7 +94,7 @@ func Key(m hujson.ObjectMember) string {
 
 func member(o *hujson.Object, name string) *hujson.Value {
 	for i := range o.Members {
-		if Key(o.Members[i]) == name {
+		if memberKey(o.Members[i]) == name {
 			return &o.Members[i].Value
 		}
 	}
@@ -103,7 +103,7 @@ func member(o *hujson.Object, name string) *hujson.Value {
 
 // Object finds the object at a path of keys; nil when it is not there. An
 // element that is no object is an error: it is not ours to replace.
-func (d *JSONC) Object(path ...string) (*hujson.Object, error) {
+func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
 		v := member(o, name)
@@ -123,7 +123,7 @@ func (d *JSONC) Object(path ...string) (*hujson.Object, error) {
 }
 
 // ensure is object, making what is missing.
-func (d *JSONC) ensure(path ...string) (*hujson.Object, error) {
+func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
 		next, err := d.Object(path[:i+1]...)
@@ -140,7 +140,7 @@ func (d *JSONC) ensure(path ...string) (*hujson.Object, error) {
 }
 
 // Get decodes the value at a path into v; ok is false when it is not there.
-func (d *JSONC) Get(v any, path ...string) (ok bool, err error) {
+func (d *jsonc) Get(v any, path ...string) (ok bool, err error) {
 	o, err := d.Object(path[:len(path)-1]...)
 	if o == nil || err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func (d *JSONC) Get(v any, path ...string) (ok bool, err error) {
 
 // Set puts a value at a path, in the place of what is there or at the end of
 // its object.
-func (d *JSONC) Set(value any, path ...string) error {
+func (d *jsonc) Set(value any, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.ensure(path[:depth]...)
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *JSONC) Set(value any, path ...string) error {
 }
 
 // value formats a Go value as it would stand at that depth.
-func (d *JSONC) value(v any, depth int) (hujson.Value, error) {
+func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -194,7 +194,7 @@ func (d *JSONC) value(v any, depth int) (hujson.Value, error) {
 
 // add appends a member to an object whose members stand at depth+1. A comment
 // behind the last member stays there; a trailing comma is kept.
-func (d *JSONC) add(o *hujson.Object, depth int, name string, v hujson.Value) {
+func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	before := trimSpaceEnd(o.AfterExtra)
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
 	m.Name.BeforeExtra = append(before, d.nl+strings.Repeat(d.indent, depth+1)...)
@@ -213,14 +213,14 @@ func trimSpaceEnd(e hujson.Extra) hujson.Extra {
 
 // Remove takes the value at a path away, and the parents that become empty
 // when they were not in keep.
-func (d *JSONC) Remove(keep func(path []string) bool, path ...string) error {
+func (d *jsonc) Remove(keep func(path []string) bool, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.Object(path[:depth]...)
 	if o == nil || err != nil {
 		return err
 	}
 	for i := range o.Members {
-		if Key(o.Members[i]) != path[depth] {
+		if memberKey(o.Members[i]) != path[depth] {
 			continue
 		}
 		m := o.Members[i]
@@ -263,7 +263,7 @@ func likeLast(extra, removed hujson.Extra) hujson.Extra {
 }
 
 // array finds the array at a path of keys; nil when it is not there.
-func (d *JSONC) array(path ...string) (*hujson.Array, error) {
+func (d *jsonc) array(path ...string) (*hujson.Array, error) {
 	o, err := d.Object(path[:len(path)-1]...)
 	if o == nil || err != nil {
 		return nil, err
@@ -280,7 +280,7 @@ func (d *JSONC) array(path ...string) (*hujson.Array, error) {
 }
 
 // Push appends an element to the array at a path, making it when missing.
-func (d *JSONC) Push(value any, path ...string) error {
+func (d *jsonc) Push(value any, path ...string) error {
 	depth := len(path)
 	a, err := d.array(path...)
 	if err != nil {
@@ -304,7 +304,7 @@ func (d *JSONC) Push(value any, path ...string) error {
 
 // Drop removes the elements of an array that match, and the array and its
 // parents when they become empty and are not in keep.
-func (d *JSONC) Drop(match func(json.RawMessage) bool, keep func([]string) bool, path ...string) error {
+func (d *jsonc) Drop(match func(json.RawMessage) bool, keep func([]string) bool, path ...string) error {
 	a, err := d.array(path...)
 	if a == nil || err != nil {
 		return err

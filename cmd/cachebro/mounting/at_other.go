@@ -1,6 +1,6 @@
 //go:build !linux
 
-package past
+package mounting
 
 import (
 	"context"

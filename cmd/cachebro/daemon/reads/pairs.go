@@ -1,4 +1,4 @@
-package workingset
+package reads
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func actorOfPairs(a store.Actor) string {
 }
 
 // pairRead notes reads of a process. The client's hooks tell of the client's own reads.
-func (ws *Sets) pairRead(r *spool.Record, a store.Actor) {
+func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 	who := actorOfPairs(a)
 	if who == "" || a.Comm == "" || scanners[a.Comm] {
 		return
@@ -33,7 +33,7 @@ func (ws *Sets) pairRead(r *spool.Record, a store.Actor) {
 }
 
 // NoteWrites notes what was written, and keeps the pairs that it makes.
-func (ws *Sets) NoteWrites(vs []store.Version) {
+func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	for _, v := range vs {
 		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
 			continue
@@ -53,7 +53,7 @@ func (ws *Sets) NoteWrites(vs []store.Version) {
 }
 
 // keepPairs stores what changed.
-func (ws *Sets) keepPairs() {
+func (ws *WorkingSets) keepPairs() {
 	rows := map[string][]byte{}
 	for p, row := range ws.pairs.Changed() {
 		rows[bundle.PairPrefix+p] = row
@@ -67,7 +67,7 @@ func (ws *Sets) keepPairs() {
 }
 
 // openPairs reads the pairs that were kept.
-func (ws *Sets) openPairs() {
+func (ws *WorkingSets) openPairs() {
 	ws.rows = ws.store.KV("graph")
 	rows := map[string][]byte{}
 	err := ws.rows.Scan(bundle.PairPrefix, func(key string, val []byte) error {
@@ -81,4 +81,4 @@ func (ws *Sets) openPairs() {
 }
 
 // Pairs tells which files were read before which were written.
-func (ws *Sets) Pairs() *bundle.Pairs { return ws.pairs }
+func (ws *WorkingSets) Pairs() *bundle.Pairs { return ws.pairs }

@@ -1,21 +1,19 @@
-// Package when parses the times that people and models write: on the command line, in
-// tool calls and in commands that other commands print. All of them accept the same
-// forms.
-package when
+package wire
 
 import (
 	"strconv"
 	"time"
 )
 
-// maxAge is what a time.Duration holds.
-const maxAge = float64(1<<63 - 1)
+// maxDuration is the most that a time.Duration holds.
+const maxDuration = float64(1<<63 - 1)
 
-// Time understands 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
+// ParseTime reads a time as people and models write it, on the command line and in tool
+// calls: 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
 // like 90s, 10m, 2h, 3d, 1w. A time of day that is still to come today was
 // yesterday's.
-func Time(s string, now time.Time) (time.Time, bool) {
-	if age, ok := Age(s); ok {
+func ParseTime(s string, now time.Time) (time.Time, bool) {
+	if age, ok := ParseAge(s); ok {
 		return now.Add(-age), true
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
@@ -37,15 +35,15 @@ func Time(s string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Age reads how long ago: 90s, 10m, 2h, 1.5d, 1w.
-func Age(s string) (time.Duration, bool) {
+// ParseAge reads how long ago: 90s, 10m, 2h, 1.5d, 1w.
+func ParseAge(s string) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
 	}
 	day := map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[s[len(s)-1]]
 	if day > 0 {
 		n, err := strconv.ParseFloat(s[:len(s)-1], 64)
-		return time.Duration(n * float64(day)), err == nil && n >= 0 && n*float64(day) < maxAge
+		return time.Duration(n * float64(day)), err == nil && n >= 0 && n*float64(day) < maxDuration
 	}
 	d, err := time.ParseDuration(s)
 	return d, err == nil && d >= 0

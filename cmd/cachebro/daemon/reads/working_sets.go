@@ -1,6 +1,4 @@
-// Package workingset follows what each session reads and edits. The pairs of files of
-// which one was read before the other was written come from it too.
-package workingset
+package reads
 
 import (
 	"log/slog"
@@ -14,8 +12,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Sets are the working sets of all sessions. The methods may be called concurrently.
-type Sets struct {
+// WorkingSets are the working sets of all sessions. The methods may be called concurrently.
+type WorkingSets struct {
 	store       *store.Store
 	source      *source.Source
 	ingest      *ingest.Ingester
@@ -28,14 +26,14 @@ type Sets struct {
 	rows    store.KV // of the pairs
 }
 
-// Open never fails: pairs that cannot be read are lost hints. Run must be called.
-func Open(st *store.Store, src *source.Source, in *ingest.Ingester, at *attribution.Attribution, log *slog.Logger) *Sets {
-	ws := &Sets{store: st, source: src, ingest: in, attribution: at, log: log, news: make(chan struct{}, 1)}
+// OpenWorkingSets never fails: pairs that cannot be read are lost hints. Run must be called.
+func OpenWorkingSets(st *store.Store, src *source.Source, in *ingest.Ingester, at *attribution.Attribution, log *slog.Logger) *WorkingSets {
+	ws := &WorkingSets{store: st, source: src, ingest: in, attribution: at, log: log, news: make(chan struct{}, 1)}
 	ws.openPairs()
 	return ws
 }
 
 // Handlers are those of the requests about working sets.
-func (ws *Sets) Handlers() map[string]wire.Handler {
+func (ws *WorkingSets) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MWorkingSet: onwire.Decoded(ws.Answer)}
 }
