@@ -13,8 +13,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// resendBit marks a request that was sent before, to a server that died with
-// it: FUSE_UNIQUE_RESEND.
+// resendBit (FUSE_UNIQUE_RESEND) marks a request that was sent before, to a server that
+// died without answering it.
 const resendBit = 1 << 63
 
 // attempt is a change of names that is under way. If the server dies during it, the
@@ -27,7 +27,7 @@ type attempt struct {
 	state   atomic.Uint32 // attemptBegun, attemptTold
 	server  uint32        // ledgerHead.serving when it was noted
 	began   int64         // ns
-	a, b    key           // what has the name, and the new name of a rename
+	a, b    key           // the inodes that had the name and, in a rename, the new name
 	mode    uint32        // of a
 	nlink   uint32
 	size    int64
@@ -41,8 +41,8 @@ const attempts uint64 = 1<<6 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12 | 1<<13 | 1<<
 const (
 	attemptSize  = 128
 	attemptCount = 256
-	// attemptProbes is how many places one may have: there are far fewer
-	// threads than places.
+	// attemptProbes is how many slots are tried for one attempt: there are far fewer
+	// threads than slots.
 	attemptProbes = 16
 
 	attemptBegun = 1
@@ -61,8 +61,8 @@ func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 	return o.ledger.find(in.Unique)
 }
 
-// try notes what a request is about to change: the inodes that have the name
-// and, in a rename, the new name. The result may be nil.
+// try notes what a request is about to change: a has the name and b, in a rename, the new
+// name. The result may be nil.
 func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 	l := o.ledger
 	if l == nil {
@@ -110,8 +110,8 @@ func (l *ledger) replied(unique uint64) {
 	}
 }
 
-// prune frees the attempts of servers from before the last, and those that
-// were just being noted. It reports whether renames are among the rest.
+// prune frees the attempts of older servers than the last two, and those that were being
+// noted when a server died. It reports whether unfinished renames are among the rest.
 func (l *ledger) prune() (renames bool) {
 	for i := range attemptCount {
 		t := l.attempt(i)
@@ -126,7 +126,7 @@ func (l *ledger) prune() (renames bool) {
 	return renames
 }
 
-// told notes that it is done and the Observer has heard of it.
+// told notes that the change is made and the Observer has heard of it.
 func (t *attempt) told() {
 	if t != nil {
 		t.state.Store(attemptTold)

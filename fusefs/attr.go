@@ -16,7 +16,7 @@ import (
 // How long the kernel may trust names, attributes and absent names.
 const (
 	ownTTL     = time.Hour              // nobody else writes to the source
-	outsideTTL = 900 * time.Millisecond // somebody may, and is to be seen within a second
+	outsideTTL = 900 * time.Millisecond // somebody may, and we have to see it within a second
 )
 
 // status is the one place where errors become an errno for the kernel.
@@ -65,7 +65,8 @@ func (o *namespace) ttl() (sec uint64, nsec uint32) {
 	return uint64(ownTTL / time.Second), 0
 }
 
-// fillEntry answers a request for a name with a node, whose attributes sx are.
+// fillEntry fills the reply to a request for a name with the node id and its attributes
+// sx.
 func (o *namespace) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
 	out.NodeId = id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
@@ -78,23 +79,24 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	o.fillAttr(sx, &out.Attr)
 }
 
-// severalAsked is no thread.
+// severalAsked stands for several threads, or one that is not known. No thread has this
+// id.
 const severalAsked = ^uint32(0)
 
-// asking notes, before the source is asked for attributes of n, that they go to the
-// kernel for a thread (0: unknown). It always writes, so that a change after it, and
-// only such a change, removes the note.
+// asking notes, before the source is asked for attributes of n, which thread they are for
+// (0: unknown). It always writes, so that the note is removed by a later change and by no
+// other.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.asked.CompareAndSwap(tid, tid) && !n.asked.CompareAndSwap(0, tid) {
 		n.asked.Store(severalAsked)
 	}
 }
 
-// overtook follows a change of n's attributes of which the kernel knows only that it
-// happened: a name was added to a directory or removed from it, a file got another
-// name. Older attributes that are still on their way to somebody would be believed
-// for an hour. A notification makes the kernel ignore what it asked for earlier.
-// Whoever changed n has not been asking meanwhile.
+// overtook is called after a change of attributes that the kernel cannot know exactly: a
+// name was added to a directory or removed from it, or a file got another name. Older
+// attributes that are still on their way to another thread would be believed for an hour.
+// A notification makes the kernel ignore the answers to what it asked before. The thread
+// that changed n has not been asking meanwhile.
 func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.asked.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
@@ -103,19 +105,20 @@ func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	}
 }
 
-// peek is taken before the source is asked for attributes that note will see.
+// peek returns the generation to pass to note. It is called before the source is asked
+// for attributes.
 func (n *inode) peek() uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.seen.gen
 }
 
-// note compares what the source says of n with what the kernel's cache was built
-// from, and remembers it. gen is what peek returned before the source was asked: when
-// an operation of our own ran since then, the comparison proves nothing. changed:
-// somebody wrote to the source directly, so cached pages are wrong, and the next OPEN
-// drops them. While processes use the source directly, the next OPEN also drops them
-// where the comparison proves nothing, as after each operation of our own.
+// note compares what the source says of n with what the kernel's cache was built from,
+// and remembers it. gen is what peek returned before the source was asked: when an
+// operation of our own ran since then, the comparison proves nothing. changed: somebody
+// wrote to the source directly, so the cached pages are wrong, and the next OPEN drops
+// them. While processes use the source directly, the next OPEN also drops them when the
+// comparison proves nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
 	if !n.isReg() {
 		return false, seen{}
@@ -145,12 +148,12 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
 	return changed, before
 }
 
-// spoil says that what the kernel has of n may be wrong.
+// spoil marks what the kernel has cached of n as possibly wrong.
 func (n *inode) spoil() { n.spoilt.Add(1) }
 
-// young reports whether the ctime of a file is so near that another change may
-// get the same. Linux before 6.13 takes it from a clock that ticks each 4 to
-// 10 ms; some file systems keep whole seconds.
+// young reports whether a ctime is so recent that another change may get the same one.
+// Linux before 6.13 takes it from a clock that ticks every 4 to 10 ms; some file systems
+// keep whole seconds.
 func young(ctime int64) bool {
 	tick := 20 * time.Millisecond
 	if ctime%int64(time.Second) == 0 {
@@ -159,8 +162,7 @@ func young(ctime int64) bool {
 	return time.Now().UnixNano()-ctime < int64(tick)
 }
 
-// begin says that an operation of our own is about to change n's times; end
-// that it is over.
+// begin is called before an operation of our own changes n's times, and end after it.
 func (n *inode) begin() {
 	n.mu.Lock()
 	n.seen.known = false
@@ -185,7 +187,7 @@ func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	}
 }
 
-// tellOutside tells the Observer that n was changed underneath.
+// tellOutside tells the Observer that n was changed on the source.
 func (o *contents) tellOutside(n *inode, before seen, sx *sys.Stat) {
 	o.changes.Everything()
 	after := sx.Stat

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	trustWrite  = 50 * time.Millisecond // how long a look at a process is believed
+	trustWrite  = 50 * time.Millisecond // how long an answer about a process is trusted
 	trustRead   = time.Second
 	maxAncestry = 32
-	youth       = 2 * time.Second // in which a process may still become another by exec
-	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
+	youth       = 2 * time.Second // age until which a process may still become another program by exec
+	maxProcs    = 4096            // remembered threads and processes; when there are more, all are forgotten
 	freePeeks   = 4               // files that a young program may begin to write before it is looked at less often
 )
 
-// processes finds out who is behind a thread id. The kernel sends the id of
-// the thread, in our pid namespace, or 0.
+// processes finds the process behind a thread id. The kernel sends the id of the thread
+// in our pid namespace, or 0.
 type processes struct {
 	mu    sync.Mutex // guards tids, pids
 	tids  map[uint32]thread
 	pids  map[uint32]known
-	boots uint64 // lookups that were made; for the tests
+	boots uint64 // number of lookups; for tests
 
 	commands commands
 }
@@ -69,14 +69,14 @@ func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	return c
 }
 
-// execWait is for how long a process that closes a file is looked at. The usual
-// look takes 20 to 100 µs.
+// execWait bounds the look at a process that closes a file. The usual look takes 20 to
+// 100 µs.
 const execWait = 20 * time.Millisecond
 
-// closer resolves who closes a file. An exec closes what it does not pass on, and
-// during that time the kernel (6.18) lets nobody read the process's /proc/PID/stat:
-// waiting for it here would make the exec wait for ever, and every ps with it. Then
-// what was known of the process before must suffice.
+// closer resolves who closes a file. An exec closes the descriptors that it does not pass
+// on, and meanwhile the kernel (6.18) lets nobody read the process's /proc/PID/stat: if
+// we waited for it here, the exec would wait for ever, and every ps with it. In that case
+// closer returns what was known of the process before.
 func (o *contents) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
 		return c
@@ -84,7 +84,7 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	seen := make(chan Caller, 1)
 	o.dirty.wg.Add(1)
 	head := *in
-	go func() { // ends once the exec does, which waits for nothing but our answer
+	go func() { // ends with the exec, which waits only for our answer
 		defer o.dirty.wg.Done()
 		seen <- o.procs.refresh(o.caller(&head, true))
 	}()
@@ -104,9 +104,9 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	return c
 }
 
-// recent answers from a look-up of the last trustWrite, as it was when the file was
-// opened or first written. For a young process this costs one look at its name,
-// which waits for no exec.
+// recent answers from a lookup within the last trustWrite, made when the file was opened
+// or first written. For a young process it also reads its present name, which waits for
+// no exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()
@@ -179,12 +179,12 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 }
 
-// lookWait bounds a look at a process. It waits for an exec that is under way and
-// for a page fault, which both may wait for an answer of ours, and whoever looks
-// may hold what that answer needs.
+// lookWait bounds a look at a process. The look waits for an exec or a page fault of that
+// process, both of which may wait for an answer of ours, and the thread that looks may
+// hold a lock that this answer needs.
 const lookWait = time.Second
 
-// look asks the system about a process; k is what was known.
+// look asks the system about a process; k is what was known before.
 func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process {
 	st, err := procfs.ReadStat(int(pid))
 	if err != nil {
@@ -214,8 +214,8 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 	return proc
 }
 
-// keepOld fills in from an earlier look what a process that is about to end
-// does not show any more: its memory goes before its descriptors.
+// keepOld copies from an earlier look what a process that is about to end no longer
+// shows: its memory is freed before its descriptors are closed.
 func keepOld(proc, old *Process) {
 	if proc.Session == nil {
 		proc.Session = old.Session
@@ -248,11 +248,11 @@ func (p *processes) refresh(c Caller) Caller {
 	return c
 }
 
-// peek looks whether a process that writes has become another program since it opened
-// the file, as with "command >file": at the close it may have ended, and tells no more
-// what it was started with. Nobody waits for that, but it takes a thread of its own and
-// as much time as a third of making a file: a program that goes on making files is
-// looked at once in trustWrite, as all are who write. looks is false if nobody looks now.
+// peek starts a look whether a writing process has become another program since it opened
+// the file, as with "command >file". By the time of the close it may have ended, and its
+// command line is gone. Nobody waits for the look, but it takes a thread, and a third of
+// the time that making a file takes. So a program that goes on making files is looked at
+// once per trustWrite, as every writer is. looks reports whether a look was started.
 func (p *processes) peek(proc *Process) (looks bool) {
 	if p.commands.off || proc == nil || !proc.young() {
 		return false
@@ -264,7 +264,8 @@ func (p *processes) peek(proc *Process) (looks bool) {
 	}
 	return p.commands.begin(func() {
 		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
-			// Where its stack begins is known for good a moment after its arguments.
+			// The start of its stack, which is part of Image, is final a moment after its
+			// arguments.
 			if _, err := commandLine(proc.PID); err == nil {
 				time.Sleep(time.Millisecond)
 			}
@@ -273,7 +274,7 @@ func (p *processes) peek(proc *Process) (looks bool) {
 	})
 }
 
-// young: it may still become another by exec.
+// young reports whether p may still become another program by exec.
 func (p *Process) young() bool {
 	age, ok := procfs.Age(p.Start)
 	return ok && age < youth
@@ -300,8 +301,8 @@ func readSession(pid uint32) map[string]string {
 	return m
 }
 
-// ownerOf returns the effective user of a process, a user that cannot be where that is
-// not to be seen.
+// ownerOf returns the effective user of a process, or an id that no user has if it cannot
+// be read.
 func ownerOf(pid uint32) uint32 {
 	if uid, ok := procfs.Owner(int(pid)); ok {
 		return uid

@@ -2,8 +2,8 @@
 
 package fusefs
 
-// Callers finds out who is behind a thread, for whoever hears of system calls in another
-// way than through a mount.
+// Callers finds the process behind a thread, for code that learns of system calls in
+// another way than through a mount.
 type Callers struct{ procs *processes }
 
 // NewCallers returns a Callers. told is called when the command of a process becomes known.
@@ -13,7 +13,7 @@ func NewCallers(told func(*Process)) *Callers {
 	return c
 }
 
-// Of is the process of a thread that is about to change something.
+// Of returns the process of a thread that is about to change something.
 func (c *Callers) Of(tid uint32) Caller {
 	by := Caller{PID: tid, TID: tid}
 	by.Proc = c.procs.thread(tid, trustWrite).proc

@@ -24,15 +24,15 @@ type writes struct {
 	writer  Caller
 }
 
-// stamp is by what a content is recognised.
+// stamp identifies the content of a file.
 type stamp struct{ size, mtime, ctime int64 }
 
-// stampOf is that of an open file.
+// stampOf returns the stamp of an open file.
 func stampOf(sx *sys.Stat) stamp {
 	return stamp{sx.Size, sx.Mtime, sx.Ctime}
 }
 
-// tell notes what the Observer has been told of. It needs n.order.
+// tell notes which content the Observer has heard of last. It needs n.order.
 func (n *inode) tell(s stamp) {
 	n.told = nil
 	if s.size >= TailMin {
@@ -40,9 +40,8 @@ func (n *inode) tell(s stamp) {
 	}
 }
 
-// soil makes n dirty. The Observer is asked to save the old content first,
-// unless n is dirty already. before is what the source said of it then. It
-// needs n.order.
+// soil makes n dirty. Unless n is dirty already, the Observer is asked to save the old
+// content first; before is the stamp of that content. It needs n.order.
 func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
@@ -50,8 +49,8 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		n.writes = w
 	}
 	if !w.dirty {
-		// What was written underneath since the last version is in none: a tail
-		// would stand on another beginning. Of a file without marks the Observer
+		// A tail is only right behind the content of the last version. So the file must
+		// be as the Observer last heard of it; of a file without marks the Observer
 		// learns now.
 		as := n.told != nil && *n.told == before || n.told == nil && n.mark.Load() == 0
 		if o.obs != nil {
@@ -73,10 +72,10 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 	return w
 }
 
-// check looks, just before one of our operations on the content, whether anybody has
-// written underneath since the last one: a tail would stand on another beginning. Our
-// own changes of mode, owner, times or names look the same; they are rare between a
-// write and its close.
+// check looks, just before one of our operations on the content, whether somebody has
+// written to the source since the last one: then a tail would follow other content. Our
+// own changes of mode, owner, times or names look the same; they are rare between a write
+// and its close.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
@@ -87,7 +86,7 @@ func (w *writes) check(fd int) {
 	}
 }
 
-// leave notes what one of our operations has left.
+// leave notes the stamp of the file after one of our operations.
 func (w *writes) leave(fd int) {
 	if w.tail < TailMin {
 		return
@@ -99,7 +98,7 @@ func (w *writes) leave(fd int) {
 	w.left = stampOf(&sx)
 }
 
-// touched notes that bytes from off on were changed, up to end.
+// touched notes that the bytes from off to end were changed.
 func (w *writes) touched(off, end int64) {
 	w.empty = false
 	w.tail = min(w.tail, off, w.size)
@@ -117,8 +116,8 @@ func (w *writes) truncated(size int64) {
 // close tells its mode and owner too. It needs n.order.
 func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
 
-// closeContent tells the Observer that n, if dirty, is as it shall be kept. It
-// needs n.order. c is who closed; the zero Caller when nobody did.
+// closeContent tells the Observer that n, if dirty, is ready to be kept. It needs
+// n.order. c is who closed it; the zero Caller when nobody did.
 func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	w := n.writes
 	if w == nil || !w.dirty {
@@ -133,9 +132,9 @@ func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
-	defer o.dirty.remove(n) // who waits for n in the set waits until it is told of
+	defer o.dirty.remove(n) // a waiter for n in the set waits until n was reported
 	if err != nil {
-		// Removed underneath while it was being written: nothing to keep.
+		// Removed on the source while it was being written: nothing to keep.
 		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
 		return
 	}
@@ -152,7 +151,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	if o.obs == nil {
 		return
 	}
-	if w.tail >= TailMin && stampOf(sx) != w.left { // written underneath; see check
+	if w.tail >= TailMin && stampOf(sx) != w.left { // somebody wrote to the source; see check
 		w.tail = 0
 	}
 	n.tell(stampOf(sx))

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changing are the opcodes after which something in the tree may be different. The
-// device loop notes them when the source has been changed and before the caller is
+// changing are the opcodes after which something in the tree may be different. The device
+// loop notes such a request after the source was changed and before the caller is
 // answered, whatever the answer is.
 const changing uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
 	1<<opOpen | 1<<opWrite | 1<<opSetxattr | 1<<opRemovexattr | 1<<opCreate | 1<<opIoctl | 1<<opFallocate | 1<<opRename2 |
@@ -42,13 +42,13 @@ const (
 	opCopyFileRange64 = 53
 )
 
-// graceAfter is how long after the last process underneath has gone the kernel may
-// still show what it had cached of before.
+// graceAfter is how long the kernel may still show old cached data after the last process
+// that used the source directly is gone.
 const graceAfter = 2 * time.Second
 
-// Changes returns the paths that were changed since an earlier answer gave the
-// token, relative to the root, and the token for the next question. all:
-// everything may have changed. Of .git in the root nothing is told.
+// Changes returns the paths that were changed since an earlier answer gave the token,
+// relative to the root, and the token for the next question. all: everything may have
+// changed. Paths in the root's .git are left out.
 func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	o := s.fs
 	if alone := o.aloneSince.Load(); o.outside.Load() || alone != nil && time.Since(*alone) < graceAfter {
@@ -110,7 +110,7 @@ func (o *namespace) noteRequest(op uint32, in, out []byte) {
 	}
 }
 
-// noteName notes the name that begins at a place of a request, in a directory.
+// noteName notes the name that begins at offset at of a request body, in a directory.
 func (o *namespace) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	n := o.table.get(dir)
 	if n == nil || len(body) <= at {
@@ -128,8 +128,8 @@ func (o *namespace) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	return o.changes.Note(p)
 }
 
-// noteContent notes all names of a file. One that may have a name which we do
-// not know, because nobody came by it, could have been changed anywhere.
+// noteContent notes all names of a file. If the file has more names than we know,
+// anything may have changed.
 func (o *namespace) noteContent(id uint64) {
 	n := o.table.get(id)
 	if n == nil {
@@ -157,7 +157,7 @@ func (o *namespace) noteContent(id uint64) {
 				first = gen
 			}
 		}
-		// Renamed or linked meanwhile, and perhaps asked about in between: the
+		// Renamed or linked meanwhile, and perhaps Changes was called in between: the
 		// next write must not rely on this note.
 		again, _ := o.namesOf(n)
 		if slices.Equal(paths, again) {
@@ -169,7 +169,7 @@ func (o *namespace) noteContent(id uint64) {
 	o.changes.Everything()
 }
 
-// namesOf are the present paths of a node. git: all are in the root's .git.
+// namesOf returns the present paths of a node. git: all are in the root's .git.
 func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	var buf [4]link
 	names := n.links(buf[:])
@@ -182,9 +182,9 @@ func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	return paths, git
 }
 
-// noteAttributes notes a change of attributes. Who may enter a directory decides
-// about all in it, but if it was made since the last question everybody will
-// look there anyway.
+// noteAttributes notes a change of attributes. A change of who may enter a directory
+// changes everything in it; but if it was made since the last question, whoever asks
+// looks there anyway.
 func (o *namespace) noteAttributes(id uint64, access bool) {
 	n := o.table.get(id)
 	if n == nil || !n.isDir() {
@@ -199,8 +199,8 @@ func (o *namespace) noteAttributes(id uint64, access bool) {
 	}
 }
 
-// noteCreated spares a file that was just made the look for other names, at
-// its first write.
+// noteCreated notes that the only name of a new file is noted already, so that its first
+// write need not look for others.
 func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	const nodeid, nlink = 16, 16 + 40 + 64 // in a fuse_entry_out behind its header
 	if gen == 0 || len(out) < nlink+4 || binary.NativeEndian.Uint32(out[4:]) != 0 {
@@ -218,8 +218,8 @@ func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	}
 }
 
-// noteMoved notes that a directory has another name: git trusts what it
-// knows of directories below, whose paths nobody can list in time.
+// noteMoved notes that a directory has another name: git trusts what it knows of the
+// directories below, and listing their paths would take too long.
 func (o *namespace) noteMoved(r *rename) {
 	if !o.changes.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
 		return
@@ -229,6 +229,5 @@ func (o *namespace) noteMoved(r *rename) {
 	}
 }
 
-// inGit reports whether a path is below the root's .git, which no tree of git's
-// has in it.
+// inGit reports whether a path is in the root's .git, which git itself never tracks.
 func inGit(p string) bool { return strings.HasPrefix(p, ".git/") || p == ".git" }

@@ -12,12 +12,12 @@ import (
 const (
 	// commandMax bounds what is read of a command line: some have megabytes.
 	commandMax = 4 << 10
-	// commandsAtOnce bounds how many are being read: a first look takes a process with
-	// all above it. Each may hang, with a thread of ours, as long as the
-	// process that it asks about does.
+	// commandsAtOnce bounds how many command lines are read at once: the first look at a
+	// process includes all its ancestors. Each read may hang, with a thread of ours, as
+	// long as that process does.
 	commandsAtOnce = 64
-	// execMax is the last of the pauses, each twice the one before, in which the end
-	// of an exec is waited for.
+	// execMax is the longest pause while we wait for an exec to end; each pause is twice
+	// the one before.
 	execMax = 32 * time.Millisecond
 )
 
@@ -25,7 +25,7 @@ const (
 // from the memory of the process, so the reader waits for the lock of that memory,
 // and the owner may hold it while waiting for our answer to another request. So no
 // request waits for this reader. A process whose command line did not arrive in time,
-// or that ended before, is known by its name only.
+// or that ended before it was read, is known by its name only.
 type commands struct {
 	off   bool
 	slots chan struct{}  // one for each read under way; never closed
@@ -48,8 +48,8 @@ func (c *commands) read(p *Process) {
 	})
 }
 
-// begin runs a look beside the requests, if there is a place for it. Nobody waits for
-// its end, on purpose: it comes when the process answers or is gone.
+// begin runs look in the background if a slot is free. Nobody waits for it, on purpose:
+// it ends when the process answers or is gone.
 func (c *commands) begin(look func()) (begun bool) {
 	select {
 	case c.slots <- struct{}{}:
@@ -75,8 +75,8 @@ func commandLine(pid uint32) (b []byte, err error) {
 	}
 }
 
-// commandOf asks the system, nil where it does not tell, or tells of another one: a number
-// is given to a new process, and exec makes another of the same.
+// commandOf asks the system what p was started with. It returns nil if the system does
+// not tell, or if the pid now belongs to another process or program.
 func commandOf(p *Process) *Command {
 	b, err := commandLine(p.PID)
 	if err != nil || len(b) == 0 {
@@ -87,7 +87,7 @@ func commandOf(p *Process) *Command {
 		return nil
 	}
 	cmd.Args = procfs.SplitArgs(b)
-	if last := len(cmd.Args) - 1; cmd.Cut && b[len(b)-1] != 0 { // of the last one perhaps half a word is there
+	if last := len(cmd.Args) - 1; cmd.Cut && b[len(b)-1] != 0 { // the last word may be cut in half
 		if i := strings.LastIndexAny(cmd.Args[last], " \t\n"); i > 0 {
 			cmd.Args[last] = cmd.Args[last][:i]
 		} else {

@@ -14,7 +14,7 @@ import (
 
 // doneOn tells the Observer of an operation on an inode that keeps its name.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
-	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
+	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // the first close reports a new file, and a nameless one has no path to report
 		return
 	}
 	p := n.LastPath()
@@ -25,8 +25,8 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 	})
 }
 
-// finding tells the Observer how the names of n are found, whose mode, owner or
-// attributes are about to change, or which gets one more.
+// finding shows the Observer every name of n before the mode, owner or attributes of n
+// change or it gets another name.
 func (o *namespace) finding(n *inode) {
 	if o.finder == nil || n.unborn() {
 		return
@@ -41,7 +41,7 @@ func (o *namespace) finding(n *inode) {
 	}
 }
 
-// target is where a symbolic link points, "" where that cannot be told.
+// target returns where a symbolic link points, "" if it cannot be read.
 func (o *namespace) target(n *inode) string {
 	if n.kind != unix.S_IFLNK {
 		return ""
@@ -70,8 +70,8 @@ func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	return mode &^ umask
 }
 
-// Create makes and opens a file. It may exist after all, when it was made
-// underneath since the kernel looked.
+// Create makes and opens a file. The file may exist after all, if it was made on the
+// source since the kernel looked.
 func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	parent, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -125,8 +125,8 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	return fuse.OK
 }
 
-// createFlags are those for our own descriptor: of a file that is being made
-// it can always read as well, also when the mode allows nobody to.
+// createFlags returns the flags for our own descriptor. The descriptor of a new file can
+// always read as well, even if the mode of the file allows nobody to.
 func createFlags(flags uint32) int {
 	f := int(flags) & keepFlags
 	if f&unix.O_ACCMODE == unix.O_WRONLY {
@@ -135,8 +135,8 @@ func createFlags(flags uint32) int {
 	return f
 }
 
-// created registers a file that was just made: it is dirty from the start, so
-// that its first close is told even if nothing was written.
+// created registers a file that was just made. It is dirty from the start, so that its
+// first close is reported even if nothing was written.
 func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
 	n.order.Lock()
 	defer n.order.Unlock()
@@ -146,7 +146,7 @@ func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sy
 	o.dirty.add(n)
 	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
 	if sx.Mode&0o600 != 0o600 && !o.us.root {
-		o.guard(n) // git makes its objects so; nobody could open it again
+		o.guard(n) // git makes its objects read-only; nobody could open it again
 	}
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
@@ -227,8 +227,8 @@ func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name str
 	}, nil)
 }
 
-// make makes name in the directory in.NodeId with mk, as the caller, and tells
-// of it. made, which may be nil, tells of the content.
+// make makes name in the directory in.NodeId with mk, as the caller, and reports it.
+// made, which may be nil, reports the content.
 func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error, made func(n *inode, size int64)) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
@@ -291,7 +291,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.end()
 	var sx sys.Stat
 	if err == unix.EEXIST && in.Unique&resendBit != 0 && sys.StatAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
-		err = nil // by a server that was killed
+		err = nil // made by a server that was killed
 	}
 	if err != nil {
 		return status(err)
@@ -322,8 +322,8 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	return fuse.OK
 }
 
-// closeMade tells the content of a file that has just got its first name,
-// whether it is being written or not. fd is open on it, or -1. It needs n.order.
+// closeMade reports the content of a file that has just got its first name, even if it is
+// still being written. fd is open on it, or -1. It needs n.order.
 func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
@@ -338,7 +338,7 @@ func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	gen := n.peek()
 	var sx sys.Stat
 	err := sys.StatFD(fd, &sx)
-	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c is in its call: no other program yet
+	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c waits for our reply: it cannot be another program yet
 	o.releaser.Released(n, fd)
 }
 

@@ -27,12 +27,11 @@ func ownCreds() creds {
 	return c
 }
 
-// as calls f, which makes something on the source, with the file system identity of
-// the caller, so that what f makes belongs to the caller from the first moment. It
-// changes only the thread, which the device loop has locked. A server of an ordinary
-// user cannot do this: what it made for other users, whom allow_other lets in, would
-// belong to its own user, set-user-id programs included. So other users make nothing
-// there: EACCES. Root may do anything anyway.
+// as calls f, which makes something on the source, with the file system identity of the
+// caller, so that the result belongs to the caller from the first moment. It changes only
+// the thread, which the device loop has locked. The server of an ordinary user cannot do
+// this: what it made for other users, whom allow_other lets in, would belong to its own
+// user, even set-user-id programs. So other users, except root, get EACCES.
 func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -57,7 +56,7 @@ func (p *processes) groups(tid uint32) []uint32 { return p.thread(tid, trustWrit
 // blocks of a file system that are reserved for root.
 const capSysResource = 24
 
-// noReserves takes the right to them from the calling thread for good.
+// noReserves takes that right from the calling thread; it cannot get it back.
 func noReserves() {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -88,7 +87,7 @@ func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) err
 	return err
 }
 
-// fileRights are those that come and go with root's file system identity.
+// fileRights are the capabilities that come and go with root's file system identity.
 const fileRights = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<9 | 1<<27
 
 // The functions of package syscall would change every thread of the process.

@@ -25,8 +25,8 @@ func ownCreds() creds {
 	return creds{uid: uid, root: uid == 0}
 }
 
-// as calls f, which makes something on the source. For others than the user who
-// mounted it would belong to the wrong user: EACCES.
+// as calls f, which makes something on the source. What it makes belongs to the user who
+// mounted, so other users, except root, get EACCES.
 func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -40,8 +40,8 @@ func noReserves() {}
 // forCaller calls f, which takes blocks of the source.
 func (o *namespace) forCaller(_ *fuse.InHeader, _ bool, f func() error) error { return f() }
 
-// likeCaller calls f, which changes the inode at. Set-id bits go as they go for the user
-// who mounted; the kernel would show the old mode on to whoever asks for nothing else.
+// likeCaller calls f, which changes the inode at. Set-id bits are cleared as for the user
+// who mounted; the notification makes the kernel show the new mode.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {

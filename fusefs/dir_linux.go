@@ -23,8 +23,8 @@ func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.S
 }
 
 const (
-	maxStreams = 32              // descriptors kept for readers that are under way
-	streamLife = 5 * time.Second // and for how long
+	maxStreams = 32              // descriptors kept for readers between two requests
+	streamLife = 5 * time.Second // how long they are kept
 	streamBuf  = 32 << 10
 )
 
@@ -144,7 +144,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 				continue
 			}
 			if !add(n, s.fd, e) {
-				// Read again from behind the last one that had room.
+				// Continue with this entry in the next request.
 				if _, err := unix.Seek(s.fd, s.at, unix.SEEK_SET); err != nil {
 					unix.Close(s.fd)
 					return fuse.OK
@@ -157,7 +157,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 		}
 	}
 	if added {
-		o.streams.put(s) // the next request only hears that this was all
+		o.streams.put(s) // the next request only learns that there are no more entries
 	} else {
 		unix.Close(s.fd)
 	}

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// POSIX promises nothing of a place in a directory once its descriptor is closed, and
-// darwin wants a handle anyway. So a directory is read whole when a reading begins, and
-// the offset in a request counts the entries of that reading.
+// POSIX says nothing of a position in a directory whose descriptor was closed, and darwin
+// wants a handle anyway. So a directory is read whole when a reader begins, and the
+// offset in a request counts the entries that were read then.
 
 // streams are the directories that are open, by handle.
 type streams struct {
@@ -54,7 +54,7 @@ func (s *streams) closeAll() {
 	s.open = nil
 }
 
-// OpenDir begins nothing yet: many open a directory only to stand in it.
+// OpenDir reads nothing yet: many processes open a directory only to work in it.
 func (o *namespace) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if _, st := o.node(in.NodeId); !st.Ok() {
 		return st
@@ -107,9 +107,10 @@ const (
 	mostRead  = 16 << 20
 )
 
-// allEntries reads a directory to its end. Each read has twice the room of the one before:
-// on darwin a read goes through all entries that earlier ones have returned (x/sys
-// imitates getdirentries(2) by readdir(3)), which in equal pieces would be a square.
+// allEntries reads a directory to its end. Each read has twice the room of the one
+// before: on darwin a read goes through all entries that earlier ones have returned
+// (x/sys imitates getdirentries(2) with readdir(3)), so reads of equal size would take
+// quadratic time.
 func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
 	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
 		l, err := read(buf)

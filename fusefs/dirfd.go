@@ -14,8 +14,8 @@ import (
 // 20,000 are common, and open files need most of those.
 const maxDirFDs = 2048
 
-// mostDirFDs is how many of them there may be under the limit that this process has.
-// Where it was 1,000, a project of more directories could not even be listed.
+// mostDirFDs returns how many descriptors may be cached under the limit of this process.
+// With a limit of 1,000, a project with more directories could not even be listed.
 func mostDirFDs() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -29,7 +29,7 @@ func mostDirFDs() int {
 type dirfd struct {
 	fd   int
 	refs atomic.Int32
-	used atomic.Bool // since the clock hand passed
+	used atomic.Bool // since the clock hand last passed
 	node *inode
 }
 
@@ -68,7 +68,7 @@ func (c *dirfds) put(n *inode, fd int) *dirfd {
 	d.refs.Store(2)
 	d.used.Store(true)
 	if !n.dirfd.CompareAndSwap(nil, d) {
-		d.refs.Store(1) // somebody else was faster: the caller's only
+		d.refs.Store(1) // another thread was faster; only the caller uses this one
 		return d
 	}
 	c.mu.Lock()

@@ -23,12 +23,13 @@
 // # What counts as closed
 //
 // An inode is dirty after a write, a change of size, fallocate,
-// copy_file_range or O_TRUNC. It is closed at a FLUSH or RELEASE of any handle
-// while dirty, at a truncate(2) without a handle, before any of its names is
-// given, taken or changed, and after two quiet seconds (at most once
-// every five). A FLUSH of a clean inode means nothing: a child that inherited a
-// descriptor sends one before its parent writes. The same holds while a file has
-// only been created or truncated: a shell sends a FLUSH before its command writes.
+// copy_file_range or O_TRUNC. A dirty inode counts as closed at a FLUSH or
+// RELEASE of any of its handles, at a truncate(2) without a handle, before a
+// name of it is added, removed or changed, and after two seconds without a write
+// (at most once every five). A FLUSH of a clean inode means nothing: a child that
+// inherited a descriptor sends one before its parent writes. A FLUSH also means
+// nothing while a file has only been created or truncated: a shell sends one
+// before its command writes.
 //
 // # Taking over
 //
@@ -55,6 +56,6 @@
 //  3. The shards of the inode table and of the handle table, inode.mu (the
 //     list of handles and the last seen attributes), the mutexes of the
 //     directory descriptors, the directory streams, the dirty set, the notifier
-//     and the process cache: leaves, memory only, never nested. Below them is only
-//     the ledger's own.
+//     and the process cache: leaves, memory only, never nested. Only the ledger's
+//     own lock is below them.
 package fusefs

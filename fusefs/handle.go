@@ -21,13 +21,13 @@ type handle struct {
 	next  *handle     // in node.handles, guarded by node.mu
 	owner Caller      // who opened it; only set when open for writing
 	slot  uint32      // in the ledger
-	kept  atomic.Bool // the FDStore has it
+	kept  atomic.Bool // the FDStore holds a copy of fd
 	reads bool        // fd can be read although it was opened for writing
 }
 
 func (h *handle) writable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
 
-// onlyAppends reports whether whatever is written goes to the end; see openFor.
+// onlyAppends reports whether every write goes to the end of the file; see openFor.
 func (h *handle) onlyAppends() bool {
 	if h.flags&unix.O_APPEND == 0 {
 		return false
@@ -134,7 +134,7 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	for *p != nil {
 		p = &(*p).next
 	}
-	*p = h // the last: a real one serves better
+	*p = h // at the end: a handle that a process opened serves better
 	n.mu.Unlock()
 	return h
 }
@@ -148,7 +148,7 @@ func (o *contents) unkeep(h *handle) {
 	}
 }
 
-// forgotten gives back what was kept for n.
+// forgotten releases the handle that keep holds for n.
 func (o *contents) forgotten(n *inode) {
 	n.mu.Lock()
 	h := n.handles
@@ -159,8 +159,8 @@ func (o *contents) forgotten(n *inode) {
 	o.unkeep(h)
 }
 
-// anyHandle returns some handle of n with a reference for the caller, or nil.
-// both asks for one that is open for reading and writing on our side.
+// anyHandle returns some handle of n with a reference for the caller, or nil. both asks
+// for one whose descriptor on our side can read and write.
 func (n *inode) anyHandle(both bool) *handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()

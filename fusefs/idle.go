@@ -14,13 +14,13 @@ const (
 	idleEvery = 5 * time.Second // one file counts as closed no more often than this
 	idleTick  = 500 * time.Millisecond
 
-	settleAfter = 500 * time.Millisecond // a handle's end comes after its close, but not later than this
+	settleAfter = 500 * time.Millisecond // the RELEASE of a handle comes after its close, but no later than this
 	settleTick  = time.Millisecond
 )
 
-// dirtySet holds the inodes that were written and not closed, and closes those
-// that have been quiet: databases and logs never close. Its goroutine exists
-// only while there are any.
+// dirtySet holds the inodes that were written and not closed, and closes those that have
+// been quiet, because databases and logs never close. Its goroutine exists only while
+// there are any.
 type dirtySet struct {
 	fs *overlay
 
@@ -71,7 +71,7 @@ func (d *dirtySet) list() []*inode {
 	return all
 }
 
-// each calls f for every inode that is dirty and has a name, in its order.
+// each calls f for every dirty inode that has a name, and holds its order meanwhile.
 func (d *dirtySet) each(f func(File)) {
 	for _, n := range d.list() {
 		n.order.Lock()
@@ -82,8 +82,8 @@ func (d *dirtySet) each(f func(File)) {
 	}
 }
 
-// settle waits for what was only made or emptied just now: nothing is told of it
-// before the end of its last handle, which may come after its close has returned.
+// settle waits for files that were only created or truncated just now: they are reported
+// at the RELEASE of their last handle, which may come after close(2) has returned.
 func (d *dirtySet) settle(cancel <-chan struct{}) {
 	for _, n := range d.list() {
 		for began := time.Now(); time.Since(began) < settleAfter; {
@@ -117,7 +117,7 @@ func (d *dirtySet) run() {
 		case <-t.C:
 		}
 		for _, n := range d.list() {
-			// Somebody at work on it: not idle.
+			// If the lock is taken, somebody works on the file: it is not idle.
 			if n.order.TryLock() {
 				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
 					d.fs.closeContent(n, Caller{}, event.OpWrite, true)
@@ -135,8 +135,8 @@ func (d *dirtySet) run() {
 	}
 }
 
-// stop ends the goroutine and closes what is still dirty, which is the case
-// only when the connection was aborted.
+// stop ends the goroutine and closes what is still dirty. Something is only if the
+// connection was aborted.
 func (d *dirtySet) stop() {
 	d.mu.Lock()
 	if d.stopped {

@@ -30,7 +30,7 @@ type inode struct {
 	mark atomic.Uint32
 
 	slot  atomic.Uint32 // in the ledger
-	noted atomic.Uint32 // the generation of changes that knows of its content, its lower half
+	noted atomic.Uint32 // lower half of the generation in which a change of its content was noted; see noteContent
 
 	nlookup uint64 // guarded by the table's shard of key
 
@@ -42,20 +42,20 @@ type inode struct {
 
 	order  sync.Mutex // see the package comment; guards writes and told
 	writes *writes    // nil: clean, and nothing to remember
-	told   *stamp     // of the content that the Observer was told of last; nil: of none that is worth a tail
+	told   *stamp     // stamp of the content that the Observer last heard of; nil if there is none or it is too small for a tail
 
 	mu      sync.Mutex // guards handles, seen
 	handles *handle
 	seen    seen
 
 	folding atomic.Uint32 // a directory: see folds
-	absent  atomic.Uint32 // extended attributes that it does not have; written under mu, see absentBit
-	removed atomic.Bool   // its last name was removed: what it has elsewhere the Observer gave it
+	absent  atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
+	removed atomic.Bool   // its last name was removed; any name that is left was made by the Observer
 	locked  atomic.Bool   // somebody has taken a lock on it, or tried
-	queued  atomic.Bool   // with the notifier
-	spoilt  atomic.Uint32 // how often pages or attributes in the kernel's cache became wrong
-	fresh   atomic.Uint32 // what spoilt was when they were dropped last
-	asked   atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
+	queued  atomic.Bool   // in the notifier's queue
+	spoilt  atomic.Uint32 // counts the changes that made the kernel's cached pages or attributes wrong
+	fresh   atomic.Uint32 // spoilt at the moment when they were last dropped
+	asked   atomic.Uint32 // the thread that asked for attributes since the last change, or severalAsked
 
 	dirfd atomic.Pointer[dirfd]
 }
@@ -63,9 +63,9 @@ type inode struct {
 // seen is the last state of an inode that the kernel's cache agrees with.
 type seen struct {
 	known        bool
-	young        bool   // so new that another change may have the same ctime
-	busy         int16  // operations of our own that are under way
-	gen          uint32 // counts those that are over
+	young        bool   // so recent that another change may get the same ctime
+	busy         int16  // how many operations of our own are under way
+	gen          uint32 // how many operations of our own have ended
 	mtime, ctime int64
 	size         int64
 }
@@ -207,7 +207,8 @@ func (n *inode) At(fn func(path string) error) error {
 	})
 }
 
-// hasLink reports whether (parent, name) is a known name of n.
+// hasLinkLocked reports whether (parent, name) is a known name of n. It needs
+// overlay.tree.
 func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 	if n.gone {
 		return false

@@ -35,16 +35,16 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	}
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 && h.onlyAppends() {
 		o.notifier.inode(h.node)
-		return 0, fuse.EPERM // a page of a mapping has its own place
+		return 0, fuse.EPERM // a page of a mapping has its own offset
 	}
 	n := h.node
 	n.order.Lock()
 	defer n.order.Unlock()
 	off := int64(in.Offset)
-	// An append goes to where the file ends on the source, in case somebody else has
-	// made it longer. Whether anybody can is not asked, because not everybody can be
-	// seen. Pages of a mapping have their own places, and a repeated request may be
-	// there already.
+	// An append goes to where the file ends on the source, in case somebody else has made
+	// it longer. We always do so, because we cannot see everybody who might. Pages of a
+	// mapping have their own offsets, and the bytes of a repeated request may be there
+	// already.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
 	if err != nil {
@@ -79,8 +79,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	n.end()
 	if appends && done > 0 {
 		if end, err := unix.Seek(h.fd, 0, unix.SEEK_END); err == nil && end != off+int64(done) {
-			// The kernel has the bytes at another place in its pages. It waits for
-			// this reply with one of them locked, so it is told later.
+			// The kernel has the bytes at another offset in its pages. It waits for this
+			// reply with one of them locked, so it is notified later.
 			w.touched(min(off, end-int64(done)), end)
 			o.notifier.inode(n)
 		}
@@ -116,7 +116,7 @@ func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends b
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	known := n.told != nil && (w == nil || !w.dirty) // before is of this moment
+	known := n.told != nil && (w == nil || !w.dirty) // before was read just now
 	w = o.soil(n, c, event.OpWrite, before, appends, cancel)
 	if !known {
 		w.check(h.fd)
@@ -163,7 +163,7 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	if err == nil {
 		w.touched(off, end)
 	} else {
-		w.tail = min(w.tail, off) // perhaps the beginning of that
+		w.tail = min(w.tail, off) // a part of the range may have been changed
 	}
 	w.leave(h.fd)
 	return status(err)
@@ -187,7 +187,7 @@ func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeI
 	done := 0
 	err = o.likeCaller(n, sys.FD(to.fd), &in.InHeader, false, func() error {
 		return o.forCaller(&in.InHeader, true, func() (err error) {
-			// The count is answered in 32 bits.
+			// The reply has only 32 bits for the count.
 			done, err = sys.CopyRange(from.fd, offIn, to.fd, offOut, int(min(in.Len, 1<<30)), int(in.Flags))
 			return err
 		})

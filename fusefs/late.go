@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// late are threads whose request was refused because it came late: they had looked up
-// a name, and meanwhile its file lost its place. What they would write to that file
-// would be lost, because nobody finds it again. So they look the name up once more
-// (the kernel does, after ESTALE). A thread whose next file has no name either wants
-// this very file: it opens it through /proc/self/fd, or lost the race twice.
+// late remembers threads that were sent back because they came late: they had looked up a
+// name, and meanwhile its file lost that name. What they wrote to that file would be
+// lost, because nobody finds it again. So they have to look the name up once more (the
+// kernel does so after ESTALE). If the next file of such a thread has no name either, the
+// thread wants this very file, through /proc/self/fd, or has lost the race twice; it is
+// let through.
 type late struct {
-	some atomic.Bool // whether at has any
+	some atomic.Bool // whether at has any entries
 	mu   sync.Mutex  // guards at
 	at   map[uint32]time.Time
 }

@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ledger is what a successor must know of this server after it was killed: the
-// kernel's INIT, nodes with their names, open handles, and operations under way. It
-// is a memfd that the supervisor holds too. It is mapped, so that an entry costs some
-// stores to memory and no system call. Its pages are allocated before they are
-// written (fallocate); when that fails, the error is a number, and there is no ledger
-// from then on.
+// The ledger holds what a successor must know of this server after it was killed: the
+// kernel's INIT, nodes with their names, open handles, and operations under way. It is a
+// memfd that the supervisor holds too. It is mapped, so that an entry costs some stores
+// to memory and no system call. Its pages are allocated before they are written
+// (fallocate), so that a lack of memory is an error and not a signal; after such an error
+// there is no ledger any more.
 //
 //	0        ledgerHead
 //	4 KiB    one byte per piece of 64 KiB: the size class of its slots
@@ -57,7 +57,7 @@ type ledgerHead struct {
 	magic    uint64
 	nextID   atomic.Uint64 // see table.nextID
 	nextFH   atomic.Uint64 // see handles.next
-	links    atomic.Uint64 // orders the names of a node: the newest is the likeliest
+	links    atomic.Uint64 // orders the names of a node: the newest is the most likely one
 	state    atomic.Uint32 // ledgerState
 	pieces   atomic.Uint32 // of the file, the first one included
 	serving  atomic.Uint32 // counts the servers that began with this ledger
@@ -70,8 +70,8 @@ type ledgerHead struct {
 // States of a ledger.
 const (
 	ledgerServing = iota + 1
-	ledgerEnded   // the server ended in order: nothing is to be taken over
-	ledgerUnable  // it is incomplete
+	ledgerEnded   // the server ended in order: there is nothing to take over
+	ledgerUnable  // the ledger is incomplete
 )
 
 // Kinds of slots.
@@ -98,7 +98,7 @@ type nodeSlot struct {
 	birth        int64
 	nlookup      uint64
 	mode         uint32
-	// Of a file that rests (resting.go), and nothing to a successor: the slot of its
+	// Only for a resting file (resting.go), and of no use to a successor: the slot of its
 	// name, the number of its record, its size.
 	link, record, size uint32
 }
@@ -125,8 +125,8 @@ type handleSlot struct {
 	kept     bool
 }
 
-// lockSlot is an owner of locks on a file, and a handle that it locked through; 0: it
-// is the guard of shared memory.
+// lockSlot is one owner of locks on a file, with a handle that it locked through. If fh
+// is 0, it is the guard of shared memory.
 type lockSlot struct {
 	kind        atomic.Uint32
 	pid         uint32
@@ -170,7 +170,7 @@ func mapLedger(f *os.File) (*ledger, error) {
 
 var errLedger = errors.New("the ledger is not one that can be taken over")
 
-// openLedger opens the ledger of a server that is no more.
+// openLedger opens the ledger of a server that has ended.
 func openLedger(f *os.File) (*ledger, error) {
 	fi, err := f.Stat()
 	if err != nil || fi.Size() < pieceSize {
@@ -189,14 +189,14 @@ func openLedger(f *os.File) (*ledger, error) {
 	return l, nil
 }
 
-// unmap is for a ledger that nobody serves with.
+// unmap releases a ledger with which nobody serves.
 func (l *ledger) unmap() {
 	_ = unix.Munmap(l.mem)
 	unix.Close(l.fd)
 }
 
-// close gives the descriptor back. It stays mapped: an Observer may keep files
-// for longer than the server is there.
+// close closes the descriptor. The ledger stays mapped: an Observer may keep files longer
+// than the server lives.
 func (l *ledger) close() {
 	if l != nil {
 		l.mu.Lock()
@@ -206,7 +206,7 @@ func (l *ledger) close() {
 	}
 }
 
-// setState says how things stand; unable and ended are final.
+// setState changes the state; unable and ended are final.
 func (l *ledger) setState(s uint32) {
 	if l != nil {
 		l.head.state.CompareAndSwap(ledgerServing, s)
@@ -232,10 +232,10 @@ func (l *ledger) setInit(in, out []byte) {
 	l.head.initLen = uint32(copy(l.head.init[:], in))
 }
 
-// resends reports whether the kernel that sent this INIT can send requests once
-// more (Linux 6.9).
+// resends reports whether the kernel that sent this INIT can send requests again (Linux
+// 6.9).
 func resends(in []byte) bool {
-	const flags, flags2 = 40 + 12, 40 + 16 // behind the header: major, minor, max_readahead
+	const flags, flags2 = 40 + 12, 40 + 16 // after the header: major, minor, max_readahead
 	if len(in) < flags2+4 {
 		return false
 	}
@@ -281,7 +281,7 @@ func (l *ledger) growLocked(class int) bool {
 
 func (l *ledger) at(ref uint32) unsafe.Pointer { return unsafe.Pointer(&l.mem[int(ref)<<6]) }
 
-// drop gives a slot back; 0 is none.
+// drop frees a slot; 0 stands for none.
 func (l *ledger) drop(ref uint32) {
 	if l == nil || ref == 0 {
 		return
@@ -293,7 +293,7 @@ func (l *ledger) drop(ref uint32) {
 	l.mu.Unlock()
 }
 
-// slots calls f for every slot that is taken; the others are free from then on.
+// slots calls f for every slot in use, and puts the others on the free lists.
 func (l *ledger) slots(f func(ref, kind uint32)) {
 	for i := range l.free {
 		l.free[i] = l.free[i][:0]
@@ -315,7 +315,7 @@ func (l *ledger) slots(f func(ref, kind uint32)) {
 	}
 }
 
-// add enters a new node, its name first. The caller has it to itself.
+// add enters a new node, its name first. No other thread knows n yet.
 func (l *ledger) add(n *inode) {
 	if l == nil || l.broken.Load() {
 		return
@@ -338,8 +338,8 @@ func (l *ledger) add(n *inode) {
 	s.kind.Store(slotNode)
 }
 
-// addResting enters a node of which there is no inode, looked up once, its name first,
-// and returns its slot, 0 when there is no room.
+// addResting enters a node that has no inode and was looked up once, its name first. It
+// returns the slot, 0 when there is no room.
 func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name string) uint32 {
 	if l.broken.Load() {
 		return 0
@@ -394,7 +394,7 @@ func (l *ledger) flag(n *inode, flag uint32, on bool) {
 	}
 }
 
-// link enters a name of n and returns its slot, 0 when n is not entered.
+// link enters a name of n and returns its slot, 0 when n has no entry.
 func (l *ledger) link(n, parent *inode, name string) uint32 {
 	if l == nil || n.slot.Load() == 0 {
 		return 0
@@ -453,8 +453,8 @@ func (l *ledger) handle(h *handle, unique uint64) {
 	s.kind.Store(slotHandle)
 }
 
-// lock enters an owner of locks on n, whose descriptor the FDStore has as key, with the
-// handle that it locks through, and returns the slot.
+// lock enters an owner of locks on n, with the handle that it locks through, and returns
+// the slot. key is the number under which the FDStore holds the owner's descriptor.
 func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32 {
 	if l == nil || l.broken.Load() {
 		return 0
@@ -469,8 +469,9 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 	return ref
 }
 
-// asks reports whether the kernel is to be asked for a capability. A server that takes over
-// must tell the kernel what the first one did, which may have been of an earlier version.
+// asks reports whether to ask the kernel for a capability. A server that takes over must
+// give the kernel the same answer as the first one, which may have been of an earlier
+// version.
 func (l *ledger) asks(capability uint64, takeOver bool) bool {
 	const flags, flags2 = 16 + 12, 16 + 32 // of the reply, behind its header
 	if !takeOver || l == nil {

@@ -31,9 +31,9 @@ import (
 // server that is killed. Which locks a descriptor has is asked of the kernel
 // (/proc/self/fdinfo), so there is no second account of them.
 //
-// A request that waits for a lock takes no thread: it is answered later. It is tried again
-// whenever a lock of the same file changes on the mount. Where a process beside the mount
-// has the lock, no call tells when it ends, and a timer tries again.
+// A request that waits for a lock takes no thread: it is answered later. It is tried
+// again whenever a lock of the same file changes on the mount. When a process beside the
+// mount holds the lock, no call tells when it ends, so a timer tries again.
 //
 // An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE
 // of their handle, for which close(2) does not wait; such a file can seem locked for a
@@ -43,26 +43,26 @@ import (
 const forwardsLocks = true
 
 const (
-	// lockPause and lockPauses are the shortest and the longest pause until a lock that
-	// somebody beside the mount has is tried again.
+	// lockPause and lockPauses are the shortest and the longest pause before a lock that
+	// a process beside the mount holds is tried again.
 	lockPause  = time.Millisecond
 	lockPauses = 64 * time.Millisecond
-	// lingerWait and lingerWaits are how long a lock is tried that is in the hands of a
-	// handle whose RELEASE may be on its way: at least, and as long as there is one. The
-	// kernel sends a RELEASE before the request that finds the lock, so that it was read
-	// before, but perhaps not noted yet.
+	// lingerWait and lingerWaits are how long a lock is tried again that belongs to a
+	// handle whose RELEASE may be on its way: lingerWait at least, and up to lingerWaits
+	// while a RELEASE is being carried out. The kernel sends that RELEASE before the
+	// request that finds the lock, so it was read before, but is perhaps not counted yet.
 	lingerWait  = time.Millisecond
 	lingerWaits = 100 * time.Millisecond
 )
 
 // locking holds the locks of a mount.
 type locking struct {
-	mu      sync.Mutex // guards all that follows and the fields of lockedFile; held over calls that do not block
+	mu      sync.Mutex // guards the rest and the fields of lockedFile; held only over calls that do not block
 	files   map[*inode]*lockedFile
 	waiting map[uint64]*lockWait // by request
 	closed  bool
 
-	fineTimes     bool // see there
+	fineTimes     bool // see the method
 	fineTimesOnce sync.Once
 
 	answer    func(unique uint64, st fuse.Status)
@@ -78,14 +78,14 @@ type lockedFile struct {
 	timer   *time.Timer // nil: not running
 	pause   time.Duration
 
-	// Of a file whose pages processes share as memory (sharesMemory): guard has the whole
-	// file locked on the source, and the owners lock arena instead, a file in memory.
-	// Nobody is let in before the kernel's pages from before the guard are dropped: then
-	// the guard is agreed, and nothing changes beside the mount until it ends.
+	// Only for a file whose pages processes share as memory (sharesMemory): guard locks
+	// the whole file on the source, and the owners lock arena instead, a file in memory.
+	// No lock is granted before the kernel's pages from before the guard are dropped.
+	// Then agreed is set, and nothing changes beside the mount until the guard ends.
 	guard    *lockOwner
 	arena    int
 	agreed   bool
-	agreeing bool // somebody drops them
+	agreeing bool // a thread is dropping the pages
 }
 
 // lockOwner holds the POSIX or OFD locks that one owner has on a file.
@@ -94,8 +94,8 @@ type lockOwner struct {
 	key      uint64 // the number under which the FDStore has fd
 	fd       int
 	pid      uint32
-	borrowed *handle           // fd is a duplicate of its descriptor: the file cannot be opened again
-	via      map[uint64]uint32 // the handles that were locked through, and their slots in the ledger
+	borrowed *handle           // fd is a duplicate of this handle's, because the file could not be opened again
+	via      map[uint64]uint32 // the handles through which it has locked, with their slots in the ledger
 }
 
 // lockWait is a SETLKW that is answered later.
@@ -103,16 +103,16 @@ type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
-	// behind is whose lock is in the way, of those on the mount. As natively, whoever comes
-	// behind somebody else is refused where that makes a circle.
+	// behind is the owner on the mount whose lock is in the way. As in the kernel, a
+	// request that comes behind another owner is refused if that would be a deadlock.
 	behind *lockOwner
 }
 
-// memoryRange tells files by name in which processes share memory through mappings, while
-// they hold locks on them, and the bytes that they lock first: SQLite's index of the
-// write-ahead log and LMDB's table of readers. The pages of the mount are not those of the
-// source, so that only one side can use such a file at a time; the other one finds it
-// locked. The kernel tells nobody of a mapping.
+// memoryRange tells by their names files through which processes share memory while they
+// hold locks on them, and returns the bytes that they lock first: SQLite's index of the
+// write-ahead log and LMDB's table of readers. The pages of the mount are not those of
+// the source, so only one side can use such a file at a time, and the other side finds it
+// locked. Mappings themselves cannot be seen.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -125,17 +125,18 @@ func memoryRange(n *inode) (first, last uint64, shared bool) {
 }
 
 // sharesMemory reports whether a request is for a lock by which processes share memory. A
-// file of such a name that is locked in another way is like any other.
+// file with such a name that is locked in another way is treated like any other.
 func sharesMemory(n *inode, in *fuse.LkIn) bool {
 	first, last, shared := memoryRange(n)
 	return shared && in.Lk.Start >= first && in.Lk.End <= last
 }
 
-// uncached reports whether a file may have to be opened so that the kernel keeps nothing of
-// it for read(2) and write(2): while a way beside exists, both sides then read what the
-// other one has written. That goes for what databases open, for reading and writing, for
-// all that somebody has locked, and for what has just been changed beside the mount. A
-// size that the kernel believed a moment too long made reads end early.
+// uncached reports whether n may have to be opened so that read(2) and write(2) bypass
+// the kernel's cache. While the source can be reached beside the mount, both sides then
+// read what the other one has written. The caller applies it to files that are opened for
+// reading and writing, as databases do, to files that were locked, and to files that just
+// changed beside the mount. A size that the kernel believed a moment too long made reads
+// end early.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.way.Load() {
 		return false
@@ -156,7 +157,7 @@ func ofdLock(lk *fuse.FileLock) unix.Flock_t {
 	return fl
 }
 
-// wholeFile is an OFD lock of a whole file.
+// wholeFile returns an OFD lock of a whole file.
 func wholeFile(typ int16) unix.Flock_t { return unix.Flock_t{Type: typ} }
 
 // setOFD takes or gives up an OFD lock without waiting.
@@ -214,7 +215,7 @@ func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 // SetLk takes a lock, or gives one up, without waiting.
 func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	for began, pause := time.Now(), 50*time.Microsecond; ; pause *= 2 {
-		releasing := o.locking.releasing() // before the try, which it can come too late for
+		releasing := o.locking.releasing() // read before the try, so that it covers a RELEASE that ends during it
 		st := o.lock(in, false)
 		took := time.Since(began)
 		if st != fuse.EAGAIN || took > lingerWaits || took > lingerWait && !releasing {
@@ -227,11 +228,12 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	}
 }
 
-// SetLkw takes a lock. One that has to be waited for is answered later (statusLater). An
-// INTERRUPT that arrived before the wait was entered found nothing to end, and closed
-// cancel: the kernel sends no other one, and the process could not even be killed.
+// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). An
+// INTERRUPT that arrived before the wait was entered found no wait to end, and closed
+// cancel. The kernel sends no second one, so without the check here the process could not
+// even be killed.
 func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	unique := in.Unique // another thread may answer, and the buffer is not ours any more
+	unique := in.Unique // in may be reused as soon as another thread has answered
 	st := o.lock(in, true)
 	if st != statusLater {
 		return st
@@ -251,7 +253,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		return fuse.EBADF
 	}
 	n, l := h.node, &o.locking
-	n.locked.Store(true) // before the lock is there, for those who open and close meanwhile
+	n.locked.Store(true) // before the lock is taken, for threads that open or close the file meanwhile
 	if l.has(h, in) {
 		o.noteLocked(h)
 	}
@@ -264,7 +266,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		o.agreeAll(n)
 		l.mu.Lock()
 		f.agreeing, f.agreed = false, true
-		if st == fuse.EAGAIN { // of a guard that another server took
+		if st == fuse.EAGAIN { // the guard was taken by another server
 			st = o.tryLock(f, h, in)
 		}
 	}
@@ -346,7 +348,7 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 	if _, ok := w.via[h.fh]; !ok {
 		w.via[h.fh] = o.ledger.lock(w.id, w.key, w.pid, f.n, h.fh)
 	}
-	if in.Lk.Pid != 0 { // what gives up a lock names no process
+	if in.Lk.Pid != 0 { // a request to unlock names no process
 		w.pid = in.Lk.Pid
 	}
 	return status(setOFD(w.fd, ofdLock(&in.Lk)))
@@ -365,8 +367,8 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 			break
 		}
 	}
-	// One lock cannot become another in one step: who asks for it and does not get it
-	// has none any more.
+	// One lock cannot become another in one step: whoever asks for that and does not get
+	// it has lost the first one too.
 	if err == nil && typ != unix.F_UNLCK {
 		f.flocks[h] = true
 	} else {
@@ -385,8 +387,8 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 		w.fd, err = sys.OpenAgain(h.fd, int(h.flags)&unix.O_ACCMODE)
 	}
 	if err != nil {
-		// Whoever opened the file may not open it any more. Its own descriptor does for
-		// one owner; a second one would share the first one's locks.
+		// The file may not be opened again. The descriptor of the handle serves one
+		// owner; a second owner would share the locks of the first.
 		for _, other := range f.owners {
 			if other.borrowed == h {
 				return nil, unix.ENOLCK
@@ -404,13 +406,13 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 	return w, nil
 }
 
-// guardMemory locks a file of shared memory against everybody beside the mount.
+// guardMemory locks a file of shared memory against all processes beside the mount.
 func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if f.guard != nil || !sharesMemory(f.n, in) {
 		return fuse.OK
 	}
-	// Where the file can only be read, so can the one that is locked: whoever changes it
-	// beside the mount takes locks for writing, which do not get past one for reading.
+	// If the file can only be read, a lock for reading is enough: whoever changes the
+	// file beside the mount takes locks for writing, which that lock keeps out.
 	typ := int16(unix.F_WRLCK)
 	fd, err := sys.OpenAgain(h.fd, unix.O_RDWR)
 	if err != nil {
@@ -435,11 +437,11 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 		o.fdStore.Keep(f.guard.key, fd)
 	}
 	f.guard.via[0] = o.ledger.lock(0, f.guard.key, 0, f.n, 0)
-	f.n.spoil() // what was written through mappings beside the mount shows in no time of the file
+	f.n.spoil() // no time of the file shows what was written through mappings beside the mount
 	return fuse.OK
 }
 
-// dropGuard lets others use a file of shared memory when nobody here does.
+// dropGuard gives the guard up when nobody on the mount uses the shared memory any more.
 func (o *contents) dropGuard(f *lockedFile) {
 	if f.guard == nil || len(f.owners) > 0 {
 		return
@@ -449,7 +451,8 @@ func (o *contents) dropGuard(f *lockedFile) {
 	f.guard, f.arena = nil, -1
 }
 
-// dropOwner ends an owner's locks. The FDStore and a borrowed descriptor would keep them.
+// dropOwner ends an owner's locks; the FDStore or a borrowed descriptor would keep them
+// alive.
 func (o *contents) dropOwner(w *lockOwner) {
 	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
 	unix.Close(w.fd)
@@ -461,7 +464,7 @@ func (o *contents) dropOwner(w *lockOwner) {
 	}
 }
 
-// unlockOwner ends the POSIX locks of a process on a file that it closes a descriptor of.
+// unlockOwner ends the POSIX locks of a process that closes a descriptor of the file.
 func (o *overlay) unlockOwner(h *handle, owner uint64) {
 	if n := h.node; n.locked.Load() {
 		o.noteLocked(h)
@@ -469,7 +472,7 @@ func (o *overlay) unlockOwner(h *handle, owner uint64) {
 	}
 }
 
-// unlockHandle ends the locks that go with an open file.
+// unlockHandle ends the locks that belong to an open file.
 func (o *overlay) unlockHandle(h *handle) {
 	if h.node.locked.Load() {
 		o.noteLocked(h)
@@ -477,7 +480,8 @@ func (o *overlay) unlockHandle(h *handle) {
 	}
 }
 
-// unlock ends the locks of the owners that ends names, and those of flock(2) of h.
+// unlock ends the locks of the owners for which ends returns true, and the flock(2) lock
+// of h.
 func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	l := &o.locking
 	l.mu.Lock()
@@ -503,14 +507,14 @@ func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	o.grant(granted)
 }
 
-// lockGrant is an answer that is due.
+// lockGrant is an answer that can be given now.
 type lockGrant struct {
 	w       *lockWait
 	st      fuse.Status
 	guarded bool
 }
 
-// again tries for those who wait, in the order in which they came.
+// again tries the waiting requests once more, in the order in which they came.
 func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
 	if l.closed {
 		return nil
@@ -533,7 +537,7 @@ func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
 	return granted
 }
 
-// grant answers those who waited. The caller holds no lock.
+// grant answers requests that waited. The caller holds no lock.
 func (o *overlay) grant(granted []lockGrant) {
 	for _, g := range granted {
 		if g.st.Ok() && !g.guarded {
@@ -548,8 +552,8 @@ func (o *overlay) grant(granted []lockGrant) {
 	}
 }
 
-// watchOthers starts a file's timer if somebody waits for a lock that a process beside the
-// mount has.
+// watchOthers starts a file's timer if a request waits for a lock of a process beside the
+// mount.
 func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	if f.timer != nil || l.closed || !slices.ContainsFunc(f.waiters, func(w *lockWait) bool { return !f.blockedHere(w) }) {
 		return
@@ -565,7 +569,7 @@ func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	})
 }
 
-// blockedHere reports whether w waits for a lock that somebody on the mount has.
+// blockedHere reports whether w waits for a lock that a process on the mount holds.
 func (f *lockedFile) blockedHere(w *lockWait) bool {
 	if isFlock(&w.in) {
 		for h := range f.flocks {
@@ -578,7 +582,7 @@ func (f *lockedFile) blockedHere(w *lockWait) bool {
 	return f.blocker(&w.in) != nil
 }
 
-// blocker is the owner on the mount that is in the way of a request, or nil.
+// blocker returns the owner on the mount whose lock is in the way of a request, or nil.
 func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	w := f.owners[in.Owner]
 	if w == nil {
@@ -591,7 +595,7 @@ func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	return f.ownerOf(&fl)
 }
 
-// ownerOf finds whose lock fl is, by what /proc says of the owners' descriptors.
+// ownerOf finds the owner of the lock fl by what /proc says of the owners' descriptors.
 func (f *lockedFile) ownerOf(fl *unix.Flock_t) *lockOwner {
 	end := "EOF"
 	if fl.Len > 0 {
@@ -608,7 +612,7 @@ func (f *lockedFile) ownerOf(fl *unix.Flock_t) *lockOwner {
 	return nil
 }
 
-// locksOf are the locks of a descriptor: kind, first and last byte.
+// locksOf returns the locks of a descriptor: kind, first and last byte.
 func locksOf(fd int) (locks [][3]string) {
 	b, err := procfs.Read(os.Getpid(), "fdinfo/"+strconv.Itoa(fd))
 	if err != nil {
@@ -623,8 +627,8 @@ func locksOf(fd int) (locks [][3]string) {
 	return locks
 }
 
-// mayWait refuses to wait where nobody would ever give way: POSIX locks of processes
-// that wait for each other, and shared memory that the other side of the mount uses.
+// mayWait refuses a wait that could last for ever: a deadlock of POSIX locks, and shared
+// memory that is in use on the other side of the mount.
 func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	switch {
 	case isFlock(in):
@@ -637,10 +641,10 @@ func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	return fuse.OK
 }
 
-// deadlocks reports whether who has the lock that is in the way of a request waits for the
-// one who asks, directly or by others. Nothing tells the owners of OFD locks from those of
-// POSIX locks. Two owners of OFD locks can belong to one process, and then another of its
-// threads may give way.
+// deadlocks reports whether the owner of the lock that is in the way waits for the owner
+// of this request, directly or through others. OFD locks cannot be told from POSIX locks
+// here. When two owners belong to one process they are OFD locks, and another thread may
+// still give way: no deadlock.
 func (l *locking) deadlocks(f *lockedFile, in *fuse.LkIn) bool {
 	if isFlock(in) {
 		return false
@@ -663,7 +667,7 @@ func (l *locking) deadlocks(f *lockedFile, in *fuse.LkIn) bool {
 	return false
 }
 
-// waitOf is the request that an owner of POSIX locks waits for, or nil.
+// waitOf returns the request that an owner of POSIX locks waits for, or nil.
 func (l *locking) waitOf(owner uint64) *lockWait {
 	for _, w := range l.waiting {
 		if w.in.Owner == owner && !isFlock(&w.in) {
@@ -673,9 +677,9 @@ func (l *locking) waitOf(owner uint64) *lockWait {
 	return nil
 }
 
-// lingers reports whether the lock that is in the way of a request may belong to a
-// handle that is closed already, of which the RELEASE is still on its way: close(2) does
-// not wait for it. "flock -n f true; flock -n f true" failed in the second command.
+// lingers reports whether the lock that is in the way of a request may belong to a handle
+// that was closed already and whose RELEASE is still on its way: close(2) does not wait
+// for it. "flock -n f true; flock -n f true" failed in the second command.
 func (o *overlay) lingers(in *fuse.LkIn) bool {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -713,15 +717,16 @@ func (o *overlay) interrupted(unique uint64) bool {
 	return true
 }
 
-// agreeLocked has what the kernel knows of a file agree with the source once somebody has a
-// lock on it: who writes beside the mount does so under a lock, and whoever reads under
-// one must see it. While a way beside exists nothing is kept, whatever the file's times
-// say: a time is set before the bytes that it stands for, and somebody may have read in
-// between. Else the times tell whether there is a way that nobody has noticed yet.
+// agreeLocked makes what the kernel has cached of a file agree with the source once
+// somebody has locked it: processes beside the mount write under a lock, and whoever
+// reads under one must see that. While a way beside the mount exists, cached data is
+// always dropped, whatever the file's times say: a time is set before the bytes are
+// written, and somebody may have read in between. Otherwise the times show whether there
+// is a way that was not noticed yet.
 //
-// SQLite's files beside a database come and go under its locks: by their names it tells
-// whether the database has to be repaired, and two processes that had two different files
-// by the name of -shm lost each other's rows.
+// SQLite makes and removes files beside a database under its locks: their presence tells
+// it whether the database has to be repaired, and two processes that saw different files
+// named -shm lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
 	gen := n.peek()
@@ -746,9 +751,9 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 }
 
-// fineTimes reports whether every change after a look gives a file of the source another
-// ctime, however soon it comes: Linux 6.13 with a file system that keeps such times.
-// Before, the clock of files ticks each 1 to 10 ms.
+// fineTimes reports whether any later change gives a file of the source another ctime,
+// however soon it comes. That needs Linux 6.13 and a file system that keeps such times;
+// before, the clock of files ticks every 1 to 10 ms.
 func (o *overlay) fineTimes() bool {
 	o.locking.fineTimesOnce.Do(func() {
 		var system unix.Utsname
@@ -766,8 +771,8 @@ func (o *overlay) fineTimes() bool {
 	return o.locking.fineTimes
 }
 
-// noteLocked remembers what a file looks like before a lock on it is given up or becomes
-// another one, if it was written to meanwhile: agreeLocked compares with that.
+// noteLocked remembers the present state of a file that was written to, before a lock on
+// it is given up or replaced: agreeLocked compares with it.
 func (o *namespace) noteLocked(h *handle) {
 	n := h.node
 	n.mu.Lock()
@@ -779,7 +784,7 @@ func (o *namespace) noteLocked(h *handle) {
 	}
 }
 
-// has reports whether a request comes from somebody who has locks on the file.
+// has reports whether the owner that sent a request has locks on the file.
 func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -790,13 +795,13 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 	return isFlock(in) && f.flocks[h] || !isFlock(in) && f.owners[in.Owner] != nil
 }
 
-// agreeAll drops the kernel's pages and attributes of n, shared memory, and of the files
-// that it is about, now that nobody beside the mount changes them any more. SQLite opens
-// all of them before it asks for this lock. It missed what was changed in between, and a
-// read of the write-ahead log ended early: "disk I/O error".
+// agreeAll drops the kernel's pages and attributes of n, which is shared memory, and of
+// the database files that it belongs to, now that nobody beside the mount changes them
+// any more. SQLite opens all of them before it asks for this lock. It missed what was
+// changed in between, and a read of the write-ahead log ended early: "disk I/O error".
 //
-// What the files look like now is remembered: were the change found by a GETATTR, the
-// kernel would be notified while that is under way, and ignore its answer.
+// The present state is remembered: if a GETATTR found the change, the kernel would be
+// notified while that request is under way, and ignore its answer.
 func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link
@@ -860,7 +865,7 @@ func (o *overlay) endLocks() {
 	}
 }
 
-// lockDescriptors calls f for the descriptors of all owners, for another FDStore.
+// lockDescriptors calls f for the descriptors of all owners, to fill another FDStore.
 func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
 	o.locking.mu.Lock()
 	defer o.locking.mu.Unlock()
@@ -874,8 +879,8 @@ func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
 	}
 }
 
-// restoreLocks goes on with the locks that a server had which was killed: those of
-// the ledger, and those of flock(2) on descriptors that were kept.
+// restoreLocks restores the locks that a killed server held: those in the ledger, and
+// those of flock(2) on descriptors that were kept.
 func (o *overlay) restoreLocks(slots []uint32, nodes map[uint64]*inode, kept map[uint64]*os.File) {
 	l, led := &o.locking, o.ledger
 	l.mu.Lock()

@@ -8,11 +8,11 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// uncached: see the other implementation.
+// uncached always reports false here; see locks_linux.go.
 func (n *inode) uncached() bool { return false }
 
-// forwardsLocks: without OFD locks there is no descriptor to take the locks of a process
-// on. They stay the kernel's own, and hold on the mount only.
+// forwardsLocks is false: without OFD locks there is no descriptor on which the locks of
+// a process could be taken. They stay the kernel's own, and hold on the mount only.
 const forwardsLocks = false
 
 // locking has nothing to do here.

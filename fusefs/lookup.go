@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place opens the directory of a name; hidden is the answer for the name that a
-// mount keeps to itself. The caller releases d.
+// place opens the directory that a name is in. For the name that the mount hides it
+// returns the status hidden. The caller releases d.
 func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
 	parent, st = o.node(node)
 	if !st.Ok() {
@@ -59,8 +59,8 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	return fuse.OK
 }
 
-// lookedUp answers with what was found under a name in a directory, which counts as a
-// reference to it. made was taken before the source was asked.
+// lookedUp fills the reply for a name that was found in a directory, and counts a
+// reference to its inode. made was taken before the source was asked.
 func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name string, sx *sys.Stat, made moveMark, out *fuse.EntryOut) {
 	id := o.rest(parent, name, sx)
 	if id == 0 {
@@ -75,12 +75,12 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 	o.fillEntry(id, sx, out)
 }
 
-// afresh is for the attributes of an inode that the kernel knows already, before they
-// are sent to it: they were read before the inode was found, and a later change (see
-// overtook) could not know of this request.
+// afresh reads the attributes of an inode that the kernel already knows once more, just
+// before they are sent. The first ones were read before the inode was found, so overtook
+// did not know of this request when something changed in between.
 func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
-		return // the kernel knows of all that changes it
+		return // the kernel makes every change of such a file itself
 	}
 	n.asking(in.Pid)
 	var again sys.Stat
@@ -89,8 +89,8 @@ func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx
 	}
 }
 
-// entry counts a reference to the inode that sx describes, found as name in
-// parent, and fills the reply. is: the name as the directory has it.
+// entry counts a reference to the inode that sx describes, found as name in parent, and
+// fills the reply. is: the name as the directory spells it.
 func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out *fuse.EntryOut) (n *inode, is string) {
 	is = o.spelled(parent, d, name, sx)
 	n, _ = o.ref(parent, is, sx)
@@ -119,8 +119,8 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 	return n, isNew
 }
 
-// maybeOutside is for attributes that came without peek: when they differ from
-// what is known, the source is asked once more, properly.
+// maybeOutside handles attributes that were read without peek: when they differ from what
+// is known, it asks the source again, this time with peek.
 func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	n.mu.Lock()
 	s := n.seen
@@ -136,7 +136,7 @@ func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	}
 }
 
-// Forget takes back references; it does no I/O but for closing a descriptor.
+// Forget takes back references; its only I/O is closing a descriptor.
 func (o *contents) Forget(id, count uint64) {
 	if id == rootID {
 		return
@@ -148,12 +148,12 @@ func (o *contents) Forget(id, count uint64) {
 		o.outsideWrites.gone(n)
 		o.dirs.drop(n)
 		o.forgotten(n)
-		n.mark.And(MarkTimes) // of content that is on its way
+		n.mark.And(MarkTimes) // a copy of the content that is under way still needs MarkTimes
 	}
 }
 
-// attrs asks the source for the attributes of an inode, through the handle fh
-// if has.
+// attrs asks the source for the attributes of an inode, through the handle fh if has is
+// set.
 func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -176,8 +176,8 @@ func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) f
 	return fuse.OK
 }
 
-// countNames leaves out of the number of names those by which the Observer keeps a file.
-// Without that a removed one could be linked again.
+// countNames hides the names under which the Observer keeps a removed file: with them in
+// the count the kernel would allow a link to it.
 func (n *inode) countNames(sx *sys.Stat) {
 	if n.removed.Load() {
 		sx.Nlink = 0

@@ -21,7 +21,7 @@ const (
 	maxRequest = 1 << 20             // data bytes in a READ or WRITE
 	bufSize    = maxRequest + 64<<10 // with the headers
 	maxReady   = 2                   // threads that wait for a request at the same time
-	maxParked  = 16                  // threads kept for when more are needed
+	maxParked  = 16                  // idle threads kept for later
 	maxOpcode  = 64                  // opcodes that are counted
 
 	opForget      = 2
@@ -57,11 +57,11 @@ type device struct {
 	// interrupted is asked about each INTERRUPT whether it ends a wait for a lock.
 	interrupted func(unique uint64) bool
 
-	// ready counts the threads that wait for a request or are about to. A thread that
-	// was only just started must count; otherwise each request that arrives before it
-	// is up would start another: 10,000 threads on a busy machine.
+	// ready counts the threads that wait for a request or are about to. A thread that was
+	// just started must count; otherwise each request that arrives before it runs would
+	// start another: 10,000 threads on a busy machine.
 	ready   atomic.Int32
-	turn    sync.Mutex // held while a request is read, where readersInTurn
+	turn    sync.Mutex // held while a request is read, if readersInTurn
 	parked  atomic.Int32
 	threads atomic.Int32
 	loops   sync.WaitGroup
@@ -69,9 +69,9 @@ type device struct {
 	taken   atomic.Uint64 // requests that were read
 	crowd   atomic.Uint64 // the value of taken when requests were last seen to queue
 	forgot  atomic.Uint64 // the value of taken when the last FORGET came
-	asked   atomic.Uint32 // the task that asked last
-	idle    atomic.Bool   // the watch waits for rested
-	woken   chan struct{} // of one place
+	asked   atomic.Uint32 // the task that sent the last request
+	idle    atomic.Bool   // the watch rests until woken
+	woken   chan struct{} // has room for one
 	over    chan struct{} // closed by the first loop that sees the connection end
 	overOne sync.Once
 	counts  [maxOpcode]atomic.Uint64
@@ -120,7 +120,7 @@ func (d *device) start() {
 	go d.watch()
 }
 
-// spawn has another thread wait for requests.
+// spawn makes another thread wait for requests: a parked one, or else a new one.
 func (d *device) spawn() {
 	d.ready.Add(1)
 	select {
@@ -134,8 +134,8 @@ func (d *device) spawn() {
 }
 
 // park waits until another thread is needed, and returns false when this one is not
-// needed any more. Whoever wakes it counts it as ready. The kernel wakes the threads
-// that wait for a request in turn: the fewer there are, the warmer they are.
+// needed any more. Whoever wakes it counts it as ready. The kernel wakes the threads that
+// wait for a request in turn, so the fewer there are, the warmer their caches.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)
@@ -150,8 +150,8 @@ func (d *device) park() bool {
 	}
 }
 
-// buffer returns room for the largest request or reply, outside of the Go heap
-// so that its size does not count in it; only what is used takes memory.
+// buffer returns room for the largest request or reply. It lies outside of the Go heap,
+// so that it does not count there; only the pages that are used take memory.
 func buffer() (b []byte, drop func()) {
 	b, err := unix.Mmap(-1, 0, bufSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -160,15 +160,14 @@ func buffer() (b []byte, drop func()) {
 	return b, func() { _ = unix.Munmap(b) }
 }
 
-// The pause after a request that could not be read, and the longest where it goes
-// on like that.
+// The pause after a request that could not be read, and the longest one if that goes on.
 const (
 	readPause = time.Millisecond
 	readLast  = time.Second
 )
 
-// loop serves until the connection ends or enough others are there. The thread
-// ends with it: its identity was its own.
+// loop serves until the connection ends or there are enough other loops. Its thread ends
+// with it, because its identity may have been changed.
 func (d *device) loop() {
 	defer d.loops.Done()
 	defer d.threads.Add(-1)
@@ -178,8 +177,8 @@ func (d *device) loop() {
 	in, drop := buffer()
 	defer drop()
 	if d.ledger != nil {
-		// The kernel fails a request with EIO when it is killed while it copies it
-		// to a page that is not there yet, and so cannot be sent once more.
+		// If the server is killed while the kernel copies a request to a page that is not
+		// there yet, the request fails with EIO, and cannot be sent once more.
 		sys.Populate(in)
 	}
 	out, drop := buffer()
@@ -194,7 +193,7 @@ func (d *device) loop() {
 		case ended(err):
 			d.overOne.Do(func() { close(d.over) })
 			return
-		case err != nil: // that of one request, which has failed: no reason to leave the others
+		case err != nil: // this request has failed: go on with the others
 			d.log.Error("read a request", "error", err)
 			time.Sleep(pause)
 			pause = min(2*pause, readLast)
@@ -208,7 +207,7 @@ func (d *device) loop() {
 			d.counts[op].Add(1)
 		}
 		d.taken.Add(1)
-		d.left(op, binary.NativeEndian.Uint32(in[32:]), d.ready.Add(-1))
+		d.requestTaken(op, binary.NativeEndian.Uint32(in[32:]), d.ready.Add(-1))
 		inv[0], outv[0] = in[:n], out
 		m := 0
 		if op != opInterrupt || n < 48 || !d.interrupted(binary.NativeEndian.Uint64(in[40:])) {
@@ -228,7 +227,7 @@ func (d *device) loop() {
 			d.note(op, in[:n], out[:m])
 		}
 		if m > 0 {
-			// ENOENT: the request was interrupted, nobody waits any more.
+			// ENOENT: the request was interrupted, and nobody waits any more.
 			for {
 				_, err = unix.Write(d.fd, out[:m])
 				if err != unix.EINTR {
@@ -273,12 +272,14 @@ func (d *device) next(in []byte) (int, error) {
 	return n, err
 }
 
-// ended reports whether the connection did: it was unmounted, aborted or closed.
+// ended reports whether the error says that the connection was unmounted, aborted or
+// closed.
 func ended(err error) bool {
 	return err == unix.ENODEV || err == unix.ECONNABORTED || err == unix.EBADF
 }
 
-// failure is the reply to a request that could not be decoded.
+// failure writes the reply to a request that could not be decoded, and returns its
+// length.
 func failure(out, in []byte, st fuse.Status) int {
 	binary.NativeEndian.PutUint32(out, 16)
 	binary.NativeEndian.PutUint32(out[4:], uint32(-st))
@@ -286,8 +287,8 @@ func failure(out, in []byte, st fuse.Status) int {
 	return 16
 }
 
-// statusLater is the status of a request that answer replies to. It is Linux's own
-// ERESTARTSYS, which no call returns.
+// statusLater is the status of a request that is answered later, through answer. It is
+// Linux's own ERESTARTSYS, which no system call returns.
 const statusLater = fuse.Status(512)
 
 // answer replies to a request that a handler has left open.

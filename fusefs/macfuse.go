@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How macFUSE is asked for a mount, and what it says. Beside darwin it is built with
-// the tag "portable", so that its tests run on Linux.
+// How macFUSE is asked for a mount, and what it answers. The tag "portable" builds this
+// file on Linux too, for its tests.
 
-// macOptions are those of the mount.
+// macOptions returns the mount options.
 //
-// fsname tells our mounts from others in the mount table. noappledouble keeps the files
-// ._NAME and .DS_Store out, which the system makes where there are no attributes; the
-// attributes themselves, com.apple.* with them, are passed through, so noapplexattr is
-// not wanted. local has programs that save bytes on a network's volume (Xcode, the
-// Trash) treat it as a disk; nobrowse keeps it out of the Finder's list of volumes, and
+// fsname tells our mounts from others in the mount table. noappledouble keeps out the
+// files ._NAME and .DS_Store, which the system makes where there are no attributes. The
+// attributes themselves, com.apple.* too, are passed through, so noapplexattr is not
+// wanted. With local, programs that save bytes on network volumes (Xcode, the Trash)
+// treat the mount as a disk. nobrowse keeps it out of the Finder's list of volumes, and
 // Spotlight out of it. Without daemon_timeout=0 a request that takes a minute would end
 // the mount.
 func macOptions(opt *Options) []string {
@@ -40,7 +40,7 @@ func macOptions(opt *Options) []string {
 	return o
 }
 
-// maxXattr bounds what is put together of an extended attribute.
+// maxXattr bounds an extended attribute that is set in pieces.
 const maxXattr = 64 << 20
 
 // whole reads all of an extended attribute.
@@ -54,8 +54,8 @@ func whole(get func(dest []byte) (int, error)) ([]byte, error) {
 	return value[:max(n, 0)], err
 }
 
-// piece copies what an extended attribute has from a position on, and returns how many
-// bytes; with an empty dest, how many there are.
+// piece copies an extended attribute from a position on, and returns the number of bytes.
+// With an empty dest it returns how many there are.
 func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	value, err := whole(get)
 	if err != nil {
@@ -71,8 +71,8 @@ func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (in
 	return copy(dest, rest), nil
 }
 
-// patched is the value of an extended attribute with data at a position: calls on
-// descriptors of the source set the whole of it.
+// patched returns the value of an extended attribute with data at a position: the calls
+// on descriptors of the source can only set it as a whole.
 func patched(position uint32, data []byte, get func(dest []byte) (int, error)) ([]byte, error) {
 	if int64(position)+int64(len(data)) > maxXattr {
 		return nil, unix.E2BIG
@@ -98,7 +98,7 @@ var (
 		"enable the kernel backend (macFUSE in System Settings), and mount again")
 )
 
-// macError makes one error of what the mount program wrote and how it ended.
+// macError makes one error of the mount program's output and exit status.
 func macError(said string, err error) error {
 	msg := strings.Join(strings.Fields(said), " ")
 	low := strings.ToLower(msg)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Unmount takes a mount away and does not wait for the end of its server, which
-// serves copies of the mount in other mount namespaces. ErrBusy: something is
-// open on it; then nothing has changed.
+// Unmount unmounts a mountpoint. It does not wait for the end of the server, which may
+// still serve copies of the mount in other mount namespaces. While something is open on
+// the mount it changes nothing and returns ErrBusy.
 func Unmount(mountpoint string) error {
 	var err error
 	for try := range 5 {
@@ -24,12 +24,12 @@ func Unmount(mountpoint string) error {
 	return err
 }
 
-// Detach takes a mount away at once, whoever uses it: they keep what they have
-// open, everybody else sees what was mounted over. It needs no answer from the
-// process that serves the mount. On darwin what they have open ends.
+// Detach removes a mount at once. Processes that use it keep what they have open, all
+// others see the directory below. It needs no answer from the process that serves the
+// mount. On darwin open files are closed.
 func Detach(mountpoint string) error { return unmount(mountpoint, true) }
 
-// escape protects what separates mount options.
+// escape escapes the characters that separate mount options.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s)
 }

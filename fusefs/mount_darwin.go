@@ -24,7 +24,7 @@ var (
 	ErrBusy = errors.New("in use")
 )
 
-// MacFUSE is the program that mounts, "" where there is none: macFUSE's own since its
+// MacFUSE returns the program that mounts, "" if there is none: macFUSE's own since its
 // version 4, or that of osxfuse before. They are in no PATH.
 func MacFUSE() string {
 	for _, p := range []string{
@@ -38,9 +38,9 @@ func MacFUSE() string {
 	return ""
 }
 
-// mountDevice has macFUSE's program mount opt.Mountpoint and returns the descriptor that
-// requests come by. That program ends when INIT and STATFS were answered, so whoever
-// serves them calls mounted afterwards.
+// mountDevice runs macFUSE's program, which mounts opt.Mountpoint, and returns the
+// descriptor that delivers requests. The program ends when INIT and STATFS were answered,
+// so mounted is called once they are served.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fail := func(err error) (int, func() error, error) {
 		return -1, nil, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
@@ -68,7 +68,7 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 		return fail(err)
 	}
 	fd, err = receive(pair[0])
-	if err != nil { // it has ended, and says why
+	if err != nil { // the program has ended, and says why
 		return fail(macError(said.String(), errors.Join(cmd.Wait(), err)))
 	}
 	over := make(chan error, 1)
@@ -89,8 +89,8 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	}, nil
 }
 
-// macEnv tells the program by which descriptor it passes on that of the device, that a
-// server is there which answers while it waits, and whose it is.
+// macEnv tells the program on which descriptor to pass on that of the device, that a
+// server answers requests while it waits, and the path of that server.
 func macEnv(self string) []string {
 	return []string{
 		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
@@ -117,9 +117,8 @@ func receive(sock int) (int, error) {
 	return fds[0], nil
 }
 
-// unmount takes the mount away, by force or only if nobody uses it. An agent of the
-// system's may hold the volume for the moment (Spotlight, the Finder): diskutil asks it
-// to let go.
+// unmount unmounts by force, or only if nobody uses the mount. A system service such as
+// Spotlight or the Finder may hold the volume for the moment: diskutil asks it to let go.
 func unmount(mountpoint string, force bool) error {
 	flags := 0
 	if force {
@@ -146,6 +145,5 @@ func unmount(mountpoint string, force bool) error {
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
 }
 
-// MountAgain fails: there are no mount namespaces here, which alone keep a mount that has
-// gone from its mountpoint.
+// MountAgain fails: without mount namespaces no mount lives on after it was unmounted.
 func (s *Server) MountAgain() error { return unix.ENOTSUP }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsType is what /proc/mounts shows.
+// fsType is the type that /proc/mounts shows.
 const (
 	fsType    = "fuse.cachebro"
 	fsSubtype = "cachebro"
@@ -27,9 +27,9 @@ var (
 	ErrBusy = errors.New("in use")
 )
 
-// mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It
-// calls mount(2) where that is allowed and fusermount3 otherwise. mounted waits until
-// the mount is there, which it is at once.
+// mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It calls
+// mount(2) where that is allowed, and fusermount3 otherwise. mounted waits until the
+// mount is there, which takes no time on Linux.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fd, err = mountNow(opt)
 	return fd, func() error { return nil }, err
@@ -68,7 +68,7 @@ func mountNow(opt *Options) (int, error) {
 }
 
 // mountWith mounts the connection of a descriptor; mode is that of the mountpoint. Linux
-// (5.14) does so for one that is mounted elsewhere, too.
+// (5.14) also does so for a connection that is mounted elsewhere already.
 func mountWith(opt *Options, fd int, mode uint32) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	o := []string{
@@ -85,9 +85,9 @@ func mountWith(opt *Options, fd int, mode uint32) error {
 	return unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
 }
 
-// MountAgain mounts the connection on its mountpoint once more: it had gone from there and
-// lives on elsewhere, in a copy of another mount namespace. Only who may mount without
-// fusermount3 can do that.
+// MountAgain mounts the connection on its mountpoint once more, after it was unmounted
+// there and lives on in a copy in another mount namespace. That needs the right to mount
+// without fusermount3.
 func (s *Server) MountAgain() error {
 	var st unix.Stat_t
 	if err := unix.Stat(s.opt.Mountpoint, &st); err != nil {
@@ -99,7 +99,7 @@ func (s *Server) MountAgain() error {
 	return s.probe()
 }
 
-// fusermount has the set-user-id helper mount and send back the descriptor.
+// fusermount runs the set-user-id helper, which mounts and sends back the descriptor.
 func fusermount(opt *Options) (int, error) {
 	bin, err := helper()
 	if err != nil {
@@ -147,7 +147,7 @@ func helper() (string, error) {
 	return "", ErrNoHelper
 }
 
-// helperError makes one error of what the helper wrote and how it ended.
+// helperError makes one error of the helper's output and exit status.
 func helperError(stderr string, err error) error {
 	msg := strings.TrimSpace(stderr)
 	switch {
@@ -179,7 +179,7 @@ func receive(sock int) (int, error) {
 	return fds[0], nil
 }
 
-// unmount takes the mount away, lazily or only if nobody uses it.
+// unmount unmounts lazily, or only if nobody uses the mount.
 func unmount(mountpoint string, lazy bool) error {
 	flags := unix.UMOUNT_NOFOLLOW
 	if lazy {

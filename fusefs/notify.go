@@ -14,9 +14,8 @@ const (
 	notifyIncEpoch   = 8
 )
 
-// notifier sends notifications that nobody waits for from a goroutine of its
-// own: from a handler they could wait for pages that only the handler's own
-// reply frees.
+// notifier sends notifications that nobody waits for from a goroutine of its own. A
+// handler that sent one could wait for pages that only its own reply frees.
 type notifier struct {
 	send func(code int32, body []byte) error
 
@@ -35,8 +34,8 @@ func newNotifier(send func(int32, []byte) error) *notifier {
 	return n
 }
 
-// inode asks for all cached pages and attributes of a node to be dropped. An
-// OPEN does not wait for that: it does it itself.
+// inode asks for all cached pages and attributes of a node to be dropped. An OPEN drops
+// them itself instead of waiting for that.
 func (n *notifier) inode(i *inode) {
 	i.spoil()
 	if i.queued.Swap(true) {
@@ -112,8 +111,8 @@ func (n *notifier) entry(parent uint64, name string) {
 	_ = n.send(notifyInvalEntry, append(append(body, name...), 0))
 }
 
-// name makes the kernel look a name up again, once the request is answered that the
-// caller serves: until then the kernel holds the lock of the directory.
+// name makes the kernel look a name up again after the caller's request was answered:
+// until then the kernel holds the lock of the directory.
 func (n *notifier) name(parent uint64, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

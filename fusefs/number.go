@@ -14,19 +14,19 @@ import (
 
 // # Inode numbers
 //
-// The mount has one device number, and a program takes two files with the same device
-// and inode number for one: cp refuses, diff finds no difference, tar writes a link,
-// find sees a loop. Below the project there may be other devices: file systems that
-// are mounted there, btrfs subvolumes, the layers of an overlayfs. What lies on the
-// root's device keeps its number. The number of anything else carries that of its
-// device above numberBits, as long as the mount lives.
+// The mount has one device number, and programs take two files with the same device and
+// inode number for one: cp refuses, diff finds no difference, tar writes a link, find
+// sees a loop. Below the project there may be other devices: mounted file systems, btrfs
+// subvolumes, the layers of an overlayfs. A file on the root's device keeps its number.
+// For any other file the bits above numberBits hold the number that its device has in
+// this mount.
 //
 // The result has 53 bits, unless the source's own has more: JavaScript keeps a
 // number in a float64, which would make neighbours equal.
 
 const (
-	numberBits = 40      // of a number of the source; file systems that go beyond are very rare
-	deviceMax  = 1 << 13 // device numbers above them, 0 is the root's
+	numberBits = 40      // bits of a number of the source; very few file systems use more
+	deviceMax  = 1 << 13 // how many device numbers fit above them; 0 is the root's
 )
 
 // devices numbers the devices other than the root's.
@@ -38,8 +38,8 @@ type devices struct {
 // several reports whether anything of another device than the root's was seen.
 func (d *devices) several() bool { return d.number.Load() != nil }
 
-// of returns the number of a device. It depends on st_dev, so that it usually is the
-// same in the next mount, where git has kept it in its index.
+// of returns the number of a device. It is derived from st_dev, so that it is usually the
+// same in the next mount: git keeps inode numbers in its index.
 func (d *devices) of(dev uint64, l *ledger) uint64 {
 	if known := d.number.Load(); known != nil {
 		if no, ok := (*known)[dev]; ok {
@@ -63,13 +63,14 @@ func (d *devices) of(dev uint64, l *ledger) uint64 {
 	for tries := 1; taken[no] && tries < deviceMax; tries++ {
 		no = 1 + no%(deviceMax-1)
 	}
-	l.device(dev, no) // before anybody is shown a number with it
+	l.device(dev, no) // before anybody sees an inode number with it
 	known[dev] = no
 	d.number.Store(&known)
 	return no
 }
 
-// restore is for a number that an earlier server gave. Nobody else is there yet.
+// restore registers a number that an earlier server gave. It takes no lock: nobody else
+// is there yet.
 func (d *devices) restore(dev, no uint64) {
 	known := map[uint64]uint64{}
 	if all := d.number.Load(); all != nil {
@@ -79,7 +80,7 @@ func (d *devices) restore(dev, no uint64) {
 	d.number.Store(&known)
 }
 
-// number is the inode number that the mount shows for one of the source.
+// number returns the inode number that the mount shows for a file of the source.
 func (o *namespace) number(dev, ino uint64) uint64 {
 	if dev == o.root.node.key.dev {
 		return ino
@@ -87,9 +88,10 @@ func (o *namespace) number(dev, ino uint64) uint64 {
 	return ino ^ o.devices.of(dev, o.ledger)<<numberBits
 }
 
-// numberIn is the number of an entry of the directory n, which agrees with what stat
-// says of it. sx: its attributes, nil if they are not known. The source's own entry
-// tells of what a mount covers, and of the layers below an overlayfs.
+// numberIn returns the number of an entry of the directory n; it agrees with what stat
+// says. sx holds the attributes of the entry, nil if they are not known. The number in
+// the source's own entry can differ: it is that of a directory below a mount, or of a
+// layer of an overlayfs.
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":

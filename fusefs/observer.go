@@ -27,34 +27,34 @@ type Process struct {
 	UID    uint32
 	Comm   string
 	Group  uint32 // its process group
-	// Leader is the leader of its session and Terminal the terminal that controls it; 0:
-	// there is none.
+	// Leader is the leader of its session, and Terminal the terminal that controls it; 0
+	// if there is none.
 	Leader   uint32
 	Terminal uint64
-	Image    uint64            // tells its programs apart; 0 where that may not be seen
+	Image    uint64            // differs between the programs that it runs one after another; 0 if unknown
 	Session  map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
 
-	// Front: the terminal belonged to its process group when it was last looked at. It
-	// is what a person waits for there, and no background job.
+	// Front: its process group was in the foreground of its terminal when last looked at.
+	// A person waits for it there; it is no background job.
 	Front atomic.Bool
 
 	command atomic.Pointer[Command]
-	peeks   atomic.Int32 // looks whether it has become another program; see processes.peek
-	peeked  atomic.Int64 // the last of them: Unix time, ns
+	peeks   atomic.Int32 // how often processes.peek looked at it
+	peeked  atomic.Int64 // when processes.peek last looked, in Unix ns
 }
 
-// Command is what a process was started with, as it stands in /proc: secrets included.
+// Command is the command line with which a process was started, secrets included.
 type Command struct {
 	Args []string // the first ones, some KiB of them
 	Cut  bool     // there are more
-	Dir  string   // its working directory, "" where that may not be seen
+	Dir  string   // its working directory, "" if unknown
 }
 
-// Command is nil as long as it is not known, and for ever where it cannot be had.
-// It is read beside the requests, of which none waits for it.
+// Command returns nil until the command is known, and for ever if it cannot be read. It
+// is read in the background; no request waits for it.
 func (p *Process) Command() *Command { return p.command.Load() }
 
-// SetCommand is for whoever knows of a process that has ended.
+// SetCommand is for code that knows the command of a process that has ended.
 func (p *Process) SetCommand(c *Command) { p.command.Store(c) }
 
 // File is an inode as an Observer sees it. It may be kept after the call, but
@@ -75,18 +75,18 @@ type File interface {
 	Open() (*os.File, error)
 	// Stat asks the source.
 	Stat() (event.Stat, error)
-	// At calls fn with a path that leads to the inode on the source side and to
-	// nothing else, for what is asked of a path: extended attributes. ENOTSUP: there
-	// is no such path on this system.
+	// At calls fn with a path that leads to the inode on the source side and to nothing
+	// else, for functions that need a path, like those for extended attributes. ENOTSUP:
+	// this system has no such path.
 	At(fn func(path string) error) error
 	// Mark is 31 bits for the observer to use as it likes, and MarkTimes; zero at
 	// first and after the kernel has forgotten the inode.
 	Mark() *atomic.Uint32
 }
 
-// MarkTimes in a File's Mark is set before its times are set through the mount,
-// while the inode's order is held, so that whoever compares them with what they
-// were knows that a difference says nothing. The Observer clears it.
+// MarkTimes is set in a File's Mark before its times are set through the mount, while the
+// inode's order is held. It tells code that compares the times with earlier ones that a
+// difference says nothing. The Observer clears it.
 const MarkTimes uint32 = 1 << 31
 
 // TailMin is the shortest beginning of a file that is worth a tail: an Observer that
@@ -98,7 +98,7 @@ type Change struct {
 	File   File
 	Caller Caller
 	Op     event.Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
-	// Name is the one that goes, for OpUnlink and OpRename.
+	// Name is the name that is removed or replaced, for OpUnlink and OpRename.
 	Name string
 	// Append: the first write is at the end, by a handle that writes nowhere else.
 	Append bool
@@ -113,17 +113,16 @@ type Closed struct {
 	Writer Caller
 	Op     event.Op // OpCreate if the file was made since it was last closed, OpTruncate for truncate(2), else OpWrite
 	Stat   event.Stat
-	// TailFrom ≥ 0: all bytes before it are as they were at the previous
-	// close of this inode or, when there was none, at its Before; -1 when
-	// unknown, 0 where somebody else may have written underneath. Equal to
-	// Stat.Size when the content did not change.
+	// TailFrom ≥ 0: all bytes before it are as they were at the previous close of this
+	// inode or, if there was none, at its Before. -1: unknown; 0: somebody may have
+	// written to the source directly. Equal to Stat.Size when the content did not change.
 	TailFrom int64
 	// LastPath is File.Path() or, when no name is left, the last one it had.
 	LastPath string
-	// Idle: nobody closed it, it was only quiet for a while.
+	// Idle: nobody closed the file; it was only quiet for a while.
 	Idle bool
-	// Held: a handle was flushed and is still there. A Releaser will hear of
-	// its end, as a rule at once.
+	// Held: a handle was flushed and is not released yet. A Releaser hears of its
+	// RELEASE, usually at once.
 	Held bool
 	Time time.Time
 }
@@ -131,16 +130,16 @@ type Closed struct {
 // Event is an operation on names or attributes that succeeded.
 type Event struct {
 	Op     event.Op
-	File   File // the inode; nil for OpRmdir and where it is not known
+	File   File // the inode; nil for OpRmdir and if it is not known
 	Caller Caller
 	Path   string
 	Path2  string     // OpRename, OpExchange, OpLink: the new name
-	Target string     // where the symlink points; OpSymlink, and OpUnlink, OpRename or OpLink of one
+	Target string     // where the symlink points; for OpSymlink, and for OpUnlink, OpRename or OpLink of a symlink
 	Stat   event.Stat // after the operation (for OpUnlink and OpRmdir: before)
-	// Replaced is the inode that OpRename took the name from, if any, or that
-	// OpExchange gave the name Path.
+	// Replaced is the inode that lost its name to OpRename, if any, or the one that got
+	// the name Path in OpExchange.
 	Replaced File
-	Class    ignore.Class // of Path, or of Path2 where there is one and Path is excluded
+	Class    ignore.Class // of Path, or of Path2 if there is one and Path is excluded
 	Class2   ignore.Class // of Path2
 	Time     time.Time
 }
@@ -169,16 +168,16 @@ type Observer interface {
 	// Synced: fsync(2) was called and the source has synced the file; returns
 	// when the content is durable on the observer's side as well (bounded).
 	Synced(f File, cancel <-chan struct{})
-	// Outside: the overlay noticed that a file was changed underneath, by
-	// somebody who does not go through the mount.
+	// Outside: the overlay noticed that a process changed a file on the source, without
+	// going through the mount.
 	Outside(f File, before, after event.Stat)
 }
 
-// Finder is an Observer that wants to know how it would have found a name that it may
-// not have heard of: before the name is given away, taken or replaced, before its
-// mode, owner or attributes change, and before its file gets another name. It is not
-// called for the last name of a regular file that is removed, because Before is. The
-// operation may still fail. target is where a symlink points.
+// Finder is an Observer that wants to see the state of a name that it may not have heard
+// of before the name is removed, moved or replaced, before its mode, owner or attributes
+// change, and before its file gets another name. It is not called for the last name of a
+// regular file that is removed, because Before is. The operation may still fail. target
+// is where a symlink points.
 type Finder interface {
 	Found(f File, name, target string, st event.Stat)
 }

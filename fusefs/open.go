@@ -17,9 +17,9 @@ import (
 // kernel's own (FMODE_EXEC), which openat2(2) refuses.
 const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW | unix.O_DIRECTORY | sys.OpenFlags
 
-// Open opens a file. When the source shows it otherwise than the kernel has it
-// cached, the cache is dropped before the reply: else the first read would
-// return new bytes cut at the old length.
+// Open opens a file. If the source differs from what the kernel has cached, the cache is
+// dropped before the reply; otherwise the first read would return new bytes cut at the
+// old length.
 func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -59,9 +59,10 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	return fuse.OK
 }
 
-// agree drops the kernel's pages of a file that the source shows otherwise. gen is what
-// peek returned before the source was asked. unsure: while more changes, the kernel may go
-// by an old size all the same, because it ignores attributes that cross a notification.
+// agree drops the kernel's pages of a file that has changed on the source. gen is what
+// peek returned before the source was asked. unsure: pages were dropped, and if the file
+// changes again the kernel may still use an old size, because it ignores attributes that
+// cross a notification.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {
@@ -74,9 +75,9 @@ func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	return unsure
 }
 
-// openFlags are those of the reply. Who has POSIX locks on a file loses them with each
-// descriptor of it that is closed, also with one that can only read: of a file with
-// locks the kernel tells of all of them.
+// openFlags returns the flags of the reply. A process loses its POSIX locks on a file
+// with each descriptor of it that it closes, even a read-only one, so for a file with
+// locks the kernel must send a FLUSH at every close.
 func openFlags(n *inode, flags uint32) (reply uint32) {
 	reply = fuse.FOPEN_KEEP_CACHE
 	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {
@@ -88,8 +89,8 @@ func openFlags(n *inode, flags uint32) (reply uint32) {
 	return reply
 }
 
-// opened registers the descriptor and fills the reply. A handle that cannot
-// write needs no FLUSH. reads: fd can be read whatever flags say.
+// opened registers the descriptor and fills the reply. A handle that cannot write needs
+// no FLUSH. reads: fd can be read whatever flags say.
 func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
 	out.OpenFlags = openFlags(n, flags)
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
@@ -132,11 +133,11 @@ func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fus
 	return fuse.OK
 }
 
-// truncate sets the size of the open file fd, of inode n, of which old was said before.
-// It needs n.order, and n.begin.
+// truncate sets the size of fd, which is open on n. old is the stamp of the file before.
+// It needs n.order, and n.begin must have been called.
 func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
-		// Another process cuts what a writer has not closed yet.
+		// Another process truncates the file before its writer has closed it.
 		o.closeContent(n, c, event.OpWrite, false)
 	}
 	w := o.soil(n, c, event.OpTruncate, old, false, cancel)
@@ -184,8 +185,9 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return fuse.OK
 }
 
-// closeHandle is closeContent with the attributes taken from an open handle, and
-// of a caller who has been looked at. It needs n.order. held: the handle stays for the moment.
+// closeHandle is closeContent for a handle that is still open: it takes the attributes
+// from it, and c has been looked up already. held: the handle stays open for the moment.
+// It needs n.order.
 func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -223,10 +225,10 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (o *contents) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
-	// The RELEASE of one redirection can come after the next one has emptied the
-	// file: that one's own close tells what it becomes.
+	// The RELEASE of one redirection can come after the next one has truncated the file.
+	// Then the close of that next one reports what the file becomes.
 	if w := n.writes; w != nil && w.dirty && !(w.empty && n.writersBeside(h)) {
-		// The process may be gone; whoever opened it is the best we know.
+		// The process may be gone; the one that opened the file is the best we know.
 		c := h.owner
 		if w.writer.PID != 0 {
 			c = w.writer

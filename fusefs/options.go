@@ -13,12 +13,12 @@ type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
-// FDStore holds descriptors that could not be opened again by name. Both are
-// called on the path of requests and must not block.
+// FDStore holds descriptors of files that could not be opened again by name. Its methods
+// are called while requests wait, and must not block.
 type FDStore interface {
 	// Keep holds a duplicate of fd for the handle fh; false if it cannot.
 	Keep(fh uint64, fd int) bool
-	// Drop lets go of it.
+	// Drop releases it.
 	Drop(fh uint64)
 }
 
@@ -32,16 +32,16 @@ type Options struct {
 	// FD, if above 0, is a /dev/fuse descriptor that is mounted on Mountpoint
 	// already. The server owns it from then on.
 	FD int
-	// Ledger, if not nil, is a file of NewLedger in which the server notes what
-	// another one must know to take over when it is killed.
+	// Ledger, if not nil, is a file from NewLedger in which the server notes what another
+	// one must know to take over after a kill.
 	Ledger *os.File
 	// TakeOver: FD is the connection of a server that was killed, and Ledger its
 	// ledger.
 	TakeOver bool
-	// FDStore holds what can only be handed on as a descriptor; nil: nobody does.
+	// FDStore keeps descriptors of files that cannot be opened by name; nil: they are
+	// lost.
 	FDStore FDStore
-	// Kept are the descriptors that the FDStore had, by handle; the server owns
-	// them.
+	// Kept are the descriptors that the FDStore held, by handle; the server owns them.
 	Kept map[uint64]*os.File
 	// AllowOther lets other users in; permissions are checked in any case.
 	AllowOther bool
@@ -53,7 +53,7 @@ type Options struct {
 	Hidden string
 	// Observer is told of everything; nil: nobody is.
 	Observer Observer
-	// NoCommands: what processes were started with is not looked at.
+	// NoCommands: the command lines of processes are not read.
 	NoCommands bool
 	// commandOf takes the place of /proc in tests.
 	commandOf func(*Process) *Command

@@ -10,12 +10,12 @@ import (
 	"cachebro/fusefs/sys"
 )
 
-// maxForgotten bounds how many files of our own are remembered after the kernel
-// forgot them; about 100 bytes each.
+// maxForgotten bounds how many files made through the mount are remembered after the
+// kernel forgot them; about 100 bytes each.
 const maxForgotten = 20_000
 
-// moment is a time by two clocks, in ns: by the one that files get their times
-// from, which can be set, and by the one that only goes on.
+// moment is a time by two clocks, in ns: the one that file times come from, which can be
+// set, and the monotonic one.
 type moment struct{ wall, steady int64 }
 
 var began = time.Now()
@@ -25,17 +25,16 @@ func now() moment {
 	return moment{t.UnixNano(), int64(t.Sub(began))}
 }
 
-// outsideWrites tells files that somebody made underneath from those that were
-// made through the mount and then forgotten by the kernel. It only works while
-// somebody can write underneath.
+// outsideWrites tells files that somebody made on the source from those that were made
+// through the mount and then forgotten by the kernel. It only works while
+// Server.SetOutside is on.
 type outsideWrites struct {
 	mu        sync.Mutex // guards the rest
-	since     moment     // what has an older ctime is left to the first scan
+	since     moment     // files with an older ctime are left to the first scan
 	forgotten map[key]int64
 }
 
-// gone remembers that the kernel forgot n, and when: of changes up to then we
-// know already.
+// gone remembers when the kernel forgot n: changes up to then are known already.
 func (s *outsideWrites) gone(n *inode) {
 	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
 		return
@@ -44,7 +43,8 @@ func (s *outsideWrites) gone(n *inode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
-		// Too many to tell apart: what came before is not told any more.
+		// Too many to remember: from now on, files that changed before now are not
+		// reported.
 		clear(s.forgotten)
 		s.since = now
 	}
@@ -54,8 +54,8 @@ func (s *outsideWrites) gone(n *inode) {
 	s.forgotten[n.key] = now.wall
 }
 
-// unknown reports whether the state of a file, of this ctime, came about
-// without us. Where the clock was set back, whatever may have changed since is.
+// unknown reports whether a file with this ctime was changed without us. If the clock was
+// set back, everything that may have changed since the mount counts.
 func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,10 +68,10 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
-// noteOutside tells the Observer of a file that the kernel did not know and that was
-// made or changed directly on the source since the mount: a new file, or one that an
-// atomic save put in the place of another. made was taken before the source was
-// asked; if we made a file since, it may be this one.
+// noteOutside tells the Observer of a file that the kernel did not know and that was made
+// or changed directly on the source since the mount: a new file, or one that an atomic
+// save put in place of another. made was taken before the source was asked; if we have
+// made a file since, it may be this one.
 func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
@@ -86,9 +86,9 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	}
 }
 
-// Beside takes in that somebody did something to a path of the source without going
+// Beside is called when somebody did something to a path of the source without going
 // through the mount: the kernel forgets what it knew of it, and git is told. name: the
-// name came, went, or stands for another file now. dir: it is a directory.
+// name came, went, or leads to another file now. dir: it is a directory.
 func (s *Server) Beside(p string, name, dir bool) {
 	o := s.fs
 	switch {
@@ -123,7 +123,8 @@ func (s *Server) Beside(p string, name, dir bool) {
 	}
 }
 
-// inodeAt is the inode that a path of the source leads to, nil if the kernel knows of none.
+// inodeAt returns the inode that a path of the source leads to, nil if the kernel knows
+// none.
 func (o *namespace) inodeAt(p string) *inode {
 	if p == "." {
 		return o.root.node
@@ -135,8 +136,7 @@ func (o *namespace) inodeAt(p string) *inode {
 	return o.table.find(keyOf(&sx))
 }
 
-// CallerOf describes a process that did something beside the mount, as far as it is still
-// there.
+// CallerOf describes a process that did something beside the mount, if it still exists.
 func (s *Server) CallerOf(pid int) Caller {
 	c := Caller{PID: uint32(pid), TID: uint32(pid)}
 	if pid == 0 {

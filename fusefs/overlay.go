@@ -25,7 +25,7 @@ const rootID = fuse.FUSE_ROOT_ID
 // namespace owns names and inodes. It finds the file below the source that a node id
 // means, and says what it looks like.
 type namespace struct {
-	fuse.RawFileSystem // ENOSYS for what is not implemented: Access, OpenDir
+	fuse.RawFileSystem // answers ENOSYS to requests that are not implemented here: Access, OpenDir
 
 	obs        Observer
 	finder     Finder // obs, if it is one
@@ -48,34 +48,35 @@ type namespace struct {
 	ledger   *ledger // nil: nobody can take over
 
 	changes    *changes.Tracker
-	aloneSince atomic.Pointer[time.Time] // when outside ended; nil: it was never on
+	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil: it was never set
 
-	outside atomic.Bool // somebody uses a way beside the mount
-	way     atomic.Bool // there is one
+	outside atomic.Bool // somebody reaches the source beside the mount
+	way     atomic.Bool // the source can be reached beside the mount; see SetWay
 	noXattr bool        // the source has no extended attributes at all
 	acl     bool        // the source has access control lists
 	us      creds
 }
 
-// contents owns what is open, who opened it, and what was written and not told yet.
+// contents owns the open files, who opened them, and the writes that the Observer has not
+// heard of yet.
 type contents struct {
 	namespace
 
 	releaser Releaser // obs, if it is one
 	handles  *handles
-	kept     atomic.Int64 // see keep
+	kept     atomic.Int64 // descriptors held by keep
 	dirty    dirtySet
 	procs    *processes
 	late     late
 	fdStore  FDStore
-	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
+	reopened map[uint64]*handle // handles of an earlier server, by the id of the request that opened them; read-only
 
 	outsideWrites outsideWrites
 }
 
-// overlay is the file system: it answers the kernel's requests from the source
-// directory, and owns locks and the take-over by another server. Locks of its own: see
-// the package comment.
+// overlay is the file system. It answers the kernel's requests from the source directory,
+// and owns the locks of its users and the take-over by another server. For the order of
+// its own locks see the package comment.
 type overlay struct {
 	contents
 

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// maxPrepared bounds the threads that have prepared something, and so the memory: an
+	// maxPrepared bounds how many threads can have prepared files, and so the memory: an
 	// attribute has 64 KiB at most.
 	maxPrepared = 64
 	// preparedFor is how long a file waits for its mknod(2).
 	preparedFor = 10 * time.Second
 )
 
-// prepared holds the files that threads are about to make: whoever carries out a plan tells
-// of many of them by one request, and makes each by another, where it would be seven. A file
-// appears complete, by a call that the kernel and whoever watches the directory know of. What is
-// lost here, as when another server takes over, makes an empty file, and whoever has prepared it
-// looks.
+// prepared holds the files that threads are about to make. A client that carries out a
+// plan prepares many of them in one request, and makes each with one more, where it would
+// take seven. A file appears complete, by one call that the kernel and all who watch the
+// directory see. If a preparation is lost, as when another server takes over, the call
+// makes an empty file; the client checks for that.
 type prepared struct {
 	mu sync.Mutex
 	by map[uint32]preparation // what each thread prepared last; nil: no timer runs
@@ -39,13 +39,14 @@ type preparation struct {
 	files map[string]event.PreparedFile
 }
 
-// put takes the files that a thread prepares, instead of what it prepared before.
+// put remembers the files that a thread prepares, in place of those that it prepared
+// before.
 func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	files, err := event.DecodePrepared(data)
 	if err != nil {
 		return fuse.EINVAL
 	}
-	if in.Pid == 0 { // of another pid namespace: all threads there have this number
+	if in.Pid == 0 { // a thread in another pid namespace: all of those have this number
 		return fuse.EAGAIN
 	}
 	of := preparation{owner: in.Owner, dir: in.NodeId, at: time.Now(), files: make(map[string]event.PreparedFile, len(files))}
@@ -65,7 +66,7 @@ func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	return fuse.OK
 }
 
-// expire drops what nobody has made in time.
+// expire drops preparations that were not used in time.
 func (p *prepared) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +94,9 @@ func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, boo
 	return f, true
 }
 
-// makePrepared makes a prepared file, and opens it. Its time comes last: a file that has it is
-// complete. It belongs to the caller: the kernel alone knows whether he may give it away.
+// makePrepared makes a prepared file and returns it open. The time is set last: a file
+// that has it is complete. The file belongs to the caller: only the kernel knows whether
+// the caller may give it away.
 func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	fd, err = sys.Open(dir, string(f.Name), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, f.Mode&0o777)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What differs between the protocols of the kernels; doc/macos.md says by which source.
+// What differs between the kernels' protocols; doc/macos.md names the sources.
 
-// capabilities are asked for beside those that go-fuse asks for: an OPEN that
-// truncates, a rename that replaces nothing, and FALLOCATE.
+// capabilities are requested in addition to those of go-fuse: an OPEN that truncates, a
+// rename that replaces nothing, and FALLOCATE.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_RENAME_EXCL | fuse.CAP_ALLOCATE
 
 // pcCaseSensitive of <sys/unistd.h> asks whether names that differ in case differ.
 const pcCaseSensitive = 11
 
-// capabilitiesOf are asked for beside them because of the source: a rename that changes
-// only case comes to us if the kernel knows that the volume ignores it.
+// capabilitiesOf returns the capabilities that depend on the source: the kernel passes on
+// a rename that changes only case if it knows that the volume ignores case.
 func capabilitiesOf(source int) uint64 {
 	if v, err := unix.Fpathconf(source, pcCaseSensitive); err == nil && v == 0 {
 		return fuse.CAP_CASE_INSENSITIVE
@@ -27,11 +27,11 @@ func capabilitiesOf(source int) uint64 {
 	return 0
 }
 
-// resending: nothing can be sent once more.
+// resending is 0: this kernel cannot send requests again.
 const resending = 0
 
-// readersInTurn: of several threads that wait for a request some do not hear of the
-// unmount (go-fuse reads with one thread, too: fuse/fusefd_other.go).
+// readersInTurn: if several threads wait for a request, some do not hear of the unmount
+// (go-fuse reads with one thread for that reason, too: fuse/fusefd_other.go).
 const readersInTurn = true
 
 // fillMore fills in the attributes that only this kernel has.
@@ -40,7 +40,7 @@ func fillMore(sx *sys.Stat, a *fuse.Attr) {
 	a.Flags_ = uint32(sx.Flags)
 }
 
-// fillStatfs: blocks are counted in units of Frsize, and Bsize is the size of a transfer.
+// fillStatfs: blocks are counted in units of Frsize; Bsize is the transfer size.
 func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	*out = fuse.StatfsOut{
 		Blocks: s.Blocks, Bfree: s.Bfree, Bavail: s.Bavail, Files: s.Files, Ffree: s.Ffree,
@@ -48,11 +48,11 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns: a SETATTR that sets nothing of ours is no chown(2) here.
+// emptyChowns: a SETATTR without known bits is no chown(2) here.
 const emptyChowns = false
 
-// setMoreOf are the bits of SETATTR that only this kernel has; setMore does them. Times
-// of creation, backup and change come only if CAP_XTIMES was asked for.
+// setMoreOf are the bits of SETATTR that only this kernel has; setMore sets them. The
+// times of creation, backup and change are only sent if CAP_XTIMES was requested.
 const setMoreOf = fuse.FATTR_FLAGS
 
 func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
@@ -62,8 +62,9 @@ func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
 	return sys.SetFlags(f, in.Flags_)
 }
 
-// atPosition reads an extended attribute, from the position on that the request names:
-// a resource fork is read in pieces. go-fuse passes on the beginning of the request.
+// atPosition reads an extended attribute from the position that the request names: a
+// resource fork is read in pieces. go-fuse passes on only the header, which the request
+// follows in memory.
 func atPosition(in *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	position := (*fuse.GetXAttrIn)(unsafe.Pointer(in)).Position
 	if position == 0 {

@@ -7,20 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What differs between the protocols of the kernels; doc/macos.md says by which source.
+// What differs between the kernels' protocols; doc/macos.md names the sources.
 
-// capabilities are asked for beside those that go-fuse asks for.
+// capabilities are requested in addition to those of go-fuse.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 	fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_RESEND
 
-// capabilitiesOf: nothing depends on the source.
+// capabilitiesOf returns 0: no capability depends on the source.
 func capabilitiesOf(int) uint64 { return 0 }
 
-// resending are the bits of INIT by which a kernel says that it can send once more what
-// was not answered.
+// resending are the bits of INIT with which a kernel says that it can send unanswered
+// requests again.
 const resending = fuse.CAP_INIT_EXT | fuse.CAP_HAS_RESEND
 
-// readersInTurn: only one thread may wait for a request.
+// readersInTurn: only one thread at a time may wait for a request.
 const readersInTurn = false
 
 // fillMore fills in the attributes that only this kernel has.
@@ -33,15 +33,15 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns: chown(2) that changes nobody comes as a SETATTR that sets nothing.
+// emptyChowns: a chown(2) that changes no owner arrives as a SETATTR that sets nothing.
 const emptyChowns = true
 
-// setMoreOf are the bits of SETATTR that only this kernel has; setMore does them.
+// setMoreOf are the bits of SETATTR that only this kernel has; setMore sets them.
 const setMoreOf = 0
 
 func setMore(sys.Ref, *fuse.SetAttrIn) error { return nil }
 
-// atPosition reads an extended attribute, from the position on that the request names.
+// atPosition reads an extended attribute from the position that the request names.
 func atPosition(_ *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	return get(dest)
 }

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoredEverywhere is the class of which nothing is kept.
+// ignoredEverywhere is the class of paths of which nothing is kept.
 const ignoredEverywhere = ignore.Excluded
 
-// known returns the inode that sx describes, found as name in parent. One that
-// the kernel does not know (it changed underneath) is made for the moment, so
-// that its content is saved like any other.
+// known returns the inode that sx describes, found as name in parent. If the kernel does
+// not know it because it was made on the source, a temporary inode stands for it, so that
+// its content is saved like any other.
 func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {
@@ -32,18 +32,17 @@ func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// renaming prepares n for a change of its names: what was written and not closed
-// is closed, so that it is its writer's under the name that it was written to.
-// It needs n.order.
+// renaming prepares n for a change of its names: if it is dirty it is closed, so that the
+// version has its writer, and the name under which it was written. It needs n.order.
 func (o *contents) renaming(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
 	}
 }
 
-// closeBelow closes what is being written below directories that are about to
-// get another name. It needs the order of none of them; what is written from
-// then on has the new name when it is closed.
+// closeBelow closes the dirty files below directories that are about to get another name.
+// The caller must hold the order of none of them. What is written later is closed under
+// the new name.
 func (o *overlay) closeBelow(dirs ...*inode) {
 	for _, d := range dirs {
 		if d == nil || !d.isDir() {
@@ -59,8 +58,8 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 	}
 }
 
-// losing prepares n for the loss of a name: what was written and not closed is
-// closed, then the Observer saves the content. It needs n.order.
+// losing prepares n for the loss of a name: if it is dirty it is closed, then the
+// Observer saves the content. It needs n.order.
 func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
@@ -74,7 +73,7 @@ func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.S
 // lost takes the name away from n after the source did. It needs n.order.
 func (o *contents) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
-		o.guard(n) // what was opened while the name went
+		o.guard(n) // it may have been opened while its name was removed
 	}
 	if sx.Nlink <= 1 || n.isDir() {
 		o.table.detach(n)
@@ -155,7 +154,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	return fuse.OK
 }
 
-// readlink is where a symbolic link points, "" where that cannot be told.
+// readlink returns where a symbolic link points, "" if it cannot be read.
 func readlink(dir int, name string) string {
 	to, _ := sys.ReadLink(dir, name)
 	return string(to)

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests that a server which was killed had carried out on the source but
-// not answered. What is left to do is to note and to tell it.
+// These functions finish requests that a killed server had carried out on the source but
+// not answered. What is left is to update our own state and tell the Observer.
 
-// removedBefore is remove of a name that has gone by this very request.
+// removedBefore is remove of a name that this very request has removed already.
 func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, name string, op event.Op) fuse.Status {
 	n := o.table.find(t.a)
 	if n == nil {
@@ -39,8 +39,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	return fuse.OK
 }
 
-// renamedBefore is Rename of a name that has gone, or is another's, by this
-// very request.
+// renamedBefore is Rename of a name that this very request has moved already.
 func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 int) fuse.Status {
 	exchange := in.Flags&sys.Exchange != 0
 	if err := sys.StatAt(fd2, r.toName, &r.srcStat); err != nil {
@@ -79,7 +78,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 	return fuse.OK
 }
 
-// createdBefore answers with a file that was made and opened.
+// createdBefore answers with a file that an earlier server made and opened.
 func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	var sx sys.Stat
 	if err := sys.StatFD(h.fd, &sx); err != nil {
@@ -91,15 +90,15 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 }
 
 // unmake removes a file that an earlier server made for the same request and had not
-// noted, so that it can be made again. Opening it instead would fail for a mode that
-// keeps its owner out. It reports whether it removed one.
+// noted, so that it can be made again. Opening it instead would fail if its mode keeps
+// its owner out. It reports whether it removed one.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
 	return sys.StatAt(d.fd, name, &sx) == nil && t.made(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
 		unix.Unlinkat(d.fd, name, 0) == nil
 }
 
-// makes reports whether an operation makes something of this type.
+// makes reports whether an operation makes files of this type.
 func makes(op event.Op, mode uint32) bool {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -112,7 +111,7 @@ func makes(op event.Op, mode uint32) bool {
 	return op == event.OpMknod
 }
 
-// stat is what the attempt noted, as far as it is of use.
+// stat returns the attributes that the attempt noted.
 func (t *attempt) stat() sys.Stat {
 	return sys.Stat{Stat: event.Stat{
 		Dev: t.a.dev, Ino: t.a.ino, Birth: t.a.birth,

@@ -76,16 +76,16 @@ func (o *namespace) openFor(n *inode, flags uint32, sx *sys.Stat) (int, error) {
 	return fd, err
 }
 
-// openInode opens n on the source side through any of its names, makes sure
-// that it is n, and returns a descriptor. Without a name it is opened again
-// through a handle. ESTALE: it is not to be found.
+// openInode opens n on the source side through any of its names, makes sure that it is n,
+// and returns a descriptor. Without a name it is opened again through a handle. ESTALE: n
+// cannot be found.
 func (o *namespace) openInode(n *inode, flags int) (int, error) {
 	fd, _, err := o.openStat(n, flags, nil)
 	return fd, err
 }
 
-// openStat is openInode that also fills sx, if not nil. again: it was opened
-// through a handle.
+// openStat is openInode that also fills sx, if not nil. again: n was opened through a
+// handle.
 func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
@@ -220,7 +220,8 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 	return unix.ESTALE
 }
 
-// withInode calls f with what leads to n; a descriptor may be a sys.Place.
+// withInode calls f with a reference to n, which may be a descriptor opened with
+// sys.Place.
 func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	if n.isDir() {
 		d, err := o.dir(n)
@@ -247,8 +248,8 @@ func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	return f(sys.FD(fd))
 }
 
-// withName calls f with a name that leads to n at this moment. ESTALE: none does.
-// Somebody underneath may give the name to another file before f is done with it.
+// withName calls f with a name that leads to n at this moment. ESTALE: none does. Another
+// process may give the name on the source to another file before f is done.
 func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	for m := o.moves.start(); ; {
 		var buf [2]link
@@ -272,11 +273,12 @@ func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	}
 }
 
-// moves counts renames, so that a name that led nowhere while one went on is
-// looked up again under the new name.
+// moves counts renames, so that a name that led nowhere during a rename is looked up
+// again under the new name.
 type moves struct {
 	running, done atomic.Int64
-	// until: ns; renames that an earlier server had begun are on their way.
+	// until: before this time, renames that an earlier server began may still take
+	// effect.
 	until atomic.Pointer[time.Time]
 }
 

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that the kernel has only looked up rests: of it there is no inode but a record
-// of 24 bytes beside its entry in the ledger, which holds the rest. One look at a tree
-// of a million files would otherwise make a million inodes, for which nobody asks
-// again. The first request that names such a file wakes it: the inode is made, and
-// stays until the kernel forgets it. Without a ledger nothing rests.
+// A file that the kernel has only looked up rests: it has no inode, only a record of 24
+// bytes beside its entry in the ledger. Looking once at a tree of a million files would
+// otherwise make a million inodes for which nobody asks again. The first request that
+// names such a file wakes it: the inode is made, and stays until the kernel forgets it.
+// Without a ledger nothing rests.
 //
 // A file rests only when it is regular, has one name, and nobody can write to the
 // source without going through the mount. No page of it is in the kernel's cache,
 // because it was never opened.
 
-// record is what of a resting file is not in the ledger. The number of its record
-// is in its node's slot.
+// record holds the part of a resting file's state that the ledger does not. Its number is
+// in the nodeSlot of the file.
 type record struct {
 	parent       *inode
 	mtime, ctime int64 // see seen
@@ -30,7 +30,7 @@ type record struct {
 // recordChunk records are allocated at once.
 const recordChunk = 256
 
-// records are those of one shard of keys.
+// records holds the records of one shard of keys.
 type records struct {
 	chunks []*[recordChunk]record
 	free   []uint32
@@ -54,7 +54,7 @@ func (r *records) take() uint32 {
 	return i
 }
 
-// give takes a record back. When none is left in use, the memory goes.
+// give takes a record back. When none is left in use, the memory is released.
 func (r *records) give(i uint32) {
 	*r.at(i) = record{}
 	r.free = append(r.free, i)
@@ -63,9 +63,9 @@ func (r *records) give(i uint32) {
 	}
 }
 
-// slotIndex finds slots of the ledger by a hash: a table of open addressing. A cell
-// is a slot's number, below 1<<24 (ledgerMax), and above it 8 bits of the hash,
-// which spare most looks into the ledger.
+// slotIndex finds slots of the ledger by a hash; it is a table with open addressing. A
+// cell holds the number of a slot, below 1<<24 (ledgerMax), and above it 8 bits of the
+// hash, which save most looks into the ledger.
 type slotIndex struct {
 	cells []uint32
 	used  int
@@ -96,7 +96,8 @@ func (x *slotIndex) after(i int) int {
 	return i
 }
 
-// find returns the first slot with this hash for which is says so, 0 if there is none.
+// find returns the first slot with this hash for which is returns true, 0 if there is
+// none.
 func (x *slotIndex) find(hash uint64, is func(slot uint32) bool) uint32 {
 	if x.used == 0 {
 		return 0
@@ -111,7 +112,7 @@ func (x *slotIndex) find(hash uint64, is func(slot uint32) bool) uint32 {
 	return 0
 }
 
-// add enters a slot; hashOf tells the hashes of those that are there.
+// add enters a slot; hashOf returns the hash of a slot.
 func (x *slotIndex) add(slot uint32, hashOf func(slot uint32) uint64) {
 	if (x.used+1)*5 > len(x.cells)*4 {
 		old := x.cells
@@ -135,7 +136,7 @@ func (x *slotIndex) set(slot uint32, hashOf func(slot uint32) uint64) {
 	x.cells[i] = uint32(hash&0xff)<<slotBits | slot
 }
 
-// remove takes a slot out, and moves those behind it to where find meets them.
+// remove takes a slot out, and moves those behind it to where find looks for them.
 func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	if x.used--; x.used == 0 {
 		*x = slotIndex{}
@@ -157,7 +158,7 @@ func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	}
 }
 
-// The node's slot of a resting file; see nodeSlot.
+// node returns the nodeSlot of a resting file.
 func (l *ledger) node(slot uint32) *nodeSlot { return (*nodeSlot)(l.at(slot)) }
 
 func (l *ledger) keyAt(slot uint32) key {
@@ -168,19 +169,19 @@ func (l *ledger) keyAt(slot uint32) key {
 func (l *ledger) keyHash(slot uint32) uint64 { return l.keyAt(slot).hash() }
 func (l *ledger) idHash(slot uint32) uint64  { return mix(l.node(slot).id) }
 
-// named reports whether the name in a slot is this one.
+// named reports whether a slot holds this name.
 func (l *ledger) named(ref uint32, name string) bool {
 	at := int(ref)<<6 + linkHead
 	n := int((*linkSlot)(l.at(ref)).size)
 	return n == len(name) && unsafe.String(&l.mem[at], n) == name
 }
 
-// maxRestSize: the size has 32 bits.
+// maxRestSize is the largest file that can rest: a nodeSlot has 32 bits for the size.
 const maxRestSize = 1<<32 - 1
 
-// rest counts a reference to a file that sx describes, without an inode, and
-// returns its node id. 0: it has an inode already, needs one, or something about it is
-// news.
+// rest counts a reference to the file that sx describes, without an inode, and returns
+// its node id. It returns 0 if the file has an inode already or needs one, or if it has
+// changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
 		len(name) == 0 || o.outside.Load() {
@@ -228,8 +229,8 @@ func (t *table) restingLocked(k key) uint32 {
 	return t.byKey[keyShard(k)].resting.find(k.hash(), func(slot uint32) bool { return t.ledger.keyAt(slot) == k })
 }
 
-// restingKey returns the key of a resting file. It needs the id's shard, which keeps
-// the slot what it is.
+// restingKey returns the key of a resting file. It needs the id's shard, so that the slot
+// does not change.
 func (t *table) restingKey(id uint64) (k key, ok bool) {
 	slot := t.byID[id%shards].resting.find(mix(id), func(slot uint32) bool { return t.ledger.node(slot).id == id })
 	if slot == 0 {
@@ -238,7 +239,7 @@ func (t *table) restingKey(id uint64) (k key, ok bool) {
 	return t.ledger.keyAt(slot), true
 }
 
-// unrestLocked takes a file out of the tables of those that rest, and needs both of its
+// unrestLocked takes a file out of the tables of resting files. It needs both of its
 // shards.
 func (t *table) unrestLocked(k key, slot uint32) {
 	l := t.ledger
@@ -248,8 +249,8 @@ func (t *table) unrestLocked(k key, slot uint32) {
 	s.records.give(l.node(slot).record)
 }
 
-// wakeLocked makes the inode of the resting file with a key, nil if none has it. It
-// needs the key's shard.
+// wakeLocked makes the inode of the resting file with a key; it returns nil if there is
+// none. It needs the key's shard.
 func (t *table) wakeLocked(k key) *inode {
 	if t.ledger == nil {
 		return nil
@@ -293,8 +294,8 @@ func (t *table) wake(id uint64, k key) *inode {
 	return i.m[id]
 }
 
-// forgetResting is forget for a file that rested a moment ago. done is false when it
-// does not any more.
+// forgetResting is forget for a file that rested a moment ago. done is false if it does
+// not rest any more.
 func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	l, s := t.ledger, &t.byKey[keyShard(k)]
 	s.Lock()
@@ -319,7 +320,7 @@ func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	return true
 }
 
-// restingNames are the resting files of one shard of ids, for SetOutside.
+// restingNames returns the resting files of one shard of ids, for SetOutside.
 func (t *table) restingNames(shard int) (all []restingName) {
 	i := &t.byID[shard]
 	i.RLock()

@@ -80,7 +80,7 @@ func Mount(opt Options) (*Server, error) {
 // else writes to it.
 func (s *Server) EachDirty(f func(File)) { s.fs.dirty.each(f) }
 
-// undo gives everything back before anything was served.
+// undo releases everything when a mount fails before it has served a request.
 func (s *Server) undo() {
 	s.fs.notifier.stop()
 	s.fs.close()
@@ -119,9 +119,9 @@ func (s *Server) protocol() *fuse.MountOptions {
 	return m
 }
 
-// probe checks that the mount answers. It also asks once for poll(2), which go-fuse
-// answers with ENOSYS for good: a Go program that opens files asks for it, and would
-// wait for ever if that program were us.
+// probe checks that the mount answers. It also asks once for poll(2), to which go-fuse
+// answers ENOSYS, and the kernel then asks no more. A Go program that opens files asks
+// for it, and would wait for ever if that program were this server.
 func (s *Server) probe() error {
 	answer := make(chan error, 1)
 	go func() {
@@ -159,8 +159,8 @@ func (s *Server) finish() {
 // Wait returns when the mount is gone and every call of the Observer is over.
 func (s *Server) Wait() { <-s.done }
 
-// Unmount takes the mount away and waits for the end. ErrBusy: something is
-// open on it; then nothing has changed.
+// Unmount unmounts and waits until everything has ended. While something is open on the
+// mount it changes nothing and returns ErrBusy.
 func (s *Server) Unmount() error {
 	select {
 	case <-s.done:
@@ -198,7 +198,7 @@ func (s *Server) SetOutside(on bool) {
 		}
 		part.RUnlock()
 		for _, n := range all {
-			n.spoil() // not every change underneath was looked for
+			n.spoil() // changes on the source were not looked for until now
 			n.forgetAbsent()
 			s.fs.notifier.attrs(n.id)
 			if newEpoch {
@@ -208,7 +208,7 @@ func (s *Server) SetOutside(on bool) {
 				s.fs.notifier.entry(l.parent.id, l.name)
 			}
 		}
-		for _, r := range s.fs.table.restingNames(i) { // of which no page is in the cache
+		for _, r := range s.fs.table.restingNames(i) { // the kernel has no cached pages of these
 			s.fs.notifier.attrs(r.id)
 			if !newEpoch {
 				s.fs.notifier.entry(r.parent, r.name)
@@ -217,8 +217,9 @@ func (s *Server) SetOutside(on bool) {
 	}
 }
 
-// SetWay says whether there is a way beside the mount, perhaps one that nobody uses.
-// While there is one nothing is cached of what databases open: they keep it open for long.
+// SetWay says whether the source can be reached beside the mount, even if nobody does so
+// now. While it can, files that databases open are not cached, because they stay open for
+// long.
 func (s *Server) SetWay(on bool) { s.fs.way.Store(on) }
 
 // Stats counts.

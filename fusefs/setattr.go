@@ -67,8 +67,9 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 
 const setAnything = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
 
-// ofNobody: one that sets nothing is a chown that names nobody, which takes set-id
-// bits away, or comes before a write, an fallocate or a copy, which do so themselves.
+// ofNobody reports whether a request sets nothing. The kernel sends one for a chown that
+// names neither owner nor group, which clears set-id bits, and before a write, an
+// fallocate or a copy, which clear them themselves.
 func ofNobody(in *fuse.SetAttrIn) bool {
 	return emptyChowns && in.Valid&(setAnything|fuse.FATTR_SIZE) == 0
 }

@@ -19,12 +19,11 @@ import (
 const capFSETID = 4
 
 // likeCaller calls f, which changes the inode that at leads to, so that the source
-// removes set-id bits as it would for the caller. A server of root has the right to
-// keep them, and the rules are many: they depend on the groups of the process and on
-// who may execute the file, and they differ between kernels. So our thread gives up
-// the right for the moment, takes on the caller's groups, and the source decides.
-// unprivileged: the kernel says that the caller does not have the right; otherwise
-// the process is examined.
+// removes set-id bits as it would for the caller. A server of root has the right to keep
+// them, and there are many rules: they depend on the groups of the process and on who may
+// execute the file, and they differ between kernels. So our thread gives up the right for
+// the moment and takes on the caller's groups, and the source decides. unprivileged: the
+// kernel says that the caller does not have the right; otherwise the process is examined.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -46,14 +45,14 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 		setThreadFS(unix.SYS_SETFSGID, o.us.gid)
 		setThreadGroups(o.us.groups)
 	}
-	// The kernel would go on to show the old mode to whoever asks for nothing
-	// else. Attributes only: a page may be locked for this very write.
+	// Otherwise the kernel would still show the old mode to whoever asks only for
+	// attributes. Pages stay: one may be locked for this very write.
 	o.notifier.attrs(n.id)
 	return err
 }
 
-// setIDRights are the caller's groups, and whether it may keep set-id bits. The
-// right of a process in another user namespace is one over that namespace only.
+// setIDRights returns the caller's groups, and whether it may keep set-id bits. A process
+// in another user namespace has that right only within its namespace.
 func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	b, err := procfs.Read(int(in.Pid), "status")
 	if err != nil {

@@ -4,13 +4,14 @@ package fusefs
 
 import "cachebro/fusefs/sys"
 
-// Where a volume ignores case or normalises names, one entry is found by many
-// spellings. What we know, tell and keep is the one that the directory has. The kernel
-// may keep that one; any other it has to ask for each time, and it keeps no absence,
-// because a name that it never asked for may bring one to an end.
+// Where a volume ignores case or normalises names, many spellings find one entry. We
+// record and report the spelling that the directory has. The kernel may cache only that
+// one: for any other it has to ask each time. It may not cache an absence either, because
+// a file that is made under one spelling appears under all of them.
 
-// folds reports whether names in n, whose descriptor d is, have several spellings. An
-// attribute of an empty directory can change that, which is seen once n is forgotten.
+// folds reports whether names in n, whose descriptor is d, have several spellings. An
+// attribute of an empty directory can change that; we see such a change only after n was
+// forgotten.
 func (n *inode) folds(d *dirfd) bool {
 	switch n.folding.Load() {
 	case 0:
@@ -31,7 +32,7 @@ const (
 	tellsNames = 2
 )
 
-// spelled is a name as the directory has it, of the file that sx describes and that
+// spelled returns the name that the directory has for the file that sx describes and that
 // was found as name.
 func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) string {
 	if !parent.folds(d) {
@@ -52,8 +53,8 @@ func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) 
 	return is
 }
 
-// respell takes other spellings of (parent, name) from n: somebody underneath changed
-// them.
+// respell replaces other spellings of (parent, name) among the names of n: somebody
+// changed them on the source.
 func (n *inode) respell(parent *inode, name string) {
 	if parent.folding.Load() != foldsNames {
 		return
@@ -72,8 +73,8 @@ func (n *inode) hasLink(parent *inode, name string) bool {
 	return n.hasLinkLocked(parent, name)
 }
 
-// changedAs follows a change of an entry that was asked for by one spelling and has
-// another: the kernel must not keep what it knows of either.
+// changedAs is called after a change of an entry that was asked for by another spelling
+// than the directory has: the kernel must drop what it knows of both.
 func (o *namespace) changedAs(parent *inode, asked, is string) {
 	if asked != is {
 		o.notifier.name(parent.id, asked)
@@ -81,9 +82,9 @@ func (o *namespace) changedAs(parent *inode, asked, is string) {
 	}
 }
 
-// respelled finds out how the directory spells the new name after a rename, which may
-// be one that it had before, and whether that changed anything: a rename of an entry to
-// another spelling of its name does on some volumes.
+// respelled finds out how the directory spells the new name after a rename; it may have
+// kept an older spelling. On some volumes a rename changes only the spelling of an entry;
+// then respelled clears r.dst.
 func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 	r.became = r.toName
 	o.changedAs(r.from, r.askedFrom, r.fromName)
@@ -106,7 +107,7 @@ func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 	}
 }
 
-// hidesAs is hidden for other spellings.
+// hidesAs reports whether name is the hidden name in any spelling.
 func (o *namespace) hidesAs(parent *inode, d *dirfd, name string) bool {
 	return o.hiddenName != "" && parent.folds(d) && o.hidden(parent, name)
 }

@@ -28,7 +28,7 @@ type table struct {
 	byKey  [shards]struct {
 		sync.Mutex
 		m       map[key]*inode // its mutex guards the rest, and nlookup of the inodes with such keys
-		resting slotIndex      // by key; see resting.go
+		resting slotIndex      // the mutex guards all fields, and nlookup of the inodes with such keys
 		records records
 	}
 	byID [shards]struct {
@@ -58,7 +58,8 @@ func (t *table) get(id uint64) *inode {
 	return n
 }
 
-// look is get that wakes nobody: the inode, or the key of the file that rests.
+// look is get without waking a resting file: it returns the inode, or the key of the
+// resting file.
 func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
@@ -81,8 +82,8 @@ func (t *table) find(k key) *inode {
 	return t.wakeLocked(k)
 }
 
-// ref returns the inode with the key and counts one reference. A missing one
-// is made with make, which only fills in memory.
+// ref returns the inode with the key and counts one reference. If there is none, fresh
+// makes it; fresh may only fill in memory.
 func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -108,7 +109,8 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	return n, true
 }
 
-// put registers an inode that an earlier server knew. Nobody else is there yet.
+// put registers an inode that an earlier server knew. It takes no lock: nobody else uses
+// the table yet.
 func (t *table) put(n *inode, attached bool) {
 	if attached {
 		t.byKey[keyShard(n.key)].m[n.key] = n
@@ -117,8 +119,8 @@ func (t *table) put(n *inode, attached bool) {
 	t.count.Add(1)
 }
 
-// detach makes the key free for another file, at the last unlink. The node id
-// stays valid until the kernel forgets it.
+// detach frees the key for another file when the last name is removed. The node id stays
+// valid until the kernel forgets it.
 func (t *table) detach(n *inode) {
 	s := &t.byKey[keyShard(n.key)]
 	s.Lock()
@@ -129,8 +131,7 @@ func (t *table) detach(n *inode) {
 	s.Unlock()
 }
 
-// forget takes back count references and reports whether they were the last of an
-// inode.
+// forget takes back count references of a node and reports whether none is left.
 func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	n, k, rests := t.look(id)
 	if rests {

@@ -20,22 +20,22 @@ import (
 
 // # Taking over
 //
-// A connection outlives a killed server as long as somebody holds its descriptor.
-// Another server then reads the ledger, builds nodes and handles anew, plays the
-// recorded INIT to the protocol decoder, and asks the kernel to send unanswered
+// A connection outlives a killed server as long as some process holds its descriptor.
+// Another server then reads the ledger, rebuilds nodes and handles, plays the recorded
+// INIT to the protocol decoder, and asks the kernel to send unanswered
 // requests again (Linux 6.9). Programs on the mount only wait.
 //
-// Reference counts are never too low, so that no node is dropped that the kernel
-// knows. A count that is one too high, from a reply that was never sent, keeps a node
-// until the unmount. An inode that was dirty is dirty again. Handles are opened again
-// by name; the FDStore has those of files without a name.
+// Reference counts are never too low, so that no node is dropped that the kernel knows. A
+// count that is one too high, from a reply that was never sent, keeps a node until the
+// unmount. An inode that was dirty is dirty again. Handles are opened again by name; for
+// files without a name the FDStore holds the descriptors.
 
 const notifyResend = 7
 
 // NewLedger returns an empty file for Options.Ledger: memory, not disk.
 func NewLedger() (*os.File, error) {
 	if !sys.Points {
-		return nil, errors.ErrUnsupported // what has lost its name could not be opened again
+		return nil, errors.ErrUnsupported // a file without a name could not be opened again
 	}
 	fd, err := sys.Memory("cachebro-ledger")
 	if err != nil {
@@ -44,8 +44,8 @@ func NewLedger() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ledger"), nil
 }
 
-// CanTakeOver says what keeps another server from going on with a connection
-// and the ledger that one has left; nil if nothing does.
+// CanTakeOver returns the reason why another server cannot go on with a connection and
+// ledger that a killed server has left, nil if it can.
 func CanTakeOver(l, device *os.File) error {
 	var head [8]byte
 	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
@@ -69,7 +69,7 @@ func CanTakeOver(l, device *os.File) error {
 	return err
 }
 
-// Device is the /dev/fuse descriptor, for the one who watches over the server.
+// Device returns the /dev/fuse descriptor, for the process that watches over the server.
 func (s *Server) Device() int { return s.dev.fd }
 
 // Replaceable reports whether another server could take over.
@@ -78,7 +78,7 @@ func (s *Server) Replaceable() bool {
 	return l != nil && l.head.state.Load() == ledgerServing
 }
 
-// Abandon says that the mount is left in order: nobody is to take it over.
+// Abandon says that the server ends in order: nobody is to take over the mount.
 func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
 
 // useLedger begins or opens the ledger that the options name.
@@ -102,7 +102,7 @@ func (o *contents) useLedger(opt *Options) error {
 	return nil
 }
 
-// replay plays the recorded INIT. The reply must be what the kernel was told.
+// replay plays the recorded INIT. The reply must be the same that the kernel was given.
 func (d *device) replay(l *ledger) error {
 	h := l.head
 	d.init = append([]byte(nil), h.init[:h.initLen]...)
@@ -117,11 +117,11 @@ func (d *device) replay(l *ledger) error {
 	return nil
 }
 
-// resend has the kernel send once more what was not answered.
+// resend asks the kernel to send unanswered requests again.
 func (d *device) resend() error { return d.notify(notifyResend, nil) }
 
-// restore builds nodes and handles from the ledger. kept are descriptors by
-// handle; it owns them.
+// restore rebuilds nodes and handles from the ledger. kept holds descriptors by handle;
+// restore closes them.
 func (o *overlay) restore(kept map[uint64]*os.File) {
 	l := o.ledger
 	names := map[uint64][]uint32{}
@@ -206,8 +206,8 @@ func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
 	return n
 }
 
-// restoreNames gives n the names that were recorded, the newest first. One
-// whose directory the kernel has forgotten leads nowhere.
+// restoreNames gives n the names that were recorded, the newest first. A name whose
+// directory the kernel has forgotten is dropped.
 func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode) {
 	l := o.ledger
 	slices.SortFunc(refs, func(a, b uint32) int {
@@ -234,8 +234,8 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 	}
 }
 
-// restoreHandle opens a handle again. One that cannot be opened stays, so that
-// the kernel's requests for it fail, and its number is not given twice.
+// restoreHandle opens a handle again. If that fails the handle stays, so that the
+// kernel's requests for it fail and its number is not used again.
 func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
 	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, reads: s.reads, slot: ref}
 	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
@@ -269,19 +269,20 @@ func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[u
 	return h
 }
 
-// ownerOwed is a handle whose owner has to be looked up, and when that one began.
+// ownerOwed is a handle whose owner has to be looked up, and the start time of that
+// process.
 type ownerOwed struct {
 	h     *handle
 	start uint64
 }
 
-// ownersWait is how long the programs on the mount wait for the look at who had
-// opened what. It usually takes a millisecond.
+// ownersWait is how long the programs on the mount wait while we look up who had opened
+// which file. It usually takes a millisecond.
 const ownersWait = 200 * time.Millisecond
 
-// ownersAgain checks whether the processes that opened files still exist. One that is
-// in the middle of an exec or of a page fault cannot be examined before it has the
-// answer that it waits for; it is filled in when we serve.
+// ownersAgain checks whether the processes that opened files still exist. A process in
+// the middle of an exec or a page fault cannot be examined before we answer the request
+// that it waits for; its handles are filled in later.
 func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 	seen := make(chan struct{}, len(owed))
 	for pid, all := range owed {
@@ -319,7 +320,7 @@ func (h *handle) ownedBy(p *Process) {
 	}
 }
 
-// restoreWrites makes a node dirty that was.
+// restoreWrites makes n dirty again if it was.
 func (o *contents) restoreWrites(n *inode) {
 	ref := n.slot.Load()
 	if ref == 0 {
@@ -357,8 +358,8 @@ func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	return nil
 }
 
-// guard gives the descriptors of n's handles to the FDStore: they cannot be
-// opened again by name, or will not be in a moment.
+// guard gives the descriptors of n's handles to the FDStore: the file cannot be opened by
+// name any more, or will not be in a moment.
 func (o *contents) guard(n *inode) {
 	if o.fdStore == nil || o.ledger == nil {
 		return
@@ -375,7 +376,7 @@ func (o *contents) guard(n *inode) {
 		if !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
 			h.kept.Store(false)
 		}
-		if o.handles.get(h.fh) != h { // its end came in between
+		if o.handles.get(h.fh) != h { // the handle was released in between
 			o.fdStore.Drop(h.fh)
 		}
 		h.release()
@@ -393,7 +394,8 @@ func (o *contents) unguard(h *handle) {
 	}
 }
 
-// Guarded calls f for every handle that the FDStore has, for another FDStore.
+// Guarded calls f for every handle whose descriptor is in the FDStore, to fill another
+// one.
 func (s *Server) Guarded(f func(fh uint64, fd int)) {
 	for i := range s.fs.handles.part {
 		part := &s.fs.handles.part[i]
@@ -424,7 +426,7 @@ func (s *Server) takeOver() (*Server, error) {
 		}
 	}
 	if err != nil {
-		// Nothing was served. Who watches over us detaches the mount.
+		// Nothing was served. The process that watches over us detaches the mount.
 		s.undo()
 		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
 	}

@@ -9,29 +9,27 @@ import (
 )
 
 const (
-	// crowdLasts is how many requests more than one thread waits for after some
+	// crowdLasts is for how many requests more than one thread waits after some requests
 	// were seen to queue.
 	crowdLasts = 128
-	// watchEvery is how long requests may find nobody who waits for them while
-	// a handler takes its time; stillAfter is how many such times without any
-	// request end the watch.
+	// watchEvery is how long requests may find no waiting thread while a handler takes
+	// its time. After stillAfter such periods without a request the watch rests.
 	watchEvery = time.Millisecond
 	stillAfter = 40
 
-	// forgetTurn is how many requests the kernel hands out before a FORGET that
-	// waits (fuse_dev_do_read: 8). Whether there are requests is asked for those
-	// too, and they are no crowd.
+	// forgetTurn is how many requests the kernel hands out before a FORGET that waits
+	// (fuse_dev_do_read: 8). A waiting FORGET also makes queued true, but it is no crowd.
 	forgetTurn = 8
 
-	// unawaited are the requests whose reply nobody waits for: that another
-	// one is there already says nothing of a crowd.
+	// unawaited are the requests whose reply nobody waits for: that another one follows
+	// at once is no sign of a crowd.
 	unawaited = 1<<opForget | 1<<opBatchForget | 1<<opRelease | 1<<opReleaseDir | 1<<opInterrupt
-	// lengthy are those that wait for a disk.
+	// lengthy are the requests that wait for a disk.
 	lengthy = 1<<opFsync | 1<<opFsyncDir
 )
 
-// watch sees to it that somebody waits for requests while handlers take their
-// time. It rests while nothing happens.
+// watch makes sure that some thread waits for requests while handlers take their time. It
+// rests while nothing happens.
 func (d *device) watch() {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -69,10 +67,10 @@ func (d *device) watch() {
 	}
 }
 
-// left is called by a thread that has read a request; task is who asks (0: the
-// kernel itself, or one of another PID namespace), ready is how many still wait
-// for a request.
-func (d *device) left(op, task uint32, ready int32) {
+// requestTaken is called by a thread that has read a request. task is who sent it (0: the
+// kernel itself, or a task in another PID namespace), ready is how many threads still
+// wait for a request.
+func (d *device) requestTaken(op, task uint32, ready int32) {
 	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
 		select {
 		case d.woken <- struct{}{}:
@@ -86,8 +84,8 @@ func (d *device) left(op, task uint32, ready int32) {
 	if op >= maxOpcode || unawaited&(1<<op) != 0 {
 		return
 	}
-	// A task waits for its reply before it asks again: as long as one alone asks
-	// what queues is nothing that it waits for. It reads ahead, though.
+	// A task waits for its reply before it asks again. While only one asks, it does not
+	// wait for anything that queues. Reads are an exception: the kernel reads ahead.
 	alone := task != 0 && op != opRead && d.asked.Swap(task) == task
 	switch {
 	case ready == 0 && !alone && taken-d.forgot.Load() > forgetTurn && d.queued():
@@ -105,7 +103,7 @@ func (d *device) queued() bool {
 	return err == nil && n > 0
 }
 
-// enough reports whether n threads that wait are more than are needed.
+// enough reports whether n waiting threads are more than are needed.
 func (d *device) enough(n int32) bool {
 	return n > maxReady || n > 1 && d.taken.Load()-d.crowd.Load() > crowdLasts
 }

@@ -67,7 +67,7 @@ func TestCrowd(t *testing.T) {
 	task := uint32(1)
 	take := func(op uint32, ready int32) {
 		d.taken.Add(1)
-		d.left(op, task, ready)
+		d.requestTaken(op, task, ready)
 	}
 	turns := func(op uint32, ready int32) {
 		task = 3 - task

@@ -11,11 +11,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Extended attributes. Where the source has none, ENOSYS tells the kernel so
-// once and for all; else the kernel asks for security.capability before the
-// first write to each file.
+// Extended attributes. Where the source has none, ENOSYS tells the kernel never to ask
+// again; otherwise it asks for security.capability before the first write to each file.
 
-// withXattrs calls f with what leads to n and nothing else.
+// withXattrs calls f with the inode of a node id and a reference to it on the source.
 func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
 	if o.noXattr {
 		return fuse.ENOSYS
@@ -28,11 +27,12 @@ func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fu
 	return status(err)
 }
 
-// absentable are the attributes whose absence is remembered. The kernel asks for them,
-// and for ls -l, again and again: it remembers no answer.
+// absentable lists the attributes whose absence is remembered. The kernel asks for them
+// again and again, before writes and for ls -l, and remembers no answer.
 var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", "security.selinux"}
 
-// absentBit is the bit in inode.absent of an attribute, 0 if it has none.
+// absentBit returns the bit of an attribute in inode.absent, 0 if its absence is not
+// remembered.
 func absentBit(attr string) uint32 {
 	i := slices.Index(absentable[:], attr)
 	if i < 0 {
@@ -149,7 +149,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	defer n.order.Unlock()
 	t := o.try(in, nil, nil)
 	if t.wasTold() {
-		return fuse.OK // by a server that was killed
+		return fuse.OK // done by a server that was killed
 	}
 	o.finding(n)
 	n.begin()

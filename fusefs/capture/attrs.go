@@ -11,7 +11,7 @@ import (
 )
 
 // attributes reads the extended attributes of f for a version. Most files have none;
-// that is asked once, until they are changed.
+// markBare remembers that until they are changed.
 func (c *Capture) attributes(f fusefs.File) string {
 	if f == nil {
 		return ""
@@ -39,7 +39,7 @@ func (c *Capture) attributes(f fusefs.File) string {
 	return string(set)
 }
 
-// whole is st with the attributes of f.
+// whole returns st with the extended attributes of f.
 func (c *Capture) whole(f fusefs.File, st event.Stat) event.Stat {
 	if st.Mode&modeType != modeLink {
 		st.Attrs = c.attributes(f)

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Before saves the content that is about to be destroyed. What is queued is
-// seen to whatever name the file has by now, if any.
+// Before saves the content that is about to be destroyed. Queued content is saved
+// whatever name the file has by now, if any.
 func (c *Capture) Before(ch fusefs.Change) {
 	vanishes := ch.Op == event.OpUnlink || ch.Op == event.OpRename
 	mark := ch.File.Mark()
@@ -42,8 +42,8 @@ func (c *Capture) Before(ch fusefs.Change) {
 	mark.And(^markSafe)
 }
 
-// nameOf is the name that stands for a file, and its class: the best that any of
-// its names has. "" where none is left that is known.
+// nameOf returns the name under which a file is recorded, and its class: of all its names
+// the one with the best class. It returns "" if no name is known any more.
 func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	p := f.Path()
 	if p == "" {
@@ -61,14 +61,13 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	return p, class
 }
 
-// unseen reports whether a file has names that nobody has looked up: one of them
-// may be a tracked one. The store knows it then.
+// unseen reports whether a file has names that nobody has looked up. One of them may be
+// tracked; the store knows it then.
 func unseen(f fusefs.File, st event.Stat) bool {
 	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths())
 }
 
-// saveUnknown deals with content that, as far as the marks know, is in no
-// version.
+// saveUnknown handles content that no version has, as far as the marks know.
 func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) {
 	if class == ignore.Excluded && vanishes {
 		return // other names, tracked ones perhaps, keep it
@@ -82,18 +81,18 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 		return
 	}
 	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
-		return // of what came to where nothing may be kept no more than the name is known
+		return // of a file that was moved to a forbidden place only the name may be known
 	}
 	if class == ignore.Ignored || !c.scanned(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {
-			ch.File.Mark().And(^markSafe) // only for the name that goes
+			ch.File.Mark().And(^markSafe) // saved only for the name that goes
 		}
 	}
 }
 
-// scanned reports whether a completed baseline has the content. Files that only
-// git's index makes tracked may have become so after it.
+// scanned reports whether a completed baseline scan has the content. A file that is
+// tracked only because of git's index may have become so after the scan.
 func (c *Capture) scanned(p string, st event.Stat) bool {
 	c.checkClock()
 	return st.Ctime != 0 && st.Ctime < c.baseline.Load() && (c.opt.Matcher == nil || !c.opt.Matcher.Forced(p))
@@ -115,8 +114,9 @@ func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.C
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
 }
 
-// Found tells how a name is that no scan has told of: ignored ones are not
-// scanned. Of regular files it tells all but the content, which nothing threatens.
+// Found records the state of a name that no scan has recorded, as ignored names are not
+// scanned. For regular files it records everything except the content, which is not in
+// danger.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {
@@ -143,17 +143,17 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
-// knownByOtherName tells of the last name of an ignored file, which goes. Its content
-// is safe, but perhaps as that of another name, which has gone before.
+// knownByOtherName records the last name of an ignored file that is removed. Its content
+// is safe, but perhaps only under another name, which was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
-	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // of several, Found tells
+	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // for a file with several names, Found does it
 		r := c.asFound(f, p, st, ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)
 	}
 }
 
-// foundNames tells of the names of a file, but for one, of which no scan has told.
+// foundNames records the names of a file that no scan has recorded, except one.
 func (c *Capture) foundNames(f fusefs.File, but string) {
 	names := f.Paths()
 	if len(names) < 2 {
@@ -170,9 +170,9 @@ func (c *Capture) foundNames(f fusefs.File, but string) {
 	}
 }
 
-// save records the content of a file that nobody has captured so far. Content that
-// stays where it is must be in the spool before save returns: an append would leave
-// it a prefix, but the writes that follow are not announced.
+// save records the content of a file that nobody has captured so far. Content that stays
+// in place must be in the spool before save returns: the first write may only append, but
+// the writes that follow are not announced.
 func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Stat, class ignore.Class, vanishes bool) {
 	if !isRegular(st) {
 		return
@@ -187,9 +187,9 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		c.append(r)
 		return
 	}
-	// That it was there is told in any case: an undo has to name it.
+	// The record is written in any case, so that an undo can name the file.
 	most := c.opt.IgnoredHourly
-	if ch.Op == event.OpWrite { // a log that grows must not take what is for files that go
+	if ch.Op == event.OpWrite { // a growing log must not use up the budget of files that are removed
 		most /= 2
 	}
 	if class == ignore.Ignored && !c.spend(st.Size, most) {
@@ -216,6 +216,6 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		return
 	}
 	j := &job{f: ch.File, rec: r, done: make(chan struct{})}
-	c.enqueue(j, st.Size <= inlineSize) // which await copies by itself
+	c.enqueue(j, st.Size <= inlineSize) // await copies that itself
 	c.await(j, quit, vanishes)
 }

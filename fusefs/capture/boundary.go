@@ -12,18 +12,18 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// boundary holds the names in and of excluded directories that the history knows all
-// the same, because something came from there or went there. They count as ignored, so
-// that a move can be taken back. What is below them counts as ignored too, except what
-// an excluded directory held: that is nobody's, wherever it goes.
+// boundary holds excluded names that the history knows all the same, because something
+// was moved from there or to there. They count as ignored, so that the move can be
+// undone. The names below them count as ignored too, unless the directory was excluded
+// before its move.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf
-	names map[string]bool // whether what is below counts too
+	names map[string]bool // true: the names below it count too
 }
 
-// maxBoundary bounds the names, which are then forgotten: an undo names what it does not
-// find.
+// maxBoundary bounds the names. When there are more, all are forgotten; an undo then
+// names the paths that it cannot find.
 const maxBoundary = 1 << 16
 
 func (b *boundary) has(p string) bool {
@@ -53,8 +53,8 @@ func (b *boundary) add(p string, below bool) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// left forgets a name, and what is below it.
-func (b *boundary) left(p string) {
+// forget removes a name and the names below it.
+func (b *boundary) forget(p string) {
 	if b.n.Load() == 0 {
 		return
 	}
@@ -68,7 +68,7 @@ func (b *boundary) left(p string) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// known is a class, for a name that the history knows.
+// known returns the class of a name, Ignored for an excluded one in the boundary.
 func (c *Capture) known(class ignore.Class, p string) ignore.Class {
 	if class == ignore.Excluded && c.boundary.has(p) {
 		return ignore.Ignored
@@ -76,17 +76,17 @@ func (c *Capture) known(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether a move from one name to another is one of which the history
-// hears: it crosses the boundary of what is excluded, or moves an excluded directory
-// itself. A name that is excluded counts as ignored then. Where git's own files come
-// from and go to is recorded in another way (see git.go).
+// crosses reports whether the history is to hear of a move from one name to another: the
+// move crosses the boundary of what is excluded, or moves an excluded directory itself.
+// It then changes excluded classes to ignored. Moves of git's own files are recorded in
+// another way (see git.go).
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
 		return false
 	}
 	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
-		return false // a save, say, of what the history knows there
+		return false // for example a save over a name that the history knows
 	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
 		return false
@@ -103,15 +103,16 @@ func inGit(p string) bool {
 // opaque reports whether an excluded name is that of the excluded directory itself.
 func (c *Capture) opaque(p string) bool { return c.Class(parent(p), true) != ignore.Excluded }
 
-// came notes that the history knows what is at a name, if it is excluded.
-func (c *Capture) came(p string, f fusefs.File, dir bool) {
+// enterBoundary notes that the history knows a name from now on, if it is excluded.
+func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
 	if c.Class(p, dir) == ignore.Excluded {
 		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
 	}
 }
 
-// wasAt tells what an excluded name stood for, of which the history has not heard.
-func (c *Capture) wasAt(f fusefs.File, p, target string, st event.Stat, class ignore.Class) {
+// recordExcluded records what an excluded name held before a move; the history does not
+// know it.
+func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat, class ignore.Class) {
 	if class != ignore.Excluded || f == nil {
 		return
 	}

@@ -21,7 +21,7 @@ func (k *canceller) final() bool {
 	return true
 }
 
-// dying reports whether a thread is being killed; also when it is not to be found.
+// dying reports whether a thread is being killed or does not exist any more.
 func dying(tid uint32) bool {
 	killed, err := procfs.KillPending(int(tid))
 	return killed || err != nil

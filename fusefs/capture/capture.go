@@ -35,11 +35,11 @@ type Capture struct {
 
 	clockMu   sync.Mutex // guards clock
 	clock     clock
-	baseline  atomic.Int64 // ns; files with an older ctime are known
-	moved     atomic.Int64 // ns; when a directory was renamed last
-	scanBegan atomic.Int64 // ns; of the scan that baseline is about
-	// scanning: a scan is under way or will be, which would take what is being
-	// written for nobody's, so that files are told of when they are made, too.
+	baseline  atomic.Int64 // ns; content with an older ctime was captured by the scan
+	moved     atomic.Int64 // ns; when a directory was last renamed
+	scanBegan atomic.Int64 // ns; start of the scan that baseline comes from
+	// scanning: a scan is under way or will come. It would attribute files that are being
+	// written to nobody, so new files are reported when they are made, too.
 	scanning atomic.Bool
 	watched  atomic.Bool // Beside hears of all changes that bypass the mount
 
@@ -66,8 +66,8 @@ func New(o Options) *Capture {
 	return c
 }
 
-// Close waits until everything queued is in the spool, or ctx ends, and says
-// that the mount ended in order. No event may come afterwards.
+// Close waits until everything queued is in the spool, or ctx ends, and records that the
+// mount ended in order. No event may come afterwards.
 func (c *Capture) Close(ctx context.Context) error {
 	first := false
 	c.once.Do(func() { first = true })
@@ -95,24 +95,24 @@ func (c *Capture) Close(ctx context.Context) error {
 	return c.w.Sync(c.w.LastSeq())
 }
 
-// Introduce is called before a store daemon hears of us, which begins with a scan:
-// it tells of everything that is being written. An earlier daemon knew, and an
-// earlier mountd's files are still open.
+// Introduce is called before a store daemon learns of this mount, because it begins with
+// a scan. It reports all files that are being written: only an earlier daemon knew of
+// those, or an earlier mountd opened them.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scanning.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
 }
 
-// Scanning is called when the daemon has no scan that is done. What is being
-// written then has been told, unless it is new.
+// Scanning is called when the daemon has no completed scan. If a scan was expected
+// already, the files that are being written have been reported.
 func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 	if !c.scanning.Load() {
 		c.Introduce(eachDirty)
 	}
 }
 
-// dirty tells that a file is being written, under each of its names.
+// dirty reports that a file is being written, under each of its names.
 func (c *Capture) dirty(f fusefs.File) {
 	for _, p := range f.Paths() {
 		if class := c.Class(p, false); class != ignore.Excluded {
@@ -121,24 +121,24 @@ func (c *Capture) dirty(f fusefs.File) {
 	}
 }
 
-// BaselineDone says that a scan which began at that time has captured every tracked
-// file: a file with an older ctime need not be copied before it is destroyed. A
-// directory that was renamed meanwhile may have escaped the scan, so such a scan is
-// not relied on.
+// BaselineDone says that a scan which began at this time has captured every tracked file:
+// a file with an older ctime need not be copied before it is destroyed. A directory that
+// was renamed meanwhile may have escaped the scan, so such a scan is not relied on.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.scanning.Store(false)
-	c.told.clear() // what the scan found otherwise is told again
+	c.told.clear() // Found records again what the scan saw differently
 	if began.UnixNano() > c.moved.Load() {
 		c.scanBegan.Store(began.UnixNano())
-		// A clock tick and a step of the clock are cheaper to copy than to lose.
+		// A second of margin, for clock ticks and steps: copying too much is cheaper than
+		// losing content.
 		c.baseline.Store(began.Add(-time.Second).UnixNano())
-		if began.UnixNano() <= c.moved.Load() { // just now
+		if began.UnixNano() <= c.moved.Load() { // a rename came in between
 			c.baseline.Store(0)
 		}
 	}
 }
 
-// Stats of capture.
+// Stats returns the state and counters of capture.
 func (c *Capture) Stats() Stats {
 	c.copies.mu.Lock()
 	s := Stats{State: "capturing", Queue: len(c.pending), Held: c.held, Spooled: c.spooled.Load()}
@@ -157,7 +157,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if p != "" && class == ignore.Excluded && c.planned(writerOf(e), p, false) {
 		class = ignore.Ignored
 	}
-	// Perhaps the store knows a tracked name of it.
+	// Perhaps the store knows another name of it, a tracked one.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
 	if class == ignore.Excluded {
 		c.gitClosed(e, p)
@@ -185,8 +185,8 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 }
 
-// version appends the record of a version of f and sees to its content, if that
-// is to be kept. soon: the worker need not be woken for it yet; see Released.
+// version appends the record of a version of f, and queues its content if keep is set.
+// soon: no worker need be woken for it yet; see Released.
 func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
 	keep = keep && r.Stat.Mode&modeType == modeReg
@@ -224,16 +224,16 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 		mark.Or(marksOf(r) & markSafe)
 		c.enqueue(&job{f: f, rec: r, done: make(chan struct{})}, soon)
 	case r.TooLarge:
-		mark.Or(markSafe) // said to be without content; there is nothing to save later
+		mark.Or(markSafe) // recorded as being without content; there is nothing to save later
 		mark.And(^markKnown)
 	default:
 		mark.And(^(markSafe | markKnown))
 	}
 }
 
-// marksOf is what a version with content says of the file. Of a file without a
-// tracked name that we know, the store may not keep it, and tails follow only what
-// it keeps.
+// marksOf returns the marks that a version with content sets on its file. If we know no
+// tracked name of the file, the store may not keep the content, and a tail can only
+// follow kept content.
 func marksOf(r *spool.Record) uint32 {
 	switch r.Class {
 	case ignore.Tracked:
@@ -251,29 +251,29 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// taken notes that a plan of ours took a file's last name. Whoever has it open
-// goes on to write where nobody finds it.
+// taken marks a file whose last name was removed by one of our plans. A process that has
+// it open goes on to write to a file that nobody finds.
 func (c *Capture) taken(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
 	}
 }
 
-// ours reports whether a process is one of this program, which carries out plans.
+// ours reports whether a process runs this program, and so may carry out a plan.
 func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
-// planned reports whether a plan of ours acts in an excluded directory, outside of git's
-// own. The history knows the name from then on: a redo has to find it.
+// planned reports whether one of our plans acts in an excluded directory that is not
+// git's. The history then knows the name, because a redo has to find it.
 func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	if !c.ours(by) || inGit(p) {
 		return false
 	}
-	c.came(p, nil, dir)
+	c.enterBoundary(p, nil, dir)
 	return true
 }
 
-// afterwards keeps what was written to a file whose name a plan had taken, under
-// a name that says so and is gone at once.
+// afterwards keeps what was written to a file whose last name a plan had removed. It is
+// recorded under a name that says so and is removed at once.
 func (c *Capture) afterwards(e fusefs.Closed) {
 	if c.Class(e.LastPath, false) != ignore.Tracked {
 		return
@@ -290,8 +290,8 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), LastName: true})
 }
 
-// Outside records that a file was changed underneath. Where the source is watched,
-// Beside hears of it, with the author.
+// Outside records that a file was changed on the source. If the source is watched, Beside
+// records the change instead, with its author.
 func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	if c.watched.Load() {
 		f.Mark().And(^(markSafe | markKnown | markBare))
@@ -309,8 +309,8 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
-// Synced returns when the content of f is durable in the spool. The version
-// that is made when f is closed next follows by itself.
+// Synced returns when the content of f is durable in the spool. markSynced makes the
+// version of its next close durable, too.
 func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 	f.Mark().Or(markSynced)
 	c.settle(f, &canceller{}, false)
@@ -328,13 +328,13 @@ func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 	}
 }
 
-// sync makes everything so far durable, in a goroutine that Close waits for,
-// and returns a channel that is closed then.
+// sync makes everything recorded so far durable, in a goroutine that Close waits for. It
+// returns a channel that is closed then.
 func (c *Capture) sync() <-chan struct{} {
 	done := make(chan struct{})
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
-	if c.closing { // Close syncs
+	if c.closing { // Close syncs by itself
 		close(done)
 		return done
 	}
@@ -349,8 +349,8 @@ func (c *Capture) sync() <-chan struct{} {
 	return done
 }
 
-// tick does what is due while something happens on the mount, and a little
-// longer. At rest it waits for the next record or read: an idle mount has no timer.
+// tick does regular work while something happens on the mount, and a little longer. Then
+// it waits for the next record or read: an idle mount has no timer.
 func (c *Capture) tick() {
 	for {
 		select {
@@ -367,8 +367,8 @@ func (c *Capture) tick() {
 	}
 }
 
-// lookAround sees to reads, free space, gaps, the end of a stop, and durability,
-// until nothing has happened for restAfter; false at the end of capture.
+// lookAround handles reads, free space, gaps, the end of a stop, and durability, until
+// nothing has happened for restAfter. It returns false at the end of capture.
 func (c *Capture) lookAround() bool {
 	t := time.NewTicker(readsEvery)
 	defer t.Stop()
@@ -405,7 +405,7 @@ func (c *Capture) lookAround() bool {
 					stirred = now
 				}
 			} else {
-				c.w.LeaveIdle() // what the store has read needs no second copy here
+				c.w.LeaveIdle() // the store has read those records; a second copy here is not needed
 			}
 		}
 		if now.Sub(stirred) >= restAfter {

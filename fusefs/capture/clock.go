@@ -2,18 +2,19 @@ package capture
 
 import "time"
 
-// clock notices that the wall clock was set back. What was written after that
-// may have a change time from before the baseline scan, so that the scan would
-// wrongly pass for having seen it.
+// clock notices that the wall clock was set back. A file written after that may have a
+// ctime from before the baseline scan, so that the scan would wrongly seem to have seen
+// it.
 type clock struct {
-	ahead time.Duration // of the wall clock over the monotonic one, at most so far
+	ahead time.Duration // largest lead of the wall clock over the monotonic one so far
 }
 
-// clockSlack is below the second that BaselineDone subtracts, and above what
-// adjusting a clock takes between two looks.
+// clockSlack is less than the second that BaselineDone subtracts, and more than clock
+// adjustments change between two looks.
 const clockSlack = 500 * time.Millisecond
 
-// setBack is told how far both clocks have come since the same moment.
+// setBack takes how far both clocks have advanced, and reports whether the wall clock was
+// set back.
 func (k *clock) setBack(wall, steady time.Duration) bool {
 	ahead := wall - steady
 	if ahead < k.ahead-clockSlack {
@@ -24,8 +25,8 @@ func (k *clock) setBack(wall, steady time.Duration) bool {
 	return false
 }
 
-// checkClock looks at both clocks. Whoever relies on a scan does so before: while
-// the mount is at rest, nobody else looks.
+// checkClock compares the clocks. It is also called before a scan is relied on, because
+// nobody calls it while the mount is at rest.
 func (c *Capture) checkClock() {
 	now := time.Now()
 	c.clockMu.Lock()
@@ -36,12 +37,12 @@ func (c *Capture) checkClock() {
 	}
 }
 
-// distrust makes capture stop relying on the scans up to now: for content whose
-// change time lies before one of them, it is no longer known whether the scan saw it.
-// A scan that begins when the clock has come as far again counts.
+// distrust makes capture stop relying on the scans up to now: a scan may not have seen
+// content that was written after it, with a ctime from before it. A scan counts again if
+// it begins after the clock has passed its old time.
 func (c *Capture) distrust() {
 	c.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, whatever a scan saw")
-	// The daemon repeats when its scan began.
+	// The daemon may call BaselineDone again with the old start of its scan.
 	c.moved.Store(max(time.Now().UnixNano(), c.scanBegan.Load()))
 	c.baseline.Store(0)
 }

@@ -20,10 +20,10 @@ type job struct {
 	rec  *spool.Record // the version; its Seq is set
 	done chan struct{} // closed when the content is safe or given up
 
-	// The rest is guarded by copies.mu.
+	// The following fields are guarded by copies.mu.
 	state jobState
-	fd    *os.File // open while it is copied, or to keep content alive
-	alive bool     // the content has no name any more: fd is all there is
+	fd    *os.File // open while it is copied, or to keep the content alive
+	alive bool     // the file has no name any more: only fd leads to its content
 }
 
 // jobState goes queued → taken → sealed, or to lost from the first two.
@@ -31,26 +31,26 @@ type jobState uint8
 
 const (
 	queued jobState = iota
-	taken           // somebody copies it
+	taken           // a worker or another goroutine copies it
 	sealed          // copied and unchanged: its record is being appended
-	lost            // its content is being destroyed; never to be recorded
+	lost            // its content is being destroyed, and must not be recorded any more
 )
 
-// copies brings contents into the spool: the queue, the workers, and the waits of
-// those who are about to destroy what is queued.
+// copies brings contents into the spool: it has the queue, the workers, and the waits of
+// operations that are about to destroy queued content.
 type copies struct {
 	*sink
 	// root is nil without Options.Root.
 	root *os.Root
 
-	mu      sync.Mutex // guards the rest but spooled, and the jobs' state
+	mu      sync.Mutex // guards the rest except spooled, and the jobs' state
 	queue   []*job
 	pending map[uint64]*job      // by node id: its newest content, while not in the spool
-	byFile  map[event.Inode]*job // the same by what survives a forgotten inode
+	byFile  map[event.Inode]*job // the same by inode, for an inode that the kernel forgot
 	held    int                  // descriptors in jobs
 	closing bool
 	more    *sync.Cond  // on mu: the queue has something, or closing
-	nudge   *time.Timer // set while the workers are to look at the queue soon
+	nudge   *time.Timer // set if the workers will be woken soon
 
 	spooled atomic.Int64 // bytes
 	workers sync.WaitGroup
@@ -69,7 +69,7 @@ func (c *copies) start() {
 	}
 }
 
-// end has the workers end once the queue is empty.
+// end makes the workers end once the queue is empty.
 func (c *copies) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *copies) end() {
 // When capture has stopped, a wait gains nothing.
 func (c *copies) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
-		return true // there is room, or the queue keeps it until there is
+		return true // there is room in the queue; or the disk is full, and contents wait in the queue
 	}
 	for deadline := time.Now().Add(c.patience()); time.Now().Before(deadline) && !c.isStopped(); {
 		select {
@@ -136,9 +136,8 @@ func (c *copies) enqueue(j *job, soon bool) {
 	c.mu.Unlock()
 }
 
-// nudgeLocked has the workers look at the queue a moment later, should nobody
-// have emptied it until then: to wake one for each small file cost more than to
-// copy it. mu is held.
+// nudgeLocked wakes the workers a moment later, if the queue is not empty then: waking
+// one for each small file costs more than copying it. mu is held.
 func (c *copies) nudgeLocked() {
 	if c.nudge != nil {
 		return
@@ -157,7 +156,7 @@ func (c *copies) nudgeLocked() {
 	})
 }
 
-// work is a worker.
+// work runs one worker.
 func (c *copies) work() {
 	pause := retryFirst
 	for {
@@ -197,7 +196,7 @@ func (c *copies) work() {
 // later is set; any other failure is a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
-// copyBy is copy with another way to transfer.
+// copyBy is copy with another transfer function.
 func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	err := c.roomy()
 	if err == nil {
@@ -219,7 +218,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	c.dropLocked(j)
 	c.mu.Unlock()
 	switch {
-	case gone: // said by who gave it up
+	case gone: // giveUp's caller has reported it
 	case err != nil:
 		j.f.Mark().And(^(markSafe | markKnown))
 		c.fail(err)
@@ -242,8 +241,8 @@ func (c *copies) dropLocked(j *job) {
 	c.closeLocked(j)
 }
 
-// closeLocked closes a job's descriptor. mu is held: over a close(2) of a file
-// that was only read, which costs no disk.
+// closeLocked closes a job's descriptor. mu is held: closing a file that was only read
+// touches no disk.
 func (c *copies) closeLocked(j *job) {
 	if j.fd != nil {
 		j.fd.Close()
@@ -252,8 +251,8 @@ func (c *copies) closeLocked(j *job) {
 	}
 }
 
-// giveUp ends a job whose content is about to be destroyed; false when it is
-// safe after all, or will be in a moment.
+// giveUp ends a job whose content is about to be destroyed. It returns false if the
+// content is safe after all, or will be in a moment.
 func (c *copies) giveUp(j *job) bool {
 	c.mu.Lock()
 	switch j.state {
@@ -265,9 +264,9 @@ func (c *copies) giveUp(j *job) bool {
 		j.state = lost
 	case sealed:
 		c.mu.Unlock()
-		<-j.done // one write to the page cache away
+		<-j.done // only a write to the page cache is missing
 		return false
-	default: // somebody else did
+	default: // another goroutine gave it up
 		c.mu.Unlock()
 		return false
 	}
@@ -277,7 +276,7 @@ func (c *copies) giveUp(j *job) bool {
 }
 
 var (
-	// errTorn: the file was changed underneath.
+	// errTorn: the file was changed on the source.
 	errTorn = errors.New("changed outside the mount before it was captured")
 	errLost = errors.New("given up")
 	// errBehind: the spool is above its cap.
@@ -300,7 +299,7 @@ func (c *copies) transfer(j *job) error {
 			return err
 		}
 		c.mu.Lock()
-		j.fd = f // from here on the name may go: copy closes it
+		j.fd = f // from here on the file may lose its name; copy closes f
 		c.held++
 		c.mu.Unlock()
 	}
@@ -341,14 +340,14 @@ func (c *copies) transfer(j *job) error {
 	return errTorn
 }
 
-// intact reports whether size and mtime are those of the version. Through the
-// mount nobody changes content that is queued, but its times may be set there
-// (tar, rsync).
+// intact reports whether size and mtime are those of the version. Nobody changes queued
+// content through the mount, but its times may be set there (tar, rsync).
 func (j *job) intact(size, mtime int64) bool {
 	return size == j.rec.Stat.Size && (mtime == j.rec.Stat.Mtime || j.f.Mark().Load()&fusefs.MarkTimes != 0)
 }
 
-// seal passes the point from which a job is not given up any more.
+// seal marks a job as one that cannot be given up any more; false if it was given up
+// before.
 func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -370,7 +369,7 @@ var (
 	largeBufs = sync.Pool{New: func() any { b := make([]byte, 512<<10); return &b }}
 )
 
-// copyAll copies exactly size bytes; fewer is no error of its own.
+// copyAll copies size bytes; fewer are no error.
 func copyAll(to *spool.Content, from io.Reader, size int64) (int64, error) {
 	if size <= inlineSize {
 		buf := smallBufs.Get().(*[]byte)
@@ -390,7 +389,7 @@ func copyAll(to *spool.Content, from io.Reader, size int64) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, *buf)
 }
 
-// reason is an error as a gap tells it.
+// reason returns the text with which a gap reports an error.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -401,15 +400,15 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// settle waits until the queued content of f is safe: the barrier. It reports
-// whether there was any.
+// settle waits until the queued content of f is safe: this is the barrier. It reports
+// whether any was queued.
 func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	c.mu.Lock()
 	j := c.pending[f.ID()]
 	some := len(c.byFile) > 0
 	c.mu.Unlock()
 	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare|markFound) == 0 {
-		// Perhaps the kernel forgot the inode while its content is queued.
+		// Perhaps the kernel forgot the inode while its content was queued.
 		if st, err := f.Stat(); err == nil {
 			c.mu.Lock()
 			j = c.byFile[event.InodeOf(st)]
@@ -422,9 +421,9 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	return j != nil
 }
 
-// await waits for a job. The caller copies small content at once itself; larger
-// content that vanishes stays alive by a descriptor of ours; for the rest the caller
-// waits. Content that is not safe when the wait ends is a gap.
+// await waits for a job. Small content is copied by the caller itself; larger content
+// whose file vanishes is kept alive by a descriptor of ours; otherwise the caller waits.
+// Content that is not safe when the wait ends is a gap.
 func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
@@ -461,8 +460,8 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	}
 }
 
-// pin sees to it that the content of a job outlives its name, by the
-// descriptor of who copies it or by one more. It reports whether that is so.
+// pin makes the content of a job outlive its file's name, with the descriptor of whoever
+// copies it or with a new one. It reports whether it succeeded.
 func (c *copies) pin(j *job) bool {
 	c.mu.Lock()
 	if j.fd != nil && j.state != lost {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// discarded counts what is deleted in directories of which nothing is kept, so that
-// who takes the deletion back is told what does not come back.
+// discarded counts what is deleted in excluded directories, so that an undo of the
+// deletion can say what does not come back.
 type discarded struct {
 	// mu guards dirs.
 	mu   sync.Mutex
-	dirs map[string]tally // by directory, while it is there
+	dirs map[string]tally // by directory, until it is removed
 }
 
 // tally is what was deleted below one directory.
@@ -22,12 +22,12 @@ type tally struct {
 }
 
 const (
-	// tallyLasts: what was deleted longer ago was another deletion.
+	// tallyLasts is the longest pause within one deletion.
 	tallyLasts = 10 * time.Minute
 	maxTallies = 100_000
 )
 
-// add counts towards a directory.
+// add adds to the count of a directory.
 func (d *discarded) add(dir string, files int, bytes int64) {
 	now := time.Now()
 	d.mu.Lock()
@@ -42,7 +42,7 @@ func (d *discarded) add(dir string, files int, bytes int64) {
 	d.dirs[dir] = tally{t.files + files, t.bytes + bytes, now}
 }
 
-// gone ends the count of a directory that was removed itself.
+// gone returns and ends the count of a directory that was removed itself.
 func (d *discarded) gone(dir string) tally {
 	d.mu.Lock()
 	defer d.mu.Unlock()

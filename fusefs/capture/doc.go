@@ -14,17 +14,17 @@
 // version has yet (nobody has scanned it) is recorded as a baseline by the
 // operation that is about to destroy it.
 //
-// Every wait is bounded (2 s while the store is healthy, 100 ms once it has
-// failed) and ends with the request; what could not be kept then is a gap: in
-// the log when there is room, in memory until then. Closed content that nobody
-// destroys loses nothing by a full disk: it lies in its file, and its job in the
-// queue until there is room.
+// Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and
+// ends with the request. Content that could not be kept by then is a gap: in the log if
+// there is room, in memory until then. A full disk does no harm to closed content that
+// nobody destroys: it is still in its file, and its job stays in the queue until there is
+// room.
 //
 // # Classes
 //
-// Tracked files: every version with content. Ignored files: every version
-// without, but their content when it is about to be destroyed, within a
-// budget. Excluded: nothing; the removal of such a directory is one line.
+// Tracked files: every version with content. Ignored files: every version without
+// content, but their content is kept, within a budget, when it is about to be destroyed.
+// Excluded files: nothing; the removal of an excluded directory is one line.
 //
 // # Marks
 //
@@ -41,12 +41,12 @@ package capture
 
 // The mark bits of an inode.
 const (
-	markSafe     uint32 = 1 << iota // its present content is in the spool or queued
+	markSafe     uint32 = 1 << iota // its present content is in the spool, or queued
 	markKnown                       // the spool has a content version of this node, so that tails may follow
 	markSynced                      // fsync was called since the last close
 	markBare                        // it has no extended attributes that a history keeps
 	markTaken                       // a plan of ours took its last name
-	markFound                       // how it was found, or that it was made, has been told
-	markTold                        // and that it is written to since has been said
-	markExcluded                    // it comes from where nothing is kept
+	markFound                       // a record says how it was found, or that it was made
+	markTold                        // for markTaken: a notice has said that it is still being written
+	markExcluded                    // it was moved here from an excluded directory
 )

@@ -51,7 +51,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpExchange:
 		c.exchanged(e, r)
 		return
-	case event.OpCreate: // a version is made when it is closed
+	case event.OpCreate: // its close makes the version
 		if c.scanning.Load() && e.File != nil {
 			c.dirty(e.File)
 		}
@@ -70,16 +70,16 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
 		if class == ignore.Excluded && r.LastName {
-			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // what points to a repository is kept
+			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // a .git file that points to a repository is kept
 				c.discarded.add(parent(e.Path), 1, e.Stat.Size)
 			}
 		}
 		c.taken(e.File, e.Caller)
-		c.boundary.left(e.Path)
+		c.boundary.forget(e.Path)
 	case event.OpRmdir:
 		c.forget(e.Path, false)
-		c.boundary.left(e.Path)
-		// What made it an excluded directory may have gone before it.
+		c.boundary.forget(e.Path)
+		// The file that made the directory excluded may have been removed before it.
 		if t := c.discarded.gone(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
 			return
@@ -91,8 +91,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// linked records that a file got one more name. The one that it is said to come
-// from is the best of those that it had.
+// linked records that a file got another name. Of its older names, the one with the best
+// class is recorded as the origin.
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	from, to := ignore.Excluded+1, e.Class2
 	for _, p := range e.File.Paths() {
@@ -103,16 +103,16 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	if was := from; was <= ignore.Excluded {
 		e.Path = r.Path // the best name
 		if c.crosses(e, &from, &to) {
-			c.came(e.Path, e.File, false)
-			c.came(e.Path2, e.File, false)
-			c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
+			c.enterBoundary(e.Path, e.File, false)
+			c.enterBoundary(e.Path2, e.File, false)
+			c.recordExcluded(e.File, e.Path, e.Target, e.Stat, was)
 		}
 	}
 	r.Class = to
 	switch {
 	case from >= ignore.Excluded && to == ignore.Excluded:
 		return
-	case from >= ignore.Excluded: // comes from git's own files, or had no name
+	case from >= ignore.Excluded: // its other names are git's own, or it had none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -121,16 +121,16 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case isRegular(e.Stat):
 		c.found(e.File, r.Path, from)
 	}
-	// To a name among git's own files: the store notes the count.
+	// If the new name is among git's own files, the store only notes the link count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
 		c.told.add(e.File, e.Path2, e.Stat.Nlink)
 	}
 	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
-		c.shown(e.File, e.Path2, e)
+		c.versionUnderNewName(e.File, e.Path2, e)
 	}
 }
 
-// renamed records a rename, between classes too.
+// renamed records a rename, also one between classes.
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	c.taken(e.Replaced, e.Caller)
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
@@ -141,18 +141,18 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.forget(e.Path2, true)
 		c.relocated(from != ignore.Tracked && to == ignore.Tracked)
 	}
-	c.boundary.left(e.Path)
+	c.boundary.forget(e.Path)
 	wasFrom, wasTo := from, to
 	if c.crosses(e, &from, &to) {
-		c.wasAt(e.File, e.Path, e.Target, e.Stat, wasFrom)
-		c.came(e.Path2, e.File, dir)
+		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
+		c.enterBoundary(e.Path2, e.File, dir)
 	}
-	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps nobody sees it again
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps no request leads to it again
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
-	case from == ignore.Excluded: // comes from where nothing is kept: a new file, or new content
+	case from == ignore.Excluded: // from an excluded directory: a new file, or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
 		switch {
 		case dir:
@@ -168,7 +168,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			return
 		}
 		c.appendBy(e.Caller, r)
-	case to == ignore.Excluded: // goes to git's own files
+	case to == ignore.Excluded: // moved to git's own files
 		if regular {
 			c.found(e.File, e.Path, from)
 		}
@@ -178,27 +178,28 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		}
 		c.appendBy(e.Caller, r)
 	default:
-		known := regular && from == ignore.Ignored && to == ignore.Tracked && c.left(e.File, e.Path)
+		known := regular && from == ignore.Ignored && to == ignore.Tracked && c.versionUnderOldName(e.File, e.Path)
 		if regular && from == ignore.Tracked {
 			c.found(e.File, e.Path, from)
 		}
 		r.Class = to
 		c.appendBy(e.Caller, r)
 		if regular && from == ignore.Ignored && to == ignore.Tracked && !known {
-			c.shown(e.File, e.Path2, e)
+			c.versionUnderNewName(e.File, e.Path2, e)
 		}
 	}
 }
 
-// withAll is what is said of a directory that goes where nothing is kept: nobody has
-// looked at what it holds that is ignored.
+// withAll is the reason given for a directory that is moved to git's own files: its
+// ignored files may never have been looked at.
 const withAll = "it was moved to where nothing is kept; what it held that is ignored may not be known"
 
-// left makes a version of content that had an ignored name until now, under that
-// name, if no version has it: undoing the rename looks for it there. The new, tracked
-// name gets it from there. left returns false for a file that was made since the
-// mount: it may still be being written under a name that others never saw.
-func (c *Capture) left(f fusefs.File, p string) bool {
+// versionUnderOldName makes a version of content that had an ignored name until now,
+// under that name, if no version has it: an undo of the rename looks for it there. The
+// new, tracked name gets its content from that version. It returns false for a file that
+// was made since the mount, which may still be being written under a name that nobody
+// else saw.
+func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.since.UnixNano() {
 		return false
@@ -209,22 +210,22 @@ func (c *Capture) left(f fusefs.File, p string) bool {
 	return true
 }
 
-// exchanged records that two names changed places. Content that thereby got a
-// tracked name and is in no version gets one.
+// exchanged records that two names were exchanged. Content that got a tracked name and is
+// in no version gets one.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	from, to := c.Class(e.Path, isDir(e.Stat)), e.Class2
-	var other event.Stat // of what stood at the second name
+	var other event.Stat // of the file that had the second name
 	if e.Replaced != nil {
 		st, err := e.Replaced.Stat()
-		if err == nil { // a rule may be for directories only
+		if err == nil { // an ignore rule may be for directories only
 			other, to = st, c.Class(e.Path2, isDir(st))
 		}
 	}
 	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
-		c.wasAt(e.Replaced, e.Path2, "", other, is)
-		c.came(e.Path, e.Replaced, isDir(other))
-		c.wasAt(e.File, e.Path, e.Target, e.Stat, was)
-		c.came(e.Path2, e.File, isDir(e.Stat))
+		c.recordExcluded(e.Replaced, e.Path2, "", other, is)
+		c.enterBoundary(e.Path, e.Replaced, isDir(other))
+		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, was)
+		c.enterBoundary(e.Path2, e.File, isDir(e.Stat))
 	}
 	if from == ignore.Excluded && to == ignore.Excluded {
 		return
@@ -243,10 +244,10 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	c.forget(e.Path2, true)
 	c.relocated(from != to)
 	if from == ignore.Ignored && to == ignore.Tracked && e.File != nil {
-		c.left(e.File, e.Path)
+		c.versionUnderOldName(e.File, e.Path)
 	}
 	if from == ignore.Tracked && to == ignore.Ignored && e.Replaced != nil {
-		c.left(e.Replaced, e.Path2)
+		c.versionUnderOldName(e.Replaced, e.Path2)
 	}
 	if e.File != nil {
 		c.found(e.File, e.Path, from)
@@ -260,15 +261,15 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 		return
 	}
 	if to == ignore.Tracked && e.File != nil && isRegular(e.Stat) {
-		c.shown(e.File, e.Path2, e)
+		c.versionUnderNewName(e.File, e.Path2, e)
 	}
 	if from == ignore.Tracked && e.Replaced != nil {
-		c.shown(e.Replaced, e.Path, e)
+		c.versionUnderNewName(e.Replaced, e.Path, e)
 	}
 }
 
-// swapped records that a name has another file, that came from git's own files, and
-// that the one it had went there.
+// swapped records that a name got a file that was git's own (come), and that its old file
+// (gone) went there.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
 	was, err := gone.Stat()
 	if err != nil {
@@ -298,8 +299,8 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 	c.appendBy(e.Caller, r)
 }
 
-// shown makes a version of content that came under a tracked name.
-func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
+// versionUnderNewName makes a version of content that got a tracked name.
+func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) {
 		return
@@ -308,9 +309,9 @@ func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
 		Node: f.ID(), Stat: c.whole(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
-// relocated notes that directories moved, which a scan under way may have
-// missed. If files came into view by that, no earlier scan has them either:
-// their change times say nothing of the move.
+// relocated notes that directories were moved, so that a scan under way may have missed
+// them. If files became tracked by the move, no earlier scan has them either, whatever
+// their change times say.
 func (c *Capture) relocated(intoView bool) {
 	c.moved.Store(time.Now().UnixNano())
 	if intoView {
@@ -318,11 +319,11 @@ func (c *Capture) relocated(intoView bool) {
 	}
 }
 
-// discardedDir counts what went with an excluded directory, and says of the topmost
-// one that it went: in one line, and in a version, so that an undo of it can name it.
+// discardedDir counts what was removed with an excluded directory. For the topmost one it
+// records the removal, in a notice and in a version, so that an undo can name it.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	if t.files == 0 {
-		return // nothing went with it: a sandbox makes an empty .git around each command
+		return // no file was removed with it: a sandbox makes an empty .git around each command
 	}
 	up := parent(e.Path)
 	r.Class = ignore.Excluded
@@ -339,8 +340,8 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not kept"})
 }
 
-// rule tells the matcher when a file with rules changed. Files that are tracked
-// from now on were passed over by every scan so far.
+// rule tells the matcher that a file with rules changed. Earlier scans skipped files that
+// become tracked by the change.
 func (c *Capture) rule(p string) {
 	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
 		return
@@ -351,15 +352,15 @@ func (c *Capture) rule(p string) {
 	}
 }
 
-// forget tells the matcher that a directory went or moved, rules and all.
+// forget tells the matcher that a directory was removed or moved, with its rules.
 func (c *Capture) forget(p string, andBelow bool) {
 	if c.opt.Matcher != nil {
 		c.opt.Matcher.Forget(p, andBelow)
 	}
 }
 
-// Class is the class of a name. One in an excluded directory of which the history has heard
-// counts as ignored.
+// Class returns the class of a name. An excluded name that the history knows counts as
+// ignored.
 func (c *Capture) Class(p string, dir bool) ignore.Class {
 	if c.opt.Matcher == nil {
 		return ignore.Tracked

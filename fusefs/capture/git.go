@@ -18,34 +18,34 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// gitKeeper keeps what the repository of the project loses. Git replaces and removes its
-// files, and hardly ever writes over one, so what there was is kept by another name of
-// the same file, in the state directory; nothing is copied when git writes. Of what a
-// process changes again and again only the first is kept: a rebase is one change.
+// gitKeeper keeps the files that the project's repositories lose. Git replaces and
+// removes files and hardly ever overwrites one, so a lost file is kept as another hard
+// link in the state directory, and nothing is copied when git writes. If a process
+// changes a path again and again, only its first state is kept: a rebase is one change.
 type gitKeeper struct {
 	dir string // "": nothing is kept
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	last  map[string]gitTouch // by path
-	n     uint64              // of the file kept last
-	said  time.Time           // when a gap was told last
-	stamp string              // of this process, in the names of what is kept
+	n     uint64              // number of the file kept last
+	said  time.Time           // when a gap was last reported
+	stamp string              // identifies this process in the names of kept files
 }
 
-// gitTouch is who changed a path last.
+// gitTouch says who last changed a path.
 type gitTouch struct {
 	by       procKey
 	at, told time.Time
-	begin    bool // what is kept is the beginning of what is there
-	gone     bool // the last that was told is that it went
+	begin    bool // only the length is kept: the old content is the beginning of the present one
+	gone     bool // the last record said that the path was removed
 }
 
 const (
 	gitInline  = 4 << 10 // content up to this goes into the record
 	gitCopied  = 8 << 20 // a file that is written over is copied up to this size
 	gitGoesOn  = 2 * time.Second
-	gitTold    = gitGoesOn / 4 // how often the history is told that a process goes on
+	gitTold    = gitGoesOn / 4 // how often a record says that a process is still changing a path
 	gitTouches = 10_000
 )
 
@@ -53,7 +53,7 @@ func newGitKeeper(dir string) *gitKeeper {
 	return &gitKeeper{dir: dir, last: map[string]gitTouch{}, stamp: fmt.Sprintf("%x-%x", time.Now().Unix(), os.Getpid())}
 }
 
-// gitPlace is where a path belongs in a git directory of the project.
+// place returns where a path belongs in a git directory of the project.
 func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	if g.dir == "" {
 		return "", "", gitdir.Nothing
@@ -63,13 +63,13 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 		return "", "", gitdir.Nothing
 	}
 	if rest == "" {
-		return dir, rest, gitdir.State // the file that stands for a directory elsewhere
+		return dir, rest, gitdir.State // a .git file that points to a directory elsewhere
 	}
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// goesOn notes that a process changes a path. same: what was there before the process began
-// is kept already. tell: the history should be told again that the process goes on.
+// goesOn notes that a process changes a path. same: the state from before this process
+// began is kept already. tell: a record should say again that the process goes on.
 func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -118,7 +118,8 @@ func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 	}
 }
 
-// gitWas describes in r what there is, and keeps it.
+// gitWas keeps the present state of a file and describes it in r. It returns false for a
+// file that cannot be read or is not regular.
 func (c *Capture) gitWas(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
 	st, err := ch.File.Stat()
 	if err != nil || !isRegular(st) {
@@ -170,8 +171,8 @@ func gitRead(f fusefs.File, size int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// gitKeep gives a file another name below the keeper's directory, or copies it. size
-// ≥ 0: it will be written over, so that another name would not help.
+// gitKeep gives a file another hard link in the keeper's directory, or copies it. If size
+// ≥ 0 the file is about to be overwritten, so that a link would not help.
 func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 	to := filepath.Join(c.git.dir, name)
 	if size < 0 {
@@ -186,7 +187,7 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 			}
 		}
 		if errors.Is(err, syscall.EEXIST) {
-			_ = os.Remove(to) // kept before; its age is that of the newest loss
+			_ = os.Remove(to) // kept before; replacing it gives it the age of the newest loss
 			err = link()
 		}
 		if err == nil {
@@ -231,8 +232,8 @@ func gitCopy(f fusefs.File, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok && err == nil { // of an object, what is kept says whose it is
-		_ = out.Chown(int(st.Uid), int(st.Gid)) // root's
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && err == nil { // a kept object must have the owner of the original
+		_ = out.Chown(int(st.Uid), int(st.Gid)) // only root can
 		err = out.Chmod(fi.Mode().Perm())
 	}
 	err = errors.Join(err, out.Close())
@@ -242,7 +243,7 @@ func gitCopy(f fusefs.File, to string) error {
 	return err
 }
 
-// gitGap says that something of git's is not kept: once for many.
+// gitGap reports that something of git's is not kept, at most once a minute.
 func (c *Capture) gitGap(p string, why error) {
 	c.git.mu.Lock()
 	say := time.Since(c.git.said) > time.Minute
@@ -255,8 +256,8 @@ func (c *Capture) gitGap(p string, why error) {
 	}
 }
 
-// gitDone records what Before is not asked about: names that appear, and those that are
-// not of regular files.
+// gitDone records changes for which Before is not called: new names, and names of
+// anything other than regular files.
 func (c *Capture) gitDone(e fusefs.Event) {
 	_, _, kind := c.git.place(e.Path)
 	say := func(p string, r spool.Record) {
@@ -322,7 +323,7 @@ func (c *Capture) gitLeft(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// gitClosed records until when a file of git's was written to.
+// gitClosed records that a file of git's was written to until now.
 func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	if _, _, kind := c.git.place(p); kind != gitdir.State {
 		return

@@ -8,14 +8,14 @@ import (
 	"cachebro/store/leaf/cmdline"
 )
 
-// lines tells which line of a terminal a process works for. What the foreground of a
-// terminal does between two inputs is one line: a shell and all jobs that it ran before
-// it read the terminal again. A background job is no part of a line; nor is what has no
-// terminal.
+// lines finds the command line in a terminal that a process works for. Everything that
+// the foreground of a terminal does between two inputs belongs to one line: a shell and
+// all jobs that it ran before it read the terminal again. Background jobs and processes
+// without a terminal belong to no line.
 //
-// Shells are asked about at each record. Of other programs the first one decides for
-// their process group, so that an editor, which reads the terminal all the time, stays
-// one job.
+// The line of a shell is looked up for each record. For other programs, the first record
+// decides for the whole process group, so that an editor, which reads the terminal all
+// the time, stays one job.
 type lines struct {
 	mu        sync.Mutex // guards what follows
 	groups    map[uint32]*group
@@ -27,9 +27,9 @@ type lines struct {
 // group is a process group with a terminal.
 type group struct {
 	session uint32
-	leader  uint64 // when its leader started; 0: not known
+	leader  uint64 // start time of its leader; 0: unknown
 	line    int64  // 0: it is in the background
-	seen    int64  // ns, when it did something last
+	seen    int64  // ns, when it last did something
 }
 
 type terminalID struct {
@@ -37,18 +37,19 @@ type terminalID struct {
 	number  uint64
 }
 
-// terminal is one with its present line.
+// terminal is a terminal with its present line.
 type terminal struct {
 	line  int64
-	seen  int64 // ns, when something was done there last
-	watch int   // what typed calls it; 0: it is not watched
-	read  bool  // since the line began
+	seen  int64 // ns, when something was last done there
+	watch int   // id of its watch in typed; 0: not watched
+	read  bool  // it was read since the line began
 }
 
 const (
-	// linePause ends a line where nobody can tell that the terminal was read.
+	// linePause ends a line if the terminal cannot be watched.
 	linePause = int64(time.Second)
-	// groupRest is after how long a process group may be another of the same number.
+	// groupRest is the time after which the number of a process group may have been
+	// reused.
 	groupRest    = int64(time.Minute)
 	maxGroups    = 4096
 	maxTerminals = 256
@@ -64,7 +65,7 @@ func (l *lines) close() {
 	l.typed.close()
 }
 
-// of is the line that a process works for, a number that grows; 0: none.
+// of returns the number of the line that a process works for; numbers grow. 0: none.
 func (l *lines) of(p *fusefs.Process) int64 {
 	if p == nil || p.Terminal == 0 {
 		return 0
@@ -91,8 +92,8 @@ func (l *lines) of(p *fusefs.Process) int64 {
 	return g.line
 }
 
-// ofShell reports whether a shell leads the group of a process, and the process is it or
-// comes from it.
+// ofShell reports whether a shell leads the process group of p, and p is that shell or
+// descends from it within the group.
 func ofShell(p *fusefs.Process) bool {
 	for group := p.Group; p != nil && p.Group == group; p = p.Parent {
 		if p.PID == group {
@@ -102,7 +103,7 @@ func ofShell(p *fusefs.Process) bool {
 	return false
 }
 
-// present is the line that a process's terminal is at.
+// present returns the present line of a process's terminal.
 func (l *lines) present(p *fusefs.Process, now int64) int64 {
 	id := terminalID{p.Leader, p.Terminal}
 	t := l.terminals[id]
@@ -126,7 +127,7 @@ func (l *lines) present(p *fusefs.Process, now int64) int64 {
 		t.line, t.watch = l.last, l.typed.watch(p)
 		for _, o := range l.terminals {
 			if o != t && o.watch == t.watch && t.watch != 0 {
-				o.read, o.watch = true, 0 // the session before had the same terminal
+				o.read, o.watch = true, 0 // an earlier session had the same terminal
 			}
 		}
 	}

@@ -7,22 +7,24 @@ import (
 )
 
 const (
-	// manyNames: of a file with fewer names each is told again with each change.
+	// manyNames: files with fewer names are not in the table, and all their names are
+	// recorded again with each change.
 	manyNames = 8
-	// maxTold bounds the names in the table, which is then begun anew.
+	// maxTold bounds the names in the table. When there are more, it is emptied.
 	maxTold = 1 << 16
 )
 
-// namesTold are names of files with many of which the spool tells already. A change of
-// such a file tells of all its names that no scan has told of: with each new name of a
-// file with 5,000, of 5,000 that the history knew. Together that was 12 million records.
+// namesTold holds, for files with many names, the names that the spool has already. A
+// change of a file records all its names that no scan has recorded. Without this table
+// each new name of a file with 5,000 recorded 5,000 known names: 12 million records in
+// all.
 type namesTold struct {
 	mu    sync.Mutex // guards the rest; a leaf
 	files map[uint64]map[string]struct{}
 	n     int
 }
 
-// has reports whether a file's name was told.
+// has reports whether a file's name was recorded.
 func (t *namesTold) has(f fusefs.File, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,7 +32,7 @@ func (t *namesTold) has(f fusefs.File, name string) bool {
 	return ok
 }
 
-// add notes that a file's name was told; nlink is how many it has.
+// add notes that a file's name was recorded; nlink is the file's link count.
 func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
 	if nlink < manyNames {
 		return
@@ -49,7 +51,7 @@ func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
 	t.n++
 }
 
-// clear forgets all.
+// clear empties the table.
 func (t *namesTold) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

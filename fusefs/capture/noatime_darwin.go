@@ -2,13 +2,13 @@ package capture
 
 import "syscall"
 
-// noAtime: darwin has no such flag.
+// noAtime is 0: darwin has no such flag.
 const noAtime = 0
 
-// ownFDs is where our own descriptors have names.
+// ownFDs is the directory in which our own descriptors have names.
 const ownFDs = "/dev/fd"
 
-// quiet has nothing to change.
+// quiet does nothing.
 func quiet(int) {}
 
 func mtime(st *syscall.Stat_t) int64 { return st.Mtimespec.Nano() }

@@ -21,9 +21,9 @@ func openRoot(dir *os.File) *os.Root {
 	return root
 }
 
-// open opens the file of a job. Workers hold no lock of the inode, so open looks
-// again for a name that is just changing, and asks the source itself after the end of
-// the overlay or for an inode that it forgot.
+// open opens the file of a job. Workers do not hold the lock of the inode, so open tries
+// again while a name is changing. When the overlay has ended or forgot the inode, it
+// looks in the source itself.
 func (c *copies) open(j *job) (*os.File, error) {
 	for try := 0; ; try++ {
 		fd, err := j.f.Open()
@@ -43,8 +43,8 @@ func (c *copies) open(j *job) (*os.File, error) {
 	}
 }
 
-// openByName opens the file under its present or its recorded name, if it still
-// is the one that was closed.
+// openByName opens the file under its present or its recorded name, if it is still the
+// file that was closed.
 func (c *copies) openByName(j *job) *os.File {
 	if c.root == nil {
 		return nil

@@ -14,15 +14,15 @@ import (
 type Options struct {
 	Spool  *spool.Writer
 	Logger *slog.Logger
-	// Matcher is told when a file with rules changes, and asked for the class
-	// of parents; nil: everything is tracked.
+	// Matcher is told when a file with rules changes, and gives the class of names; nil:
+	// everything is tracked.
 	Matcher *ignore.Matcher
-	// Root is the source directory. Files that the overlay cannot open any more
-	// (it has ended, it forgot the inode) are looked for there by their last
-	// name. nil: they are gaps.
+	// Root is the source directory. Files that the overlay cannot open any more (it has
+	// ended, or forgot the inode) are looked up there by their last name. nil: they are
+	// gaps.
 	Root *os.File
-	// Git is the directory for what the project's git directories lose; "": nothing of
-	// them is kept. It should be on the file system of Root.
+	// Git is the directory for files that the project's git directories lose; "": none
+	// are kept. It should be on the file system of Root.
 	Git string
 	// Version is written to the mount record.
 	Version    string
@@ -33,29 +33,29 @@ type Options struct {
 	MaxIgnored int64 // the same for ignored files; 0: limits.IgnoredContent
 	// IgnoredHourly is how many bytes of ignored files are kept in an hour; 0: limits.IgnoredHourly.
 	IgnoredHourly int64
-	MaxSpool      int64 // bytes in the spool above which contents wait in their files, and their destroyers with them; 0: limits.Spool
+	MaxSpool      int64 // bytes in the spool above which contents stay in their files and operations that destroy them wait; 0: limits.Spool
 	MinFree       int64 // bytes free on the spool's file system below which nothing is kept; 0: limits.SpoolFree
 	Workers       int   // 0: 2
-	MaxQueue      int   // queued contents above which a close copies by itself; 0: 4,096
-	MaxHeld       int   // descriptors that keep vanishing content alive; 0: 4,096
-	// Stirred is called, at once after a rest and else at most every readsEvery,
-	// when there are new records in the spool; nil: nobody asks. It must not wait.
+	MaxQueue      int   // queued contents above which a close copies its content itself; 0: 4,096
+	MaxHeld       int   // descriptors that keep the content of removed files alive; 0: 4,096
+	// Stirred is called when there are new records in the spool: at once after a rest,
+	// otherwise at most every readsEvery. nil: nobody is told. It must not wait.
 	Stirred func()
-	// Rested is called when nothing has happened for a while; nil: nobody asks.
+	// Rested is called when nothing has happened for a while; nil: nobody is told.
 	Rested func()
-	// AtOnce has content that is about to vanish in the spool before Before returns, where
-	// else a descriptor would keep it: a descriptor ends with a process that is killed.
+	// AtOnce puts content that is about to vanish into the spool before Before returns.
+	// Otherwise a descriptor keeps it, which is lost when the process is killed.
 	AtOnce bool
 	// AllReads records reads of all processes, not only those of sessions.
 	AllReads bool
 }
 
-// The waits of law 2 and the limits of one look.
+// The longest waits that law 2 may cause, and other limits.
 const (
 	waitHealthy = 2 * time.Second
 	waitFailed  = 100 * time.Millisecond
 
-	nudgeAfter = 20 * time.Millisecond // until the workers look after small content that nobody took
+	nudgeAfter = 20 * time.Millisecond // until the workers are woken for small content that nobody has copied
 	inlineSize = 64 << 10              // content up to this is copied by the operation that destroys it
 
 	readsEvery = 500 * time.Millisecond
@@ -65,10 +65,10 @@ const (
 	// each time, but no later than retryLast.
 	retryFirst = 250 * time.Millisecond
 	retryLast  = 5 * time.Second
-	// syncEvery bounds what a power loss takes of what nobody fsynced.
+	// syncEvery bounds how much unsynced data a power loss can take.
 	syncEvery = 5 * time.Second
-	// restAfter is how long capture looks around after the last record: everything
-	// is durable by then, and what the store has read is let go.
+	// restAfter is how long capture goes on looking around after the last record: by then
+	// everything is durable, and what the store has read is released.
 	restAfter = 2*syncEvery + 2*readsEvery
 
 	gapsKept = 1000
@@ -102,7 +102,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Stats is what capture knows of itself.
+// Stats describes the state of capture.
 type Stats struct {
 	State       string    // capturing, stopped
 	Since       time.Time // of the state

@@ -15,12 +15,11 @@ type procKey struct {
 	start uint64
 }
 
-// maxProcs bounds what is remembered of processes; a process that is forgotten
-// is described once more.
+// maxProcs bounds how many processes are remembered; a forgotten one is described again.
 const maxProcs = 20_000
 
-// appendBy appends rs, the first of which has a caller. Its process is described
-// in the same write if the spool does not know it yet.
+// appendBy appends records of which the first has a caller. The caller's process is
+// described in the same write if the spool does not know it yet.
 func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	r := rs[0]
 	r.UID = by.UID
@@ -46,8 +45,8 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	if !c.append(append(all, rs...)...) {
 		return false
 	}
-	// Only now: whoever finds them described may rely on the log's order. Two
-	// that come at the same time describe them twice, which does no harm.
+	// Only now: whoever finds a process here relies on its description being earlier in
+	// the log. Two goroutines at the same time both describe it, which does no harm.
 	c.procMu.Lock()
 	if len(c.procs) >= maxProcs {
 		clear(c.procs)
@@ -58,7 +57,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	c.procMu.Unlock()
 	for i, p := range fresh {
 		if !with[i] && p.Command() != nil {
-			c.Described(p) // it came in between
+			c.Described(p) // the command became known in between
 		}
 	}
 	return true
@@ -71,7 +70,7 @@ type told struct {
 	command bool
 }
 
-// ProcessRecord is the record of a process, with its command where that is known.
+// ProcessRecord returns the record of a process, with its command if that is known.
 func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	d := &spool.Record{Kind: spool.KindProcess, PID: p.PID, Start: p.Start, UID: p.UID, Comm: p.Comm, Group: p.Group, Session: p.Session, Time: t}
 	if p.Parent != nil {
@@ -83,8 +82,8 @@ func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	return d
 }
 
-// Described tells the command of a process that the spool knows without. One that it
-// does not know is described with it when it does something.
+// Described records the command of a process that the spool knows without it. A process
+// that is not known yet is described with its command when it does something.
 func (c *Capture) Described(p *fusefs.Process) {
 	key := procKey{p.PID, p.Start}
 	c.procMu.Lock()
@@ -99,8 +98,8 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// fresh lists p and those of its ancestors that the spool does not know, or
-// not by their present name; oldest first.
+// fresh lists p and those of its ancestors that the spool does not know, or only by an
+// earlier name; oldest first.
 func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
 	defer c.procMu.Unlock()
@@ -114,7 +113,7 @@ func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	return list
 }
 
-// reading is what one process opened since the last flush.
+// reading holds what one process opened since the last flush.
 type reading struct {
 	proc  *fusefs.Process
 	uid   uint32
@@ -123,8 +122,8 @@ type reading struct {
 	since int64 // ns, of the first open
 }
 
-// Opened notes a read. Reads of processes outside of any session are nobody's
-// working set and not recorded.
+// Opened notes a read. Reads by processes outside of any session belong to nobody's
+// working set, and are not recorded.
 func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	if by.Proc == nil || !c.opt.AllReads && !inSession(by.Proc) {
 		return
@@ -157,8 +156,8 @@ func inSession(p *fusefs.Process) bool {
 	return false
 }
 
-// flushReads appends what was read. A process that read more than readsMax
-// files is a scanner and only counted.
+// flushReads appends the reads since the last flush. A process that read more than
+// readsMax files is a scanner: its reads are only counted.
 func (c *Capture) flushReads() {
 	c.readMu.Lock()
 	if len(c.reads) == 0 {
@@ -169,8 +168,8 @@ func (c *Capture) flushReads() {
 	c.reads = map[uint32]*reading{}
 	c.readMu.Unlock()
 	for _, r := range reads {
-		// The time of the first: what the process wrote came after, as a rule, and
-		// the tool call that it ran for may be over by now.
+		// The time of the first open: what the process wrote usually came after it, and
+		// the tool call that it ran for may have ended by now.
 		rec := &spool.Record{Kind: spool.KindReads, Time: r.since, More: r.more}
 		if len(r.paths) < readsMax {
 			for p := range r.paths {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// sink is the way into the spool. It knows whether there is room for one more
-// content, and counts and says what was not kept.
+// sink is the way into the spool. It knows whether there is room for one more content,
+// and counts and reports what was not kept.
 type sink struct {
 	opt  Options
 	w    *spool.Writer
@@ -21,19 +21,19 @@ type sink struct {
 	mu      sync.Mutex     // guards the fields below
 	unsaid  []spool.Record // gaps that are not in the log yet
 	counted int64
-	// countedAt is counted when the state last changed.
+	// countedAt is the value of counted when the state last changed.
 	countedAt int64
-	dropped   int64 // of unsaid, for want of room
+	dropped   int64 // gaps that found no room in unsaid
 	stopped   string
 	since     time.Time
-	hour      time.Time // begin of the ignored files' budget
-	spent     int64     // of it
+	hour      time.Time // when the present hour of the ignored files' budget began
+	spent     int64     // bytes of that budget
 
 	begin    time.Time
-	measured atomic.Int64  // when free was, since begin
+	measured atomic.Int64  // when free was measured, as time since begin
 	free     atomic.Int64  // bytes on the spool's file system
 	full     atomic.Bool   // the spool was above its cap when last looked at
-	healthy  atomic.Bool   // the store takes what we spool
+	healthy  atomic.Bool   // the store keeps up with the spool
 	noted    chan struct{} // capacity 1: there are reads to flush, or capture has stopped; never closed
 }
 
@@ -45,7 +45,7 @@ func newSink(o Options) *sink {
 	return s
 }
 
-// add puts the counts into st.
+// add fills in the counters of st.
 func (s *sink) add(st *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +56,8 @@ func (s *sink) add(st *Stats) {
 	}
 }
 
-// append appends records together; false when it could not, which is counted as
-// a reason to stop.
+// append appends records together. It returns false if it could not, after noting the
+// reason.
 func (s *sink) append(rs ...*spool.Record) bool {
 	if _, err := s.w.Append(rs...); err != nil {
 		s.fail(err)
@@ -66,8 +66,8 @@ func (s *sink) append(rs ...*spool.Record) bool {
 	return true
 }
 
-// gap counts content that was not kept and puts it into the log, now or when
-// there is room again.
+// gap counts content that was not kept and records it in the log, now or when there is
+// room again.
 func (s *sink) gap(path string, seq uint64, why string) {
 	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: time.Now().UnixNano()}
 	_, err := s.w.Append(&rec)
@@ -85,7 +85,7 @@ func (s *sink) gap(path string, seq uint64, why string) {
 	}
 }
 
-// sayGaps appends the gaps that could not be said when they came to be.
+// sayGaps appends the gaps that could not be recorded when they happened.
 func (s *sink) sayGaps() {
 	s.mu.Lock()
 	unsaid, dropped := s.unsaid, s.dropped
@@ -104,8 +104,8 @@ func (s *sink) sayGaps() {
 	}
 }
 
-// fail notes why nothing can be kept, if err is of that kind. A store that is
-// behind is none: it catches up, and writers wait for it.
+// fail stops capture if err is a reason for that. A store that is behind is none: it
+// catches up, and writers wait for it.
 func (s *sink) fail(err error) {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
 		s.setStopped(reason(err))
@@ -122,7 +122,7 @@ func (s *sink) setStopped(why string) {
 	s.mu.Unlock()
 	if changed && why != "" {
 		s.opt.Logger.Error("capture has stopped", "reason", why)
-		s.note() // to look for its end
+		s.note() // so that tick looks for the end of the stop
 		s.opt.Stirred()
 	} else if changed {
 		s.opt.Logger.Info("capture goes on")
@@ -144,7 +144,7 @@ func (s *sink) isStopped() bool {
 	return s.stopped != ""
 }
 
-// why is the reason for which there is no room.
+// why returns the reason why there is no room.
 func (s *sink) why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *sink) why() string {
 	return errBehind.Error()
 }
 
-// roomy says what stands against one more content in the spool.
+// roomy returns the reason against one more content in the spool, nil if there is none.
 func (s *sink) roomy() error {
 	s.measure()
 	if s.free.Load() < s.opt.MinFree {
@@ -169,11 +169,11 @@ func (s *sink) roomy() error {
 	return nil
 }
 
-// roomyLast is roomy as of the last time somebody looked; mu may be held.
+// roomyLast is roomy as of the last check; mu may be held.
 func (s *sink) roomyLast() bool { return s.free.Load() >= s.opt.MinFree && !s.full.Load() }
 
-// waitRoom waits until the spool may grow. Closed contents that are queued have
-// their files to lie in; what asks here is about to be destroyed.
+// waitRoom waits until the spool may grow. It is only called for content that is about to
+// be destroyed: closed contents in the queue can wait in their files.
 func (s *sink) waitRoom(quit *canceller) bool {
 	err := s.roomy()
 	if errors.Is(err, syscall.ENOSPC) {
@@ -197,7 +197,7 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes bytes from the hourly budget of ignored files, up to most of it.
+// spend takes n bytes from the hourly budget of ignored files, unless that exceeds most.
 func (s *sink) spend(n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +211,7 @@ func (s *sink) spend(n, most int64) bool {
 	return true
 }
 
-// measure looks at the free space of the spool's file system, unless somebody
-// just did.
+// measure reads the free space of the spool's file system, unless that was just done.
 func (s *sink) measure() {
 	now, at := int64(time.Since(s.begin)), s.measured.Load()
 	if at != 0 && now-at < int64(readsEvery)/2 || !s.measured.CompareAndSwap(at, now) {
@@ -226,8 +225,8 @@ func (s *sink) measure() {
 	s.free.Store(int64(fs.Bavail) * int64(fs.Bsize))
 }
 
-// tryResume ends a stop when a content could be written: a record alone would
-// prove nothing, its space was allocated before.
+// tryResume ends a stop when a content could be written. A record alone would prove
+// nothing, because its space was allocated before.
 func (s *sink) tryResume() {
 	if s.free.Load() < 2*s.opt.MinFree {
 		return
@@ -252,7 +251,7 @@ func (s *sink) tryResume() {
 	}
 }
 
-// patience is how long an operation may be held up.
+// patience returns how long an operation may be held up.
 func (s *sink) patience() time.Duration {
 	if !s.healthy.Load() || s.isStopped() || s.free.Load() < s.opt.MinFree {
 		return waitFailed
@@ -260,7 +259,7 @@ func (s *sink) patience() time.Duration {
 	return waitHealthy
 }
 
-// SetHealthy tells whether the store takes what we spool.
+// SetHealthy says whether the store keeps up with the spool.
 func (s *sink) SetHealthy(ok bool, reason string) {
 	if s.healthy.Swap(ok) != ok {
 		s.opt.Logger.Info("store", "healthy", ok, "reason", reason)

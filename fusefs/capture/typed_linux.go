@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// typed notices that terminals were read, by inotify: a watch is for one event, which
-// waits in the kernel until somebody asks. So typing costs nothing here, and only a
+// typed notices that terminals were read, with inotify. Each watch is for one event,
+// which waits in the kernel until somebody asks. So typing costs nothing here, and each
 // record of a shell costs one read.
 type typed struct {
 	fd   int
@@ -47,12 +47,13 @@ func (t *typed) watch(p *fusefs.Process) int {
 }
 
 // terminalFiles are the descriptors where a process may have its terminal. A shell that
-// carries out "while read …; done <file" has it at none of the first three for as long, but
-// keeps one for itself: 255 in bash, 10 in zsh and dash.
+// runs "while read …; done <file" does not have it on the first three meanwhile, but
+// keeps a copy: 255 in bash, 10 in zsh and dash.
 var terminalFiles = []string{"0", "1", "2", "255", "10"}
 
-// watchFile watches a terminal by what a process has open: it may be of another devpts than
-// ours. The name comes first: a file of the mount itself must not be asked about here.
+// watchFile watches a terminal through a descriptor of a process, because the terminal
+// may be in another devpts than ours. The name is checked first: a stat of a file on the
+// mount would wait for ourselves.
 func (t *typed) watchFile(name string, terminal uint64) int {
 	if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "/dev/tty") {
 		return 0
@@ -68,12 +69,12 @@ func (t *typed) watchFile(name string, terminal uint64) int {
 	return wd
 }
 
-// sameTerminal compares a device with how /proc/PID/stat numbers it.
+// sameTerminal compares a device number with the encoding of /proc/PID/stat.
 func sameTerminal(dev, terminal uint64) bool {
 	return uint64(unix.Major(dev)) == terminal>>8&0xfff && uint64(unix.Minor(dev)) == terminal&0xff|terminal>>12&0xfff00
 }
 
-// since are the watches whose terminals have been read since they began, or that ended
+// since returns the watches whose terminals were read since they began, or that ended
 // otherwise.
 func (t *typed) since() iter.Seq[int] {
 	return func(yield func(int) bool) {

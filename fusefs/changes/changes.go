@@ -1,26 +1,25 @@
 // Package changes remembers which paths of a mount have changed, for programs that
-// would otherwise look at every file: git asks what changed since it looked last.
-// It stands beside observe → version → index → serve: it learns from the requests
-// themselves, of tracked, ignored and excluded paths alike, while the version log
-// lacks what is not kept.
+// would otherwise look at every file: git asks what changed since it looked last. It
+// stands beside observe → version → index → serve: it learns from the requests
+// themselves, for tracked, ignored and excluded paths alike; the version log does not
+// know paths of which nothing is kept.
 //
-// It is memory, and belongs to one server of one mount: the epoch in its tokens
-// dies with that server, so a period without a server, or with another one, can
-// never look like a period without changes. In doubt, the answer is that everything
-// may have changed.
+// It is kept in memory, and belongs to one server of one mount: the epoch in its tokens
+// ends with that server, so a period without a server, or with another one, never looks
+// like a period without changes. In doubt, the answer is that everything may have
+// changed.
 //
 // # Generations
 //
-// A question begins a new generation. A path is noted once in each: what is
-// changed ten times between two questions costs one entry, and whoever knows
-// that an inode was noted in the present generation need not ask for its path.
-// A token names the first generation that its holder has not heard of.
+// A question begins a new generation. A path is noted once in each: a path that changes
+// ten times between two questions costs one entry, and whoever knows that an inode was
+// noted in the present generation need not look up its path. A token names the first
+// generation that its holder has not heard of.
 //
-// The rule for writers: change first, then note, then let the caller go on. A
-// change that a question misses is then one whose caller still waits, and
-// the next question hears of it.
+// The rule for writers: change first, then note, then answer the caller. If a question
+// misses a change, its caller is still waiting, and the next question reports it.
 //
-// Nothing is noted until somebody asks, nor once too much has changed without a
+// Nothing is noted until somebody asks, nor after too much has changed without a
 // question: the tracker then sleeps and costs one atomic load.
 //
 // Tracker.mu guards all but active and gen; it is a leaf, memory only.
@@ -38,12 +37,12 @@ import (
 )
 
 const (
-	// defaultLimit of paths: about 2 MB. Git takes about as long for so many as
-	// for a look at everything.
+	// defaultLimit is a number of paths, about 2 MB. With so many, git takes about as
+	// long as for a look at every file.
 	defaultLimit = 16384
-	// maxAge of a token. What changes underneath without any sign (by another
-	// name of a file that lies outside the mount) must not be missed for ever;
-	// the kernel trusts its own cache for as long.
+	// maxAge of a token. A change on the source that nothing reports (through another
+	// name of the file outside the mount) must not be missed for ever; the kernel trusts
+	// its own cache for as long.
 	maxAge = time.Hour
 )
 
@@ -56,12 +55,12 @@ type Tracker struct {
 	epoch   string
 	limit   int
 	now     func() time.Duration // since some fixed time, never backwards
-	floor   uint64               // older tokens know too little
+	floor   uint64               // the oldest generation whose changes are all known
 	entries []entry              // by generation
-	at      map[string]int       // where a path is in entries
+	at      map[string]int       // the index of a path in entries
 }
 
-// entry is a path; "" when a later one took its place.
+// entry is a path, "" if a later entry replaced it.
 type entry struct {
 	path string
 	gen  uint64
@@ -80,14 +79,14 @@ func New(limit int) *Tracker {
 	return j
 }
 
-// Active reports whether anybody wants to know. A change that was carried out
-// before it says no needs no note.
+// Active reports whether anybody wants to know. A change that was made before Active
+// returned false needs no note.
 func (j *Tracker) Active() bool { return j.active.Load() }
 
-// Gen is the present generation, never 0.
+// Gen returns the present generation, never 0.
 func (j *Tracker) Gen() uint64 { return j.gen.Load() }
 
-// Note says that path was changed, and returns the generation that heard of it.
+// Note says that path was changed, and returns the generation in which it was noted.
 func (j *Tracker) Note(path string) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -120,7 +119,7 @@ func (j *Tracker) Fresh(path string) bool {
 	return known && j.entries[i].gen == j.gen.Load()
 }
 
-// Everything says that more may have changed than can be told.
+// Everything says that any path may have changed.
 func (j *Tracker) Everything() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,9 +133,8 @@ func (j *Tracker) sleepLocked() {
 	j.entries, j.at = nil, nil
 }
 
-// shrinkLocked forgets the older half, whole generations, and with it the
-// tokens that would need it. Where all is of one generation nobody has asked
-// for long.
+// shrinkLocked forgets the older half, in whole generations, and the tokens that need it.
+// If everything is of one generation, nobody has asked for long, and the tracker sleeps.
 func (j *Tracker) shrinkLocked() {
 	cut := j.entries[len(j.entries)/2].gen + 1
 	from := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].gen >= cut })
@@ -148,7 +146,7 @@ func (j *Tracker) shrinkLocked() {
 	j.keepLocked(j.entries[from:])
 }
 
-// keepLocked makes these, but for the dead ones, all entries.
+// keepLocked makes the given entries the only ones, without those that were replaced.
 func (j *Tracker) keepLocked(all []entry) {
 	kept := make([]entry, 0, j.limit)
 	clear(j.at)
@@ -161,8 +159,8 @@ func (j *Tracker) keepLocked(all []entry) {
 	j.entries = kept
 }
 
-// Since returns the paths that were changed since a token was given, in no
-// order, and the token for the next question. all: everything may have changed.
+// Since returns the paths that were changed since a token was given, in no order, and the
+// token for the next question. all: everything may have changed.
 func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -184,8 +182,7 @@ func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	return j.tokenLocked(gen), paths, !ok
 }
 
-// Doubt is the answer of a server that cannot know: a token that is worth
-// nothing.
+// Doubt returns a token that is never valid, for a server that cannot know what changed.
 func (j *Tracker) Doubt() (next string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -195,7 +192,7 @@ func (j *Tracker) Doubt() (next string) {
 	return j.tokenLocked(0)
 }
 
-// A token is "cachebro:1:" epoch ":" generation ":" seconds of this epoch.
+// tokenLocked returns "cachebro:1:" epoch ":" generation ":" seconds of this epoch.
 func (j *Tracker) tokenLocked(gen uint64) string {
 	return "cachebro:1:" + j.epoch + ":" + strconv.FormatUint(gen, 10) + ":" + strconv.FormatInt(int64(j.now()/time.Second), 10)
 }

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// names are the events of directories, which concern everybody.
+	// names are the events that are watched for everybody.
 	names = unix.FAN_CREATE | unix.FAN_DELETE | unix.FAN_ATTRIB | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
-	// inMount are those that a mark on a mount adds.
+	// inMount are the events that a mark on a mount adds.
 	inMount = unix.FAN_OPEN | unix.FAN_MODIFY | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
 
 	// maxDirs bounds the marks where each directory needs its own. A mark keeps the
 	// directory's inode in memory: about 1 KiB.
 	maxDirs = 50_000
-	// others is how long the watch waits for more after it was woken by what others did
-	// elsewhere on the file system: a wake-up costs more than many events.
+	// others is how long the watch waits after it was woken by events elsewhere on the
+	// file system: one wake-up costs more than many events.
 	others = 5 * time.Millisecond
 	// maxKnown bounds the directories of the file system whose paths are remembered.
 	maxKnown = 20_000
@@ -38,30 +38,31 @@ type Watch struct {
 	tell func([]Event)
 	lost func(error)
 	self int
-	// whole: one mark covers the file system. Else each directory has one.
+	// whole: one mark covers the file system. Otherwise each directory has its own.
 	whole bool
-	moves uint64 // what tells of renames: older kernels have no FAN_RENAME
-	// Close closes the one end of a pipe, of which run waits for the other.
+	moves uint64 // the events of renames: older kernels have no FAN_RENAME
+	// run polls ending, the read end of a pipe; Close closes stop, its write end.
 	ending, stop *os.File
 	done         chan struct{}
 
-	// mu is held while events are read and told, so that they are told in order. It
-	// guards the rest.
+	// mu is held while events are read and reported, so that they are reported in order.
+	// It guards the rest.
 	mu   sync.Mutex
 	buf  []byte
 	base string // the root's path, as the kernel shows it
-	// dirs holds the paths of directories by file handle, and noDir for those outside
-	// the tree. Without whole, those with a mark.
+	// dirs holds the paths of directories by file handle, noDir for those outside the
+	// tree. Without whole it holds the directories that have a mark.
 	dirs map[string]string
 }
 
-// noDir is no path of a directory in the tree.
+// noDir stands for directories outside the tree.
 const noDir = "\x00"
 
 // Start begins to watch the tree below root. tell is called with what other processes
-// did, in order and by one goroutine at a time, lost when events are missing: everything
-// has to be looked at then. Both may be called until Close returns, and may not call
-// methods of the Watch. Everything that happens after Start has returned is told.
+// did, in order and by one goroutine at a time; lost is called when events are missing,
+// and everything has to be looked at. Both may be called until Close returns, and must
+// not call methods of the Watch. Everything that happens after Start has returned is
+// reported.
 func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) {
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_DFID_NAME, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
 	if err != nil {
@@ -82,7 +83,7 @@ func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) 
 	return w, nil
 }
 
-// mark places the marks.
+// mark sets the marks.
 func (w *Watch) mark() error {
 	w.base = pathOf(int(w.root.Fd()))
 	if w.base == "" {
@@ -116,8 +117,8 @@ func (w *Watch) set(flags uint, mask uint64, dir int, name string) error {
 	return unix.FanotifyMark(w.fd, flags, mask, dir, name)
 }
 
-// markBelow marks a directory and those below it. found, if not nil, is told of what is
-// there: it may have come before the mark.
+// markBelow marks a directory and those below it. found, if not nil, is called for every
+// entry, because it may have been made before the mark.
 func (w *Watch) markBelow(dir string, found func(p string, isDir bool)) error {
 	key, _, err := w.handle(dir)
 	if gone(err) {
@@ -182,7 +183,8 @@ func (w *Watch) openDir(dir string) (int, error) {
 	}
 }
 
-// handle returns what the kernel calls a directory of the tree in its events.
+// handle returns the handle by which the kernel names a directory of the tree in its
+// events.
 func (w *Watch) handle(dir string) (key string, h unix.FileHandle, err error) {
 	h, _, err = unix.NameToHandleAt(int(w.root.Fd()), path.Join(".", dir), 0)
 	if err != nil {
@@ -195,7 +197,8 @@ func keyOf(kind int32, handle []byte) string {
 	return string(binary.NativeEndian.AppendUint32(nil, uint32(kind))) + string(handle)
 }
 
-// open returns the path of a directory by its handle, "" if there is none or we may not.
+// open returns the path of a directory by its handle, "" if there is none or we may not
+// ask.
 func (w *Watch) open(h unix.FileHandle) string {
 	fd, err := unix.OpenByHandleAt(int(w.root.Fd()), h, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY)
 	if err != nil {
@@ -205,7 +208,7 @@ func (w *Watch) open(h unix.FileHandle) string {
 	return pathOf(fd)
 }
 
-// pathOf is where a descriptor leads, "" if it was removed.
+// pathOf returns the path of a descriptor, "" if it was removed.
 func pathOf(fd int) string {
 	p, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil || !strings.HasPrefix(p, "/") || strings.HasSuffix(p, " (deleted)") {
@@ -214,8 +217,8 @@ func pathOf(fd int) string {
 	return p
 }
 
-// WatchMount has everything told that is opened or modified through the mount that a
-// path leads to. It needs the right to mark a whole file system, and fails without.
+// WatchMount also reports what is opened or modified through the mount at a path. It
+// needs the right to mark a whole file system, and fails without it.
 func (w *Watch) WatchMount(point string) error {
 	if !w.whole {
 		return ErrUnsupported
@@ -223,9 +226,9 @@ func (w *Watch) WatchMount(point string) error {
 	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
 }
 
-// WatchWriting has modifications told that are made through any mount, not only the
-// close that ends them. Each write to the file system costs some microseconds then.
-// Where each directory has its mark they are told in any case.
+// WatchWriting also reports each modification through any mount, not only the close that
+// ends them. Each write to the file system then costs some microseconds. If each
+// directory has its own mark, modifications are reported in any case.
 func (w *Watch) WatchWriting(on bool) error {
 	if !w.whole {
 		return nil
@@ -250,8 +253,8 @@ func (w *Watch) release() {
 	unix.Close(w.fd)
 }
 
-// run waits in the kernel: Go's poller would wake a thread for each event, also while
-// nobody waits for it.
+// run waits in the kernel: Go's poller would wake a thread for each event, even while run
+// does not wait for one.
 func (w *Watch) run() {
 	defer close(w.done)
 	ps := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.ending.Fd())}}
@@ -269,10 +272,10 @@ func (w *Watch) run() {
 	}
 }
 
-// Drain returns when everything that happened before it was called has been told.
+// Drain returns when everything that happened before it was called has been reported.
 func (w *Watch) Drain() { w.take() }
 
-// take reads and tells what there is, and reports whether something was in the tree.
+// take reads and reports what there is, and returns whether something was in the tree.
 func (w *Watch) take() (ours bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,8 +294,8 @@ func (w *Watch) take() (ours bool) {
 	}
 }
 
-// parse reads what the kernel wrote: struct fanotify_event_metadata, each followed by
-// information about names.
+// parse decodes what the kernel wrote: struct fanotify_event_metadata, each followed by
+// the names that belong to it.
 func (w *Watch) parse(b []byte) (events []Event) {
 	const head = 24
 	for len(b) >= head {
@@ -331,8 +334,8 @@ func (w *Watch) parse(b []byte) (events []Event) {
 	return events
 }
 
-// opOf translates a mask. On a kernel without FAN_RENAME each name of a rename is told by
-// itself.
+// opOf translates a mask. A kernel without FAN_RENAME reports the two names of a rename
+// separately.
 func opOf(mask uint64) (op Op) {
 	for _, m := range [...]struct {
 		bits uint64
@@ -359,8 +362,8 @@ func moved(from, to string, pid int, dir bool) Event {
 	return e
 }
 
-// infos reads the names of an event: at is that of its directory entry, from and to
-// those of a rename. noDir: it is not in the tree, or not told.
+// infos reads the names of an event: at is the name that it happened to, from and to are
+// those of a rename. noDir: the name is not in the tree, or not reported.
 func (w *Watch) infos(b []byte) (at, from, to string) {
 	at, from, to = noDir, noDir, noDir
 	const head = 4 + 8 + 8 // header, fsid, size and type of the handle
@@ -414,7 +417,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 		p = below
 	}
 	if full == "" {
-		return noDir // it is gone, which its own directory's event tells
+		return noDir // it was removed, which the event of its parent reports
 	}
 	if len(w.dirs) >= maxKnown {
 		clear(w.dirs)
@@ -423,7 +426,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 	return p
 }
 
-// forget drops what is known of paths.
+// forget drops the remembered paths.
 func (w *Watch) forget() {
 	if w.whole {
 		clear(w.dirs)
@@ -431,7 +434,7 @@ func (w *Watch) forget() {
 	}
 }
 
-// moved notes that a directory has another path, wherever it is.
+// moved notes that a directory was renamed, wherever it is now.
 func (w *Watch) moved(e Event) {
 	if w.whole {
 		w.forget()
@@ -450,8 +453,8 @@ func (w *Watch) moved(e Event) {
 	}
 }
 
-// follow keeps the marks on what directories there are. What came with a directory, or
-// before it had its mark, is told with it.
+// follow keeps the marks up to date with the directories. What came with a new directory,
+// or before it was marked, is reported with it.
 func (w *Watch) follow(e Event, events []Event) []Event {
 	if e.Op&Went != 0 {
 		for key, p := range w.dirs {
