@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside finds mounts that lead to the directory below the overlay on point without
-// leading through the overlay: a bind mount, a container's volume, a mount namespace
-// made before the overlay. A path does not show this; the file system and the place
-// in it do. Each mount is named by one process that has it, and is Idle where no process
-// of its namespace has a file or directory of the project open there. A namespace without
-// processes, or with none that we may examine, is not seen, nor is another machine.
+// Beside finds mounts that lead to the directory below the overlay on point, but not
+// through the overlay: a bind mount, a container's volume, a mount namespace made before
+// the overlay. They are recognised by the file system and the directory in it, because
+// their paths can be anything. Each is returned as one process that has it, and is Idle
+// if no process of its namespace has a file or directory of the project open there. Not
+// found are namespaces without a process that we may examine, and other machines.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
 	if err != nil {
@@ -89,8 +89,8 @@ func Beside(point string) []Proc {
 	return all
 }
 
-// WayBeside is what Beside would name of one mount table, as one word to be compared; it
-// looks at nothing else.
+// WayBeside returns what Beside would find in one mount table, as one string to compare;
+// it looks at no process.
 func WayBeside(table []Mount, point string) (string, bool) {
 	dev, place, ok := under(table, point)
 	if !ok {
@@ -100,7 +100,7 @@ func WayBeside(table []Mount, point string) (string, bool) {
 	return strings.Join(ways, "\x00"), len(ways) > 0
 }
 
-// under names the directory below the overlay on point: its file system, and the
+// under returns the file system of the directory below the overlay on point, and the
 // place in it.
 func under(table []Mount, point string) (dev, place string, ok bool) {
 	over, ok := At(table, point)
@@ -115,7 +115,7 @@ func under(table []Mount, point string) (dev, place string, ok bool) {
 	return "", "", false
 }
 
-// moved is the path in the directory to of what p is in the directory from.
+// moved returns the path in the directory to that corresponds to p in the directory from.
 func moved(p, from, to string) string { return path.Join(to, p[min(len(p), len(from)):]) }
 
 // waysTo finds the paths at which a mount table shows a directory of the file system
@@ -132,7 +132,7 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 		case !Within(m.Root, place):
 			continue
 		}
-		// What was mounted later, or further down, hides it.
+		// A mount that was made later, or further down, hides it.
 		if top, ok := Above(mounts, at); ok && top.ID == m.ID {
 			ways = append(ways, at)
 		}

@@ -2,5 +2,5 @@
 
 package mounts
 
-// birth is when a file was made; nobody asks where nothing is mounted.
+// birth returns 0: it is only needed where something can be mounted.
 func birth(string) int64 { return 0 }

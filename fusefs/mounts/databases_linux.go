@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Databases finds the processes that use a file in dir as databases are used: open for
-// reading and writing, mapped so that others see what is stored, or locked. A mount that
-// covers dir would leave them beside it, with pages of their own. Whoever only writes (a
-// log) or reads is not named, nor is what this process has open too: it was handed down
-// by a shell. With 300 processes this takes about 10 ms.
+// Databases finds the processes that use a file in dir as databases do: open for reading
+// and writing, mapped as shared memory that can be written, or locked. A mount that
+// covers dir would leave them beside it, with pages of their own. Processes that only
+// write (a log) or only read are not returned, nor are files that this process has open
+// too, because it got them from the shell. With 300 processes this takes about 10 ms.
 func Databases(dir string, skip func(pid int) bool) []Proc {
 	self := os.Getpid()
 	own := map[string]bool{}
@@ -40,7 +40,7 @@ func Databases(dir string, skip func(pid int) bool) []Proc {
 	return found
 }
 
-// databaseOf names a file that a process uses in such a way, and how.
+// databaseOf returns a file that a process uses in such a way, and how it uses it.
 func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	base := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(base + "/fd")
@@ -71,7 +71,7 @@ func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	return "", ""
 }
 
-// swapFile tells what Vim keeps open beside each file that somebody edits.
+// swapFile recognises the files that Vim keeps open beside each file that is edited.
 func swapFile(name string) bool {
 	ok, _ := path.Match(".*.sw[a-p]", path.Base(name))
 	return ok

@@ -14,9 +14,9 @@ import (
 	"cachebro/store/leaf/gitdir"
 )
 
-// Identity tells a project from others whatever its path is: the directory
-// itself, which a rename keeps, and its repository's first commit, which a copy
-// to another disk keeps too.
+// Identity tells a project from others whatever its path is: by the directory itself,
+// which keeps its identity when renamed, and by its repository's first commit, which a
+// copy to another disk keeps too.
 type Identity struct {
 	Root   string `json:"root"` // where it was seen last
 	Dev    uint64 `json:"dev"`
@@ -29,15 +29,15 @@ type Identity struct {
 // identityFile in a project's state directory.
 const identityFile = "identity.json"
 
-// commitWait bounds git's walk to the first commit; what took longer once is not
-// tried at each mount.
+// commitWait bounds git's walk to the first commit. If it once took longer, Commit is
+// unknownCommit and the walk is not tried at each mount.
 const (
 	commitWait    = 2 * time.Second
 	unknownCommit = "?"
 )
 
-// Identify looks at a directory that is not covered by a mount. known may name
-// the first commit, which is then not looked for.
+// Identify looks at a directory that is not covered by a mount. If known has the first
+// commit, it is not looked up again.
 func Identify(root string, known Identity) (Identity, error) {
 	id := Identity{Root: root, Commit: known.Commit}
 	fi, err := os.Stat(root)
@@ -62,13 +62,13 @@ func Identify(root string, known Identity) (Identity, error) {
 	return id, nil
 }
 
-// SameDir: they are one directory.
+// SameDir reports whether both are the same directory.
 func (id Identity) SameDir(o Identity) bool {
 	return id.Ino != 0 && id.Dev == o.Dev && id.Ino == o.Ino && id.Birth == o.Birth
 }
 
-// ReadIdentity is what a state directory says of its project; the zero value
-// when it says nothing.
+// ReadIdentity returns the identity that a state directory holds, the zero value if there
+// is none.
 func ReadIdentity(state string) (id Identity) {
 	b, err := os.ReadFile(filepath.Join(state, identityFile))
 	if err != nil || json.Unmarshal(b, &id) != nil {
@@ -77,7 +77,7 @@ func ReadIdentity(state string) (id Identity) {
 	return id
 }
 
-// Write keeps the identity in a state directory, if it has changed.
+// Write stores the identity in a state directory, if it has changed.
 func (id Identity) Write(state string) error {
 	if ReadIdentity(state) == id {
 		return nil
@@ -93,7 +93,8 @@ func (id Identity) Write(state string) error {
 	return os.Rename(tmp, filepath.Join(state, identityFile))
 }
 
-// states are the state directories in base, whose own path may look like a pattern.
+// states returns the state directories in base. The path of base may contain characters
+// of a pattern.
 func states(base string) ([]string, error) {
 	all, err := fs.Glob(os.DirFS(base), "*-????????????????")
 	for i, name := range all {
@@ -102,8 +103,8 @@ func states(base string) ([]string, error) {
 	return all, err
 }
 
-// Siblings are the state directories in base that belong to other worktrees of
-// the same repository.
+// Siblings returns the state directories in base that belong to other worktrees of the
+// same repository.
 func Siblings(base, state string) []string {
 	id := ReadIdentity(state)
 	if id.Common == "" {
@@ -113,8 +114,8 @@ func Siblings(base, state string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
 }
 
-// MovedFrom finds, among the histories in base, that of a project which was
-// moved or renamed to what id is now: nothing is at its old place any more.
+// MovedFrom finds, among the histories in base, that of a project which was moved or
+// renamed to id.Root: nothing is at its old place any more.
 func MovedFrom(base string, id Identity) (old string, ok bool) {
 	all, err := states(base)
 	if err != nil {

@@ -67,14 +67,14 @@ func Below(mounts []Mount, dir string) (Mount, bool) {
 	return Mount{}, false
 }
 
-// ErrDead: the process that served a mount is gone.
+// ErrDead means that the process that served a mount is gone.
 var ErrDead = errors.New("transport endpoint is not connected: the process that served the mount is gone")
 
-// ErrHung: a mount does not answer.
+// ErrHung means that a mount does not answer.
 var ErrHung = errors.New("the mount does not answer")
 
-// Answers asks a mount for its file system data and waits at most limit. nil:
-// it is served. The goroutine of a hung mount ends when the mount does.
+// Answers asks a mount for its file system data and waits at most limit. It returns nil
+// if the mount is served. The goroutine of a hung mount ends when the mount does.
 func Answers(point string, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() {

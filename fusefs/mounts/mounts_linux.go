@@ -75,7 +75,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Table is this mount namespace's mount table, to be waited on.
+// Table is this mount namespace's mount table, which can be watched for changes.
 type Table struct{ fd int }
 
 // WatchTable begins to notice changes.
@@ -99,10 +99,10 @@ func (t *Table) Wait() error {
 	}
 }
 
-// Close ends the watch; nobody waits.
+// Close ends the watch. No Wait may be under way.
 func (t *Table) Close() { unix.Close(t.fd) }
 
-// Holder is a mount namespace other than ours with a copy of a mount.
+// Holder is another mount namespace that has a copy of a mount.
 type Holder struct {
 	Namespace string // "mnt:[4026531841]"
 	PID       int    // of a process in it
@@ -110,9 +110,9 @@ type Holder struct {
 	Users     []Proc // have something open there
 }
 
-// Holders finds the other mount namespaces that have a copy of the mount with
-// this device number, with who uses it. A namespace that no process is in,
-// or none that we may look at, is not seen.
+// Holders finds the other mount namespaces that have a copy of the mount with this device
+// number, and the processes that use it. Namespaces without a process that we may examine
+// are not found.
 func Holders(dev string) []Holder {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
 	known := map[string]map[int]bool{own: {}} // the ids of the copies
@@ -127,7 +127,7 @@ func Holders(dev string) []Holder {
 		if !ok {
 			mounts, err := readMounts(proc + "/mountinfo")
 			if err != nil {
-				return h, false // it has ended; another one may be in there
+				return h, false // the process has ended; another one may be in that namespace
 			}
 			ids = map[int]bool{}
 			for _, m := range mounts {
@@ -157,5 +157,5 @@ func Holders(dev string) []Holder {
 	return found
 }
 
-// dead: a mount that nobody serves answers with an error.
+// dead returns false: here statfs(2) fails on a mount that nobody serves.
 func dead(*syscall.Statfs_t) bool { return false }

@@ -38,7 +38,7 @@ func Mounts() ([]Mount, error) {
 	return all, nil
 }
 
-// Table is the mount table; nothing tells of its changes here.
+// Table is the mount table; this system does not report its changes.
 type Table struct{}
 
 // WatchTable fails.
@@ -70,8 +70,8 @@ func Beside(string) []Proc { return nil }
 // WayBeside finds nothing.
 func WayBeside([]Mount, string) (string, bool) { return "", false }
 
-// Shared names the kind of file system that a directory is on, where others than this
-// machine can change it; "" for the usual ones.
+// Shared returns the kind of file system that a directory is on if other machines can
+// change it; "" otherwise.
 func Shared(dir *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil {
@@ -80,12 +80,12 @@ func Shared(dir *os.File) string {
 	return map[string]string{"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV"}[unix.ByteSliceToString(st.Fstypename[:])]
 }
 
-// TellsOutside: Scan tells who stands on the source from before the mount. Here a working
-// directory is known by its path alone, which is the same in the mount.
+// TellsOutside is false: Scan cannot tell who uses the source directly. Here a working
+// directory is known only by its path, which is the same in the mount.
 const TellsOutside = false
 
-// Scan finds the processes that have their working directory in dir, for inside; who
-// stands on the source from before is not to be told.
+// Scan finds the processes that have their working directory in dir, if inside is set.
+// Those that use the source directly cannot be found here.
 func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	if !inside {
 		return nil
@@ -102,6 +102,6 @@ func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	return found
 }
 
-// dead: macFUSE's kernel makes up the answer of a mount that nobody serves, without a
-// single block (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
+// dead reports whether nobody serves a mount: macFUSE's kernel part then makes up an
+// answer without a single block (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
 func dead(st *syscall.Statfs_t) bool { return st.Blocks == 0 }

@@ -6,20 +6,18 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// A process that is stuck in the kernel (for example, one that executes a program
-// from a hung file system) blocks whoever reads its /proc: a readlink of its cwd
-// never returns. One such process must not keep every mount on the machine from
-// starting.
+// A process that is stuck in the kernel (for example, one that executes a program from a
+// hung file system) blocks whoever reads its /proc: a readlink of its cwd never returns.
+// One such process must not keep every mount on the machine from starting.
 const (
 	stuckAfter = 250 * time.Millisecond // a healthy process takes microseconds
-	maxStuck   = 8                      // then the rest is left out
-	maxWaits   = 20                     // as long, for one that does not look stuck
+	maxStuck   = 8                      // after so many stuck processes the rest is left out
+	maxWaits   = 20                     // how many times stuckAfter to wait for a process that does not look stuck
 )
 
-// eachProcess calls look for every process, in one goroutine at a time. Where
-// look does not come back, its process is left out and the goroutine is
-// abandoned: it ends when the kernel lets it go. The results of the others are
-// handed over in order.
+// eachProcess calls look for every process, in one goroutine at a time. If look does not
+// return for a process, that process is left out and the goroutine is abandoned; it ends
+// when the kernel lets it go. The other results are returned in order.
 func eachProcess[T any](look func(pid int) (T, bool)) []T { return eachWithin(stuckAfter, look) }
 
 func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T {
@@ -63,8 +61,8 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 	return found
 }
 
-// blocked tells by the one file that never waits whether a process sits in the
-// kernel and cannot be interrupted.
+// blocked reports whether a process is in an uninterruptible sleep in the kernel. It
+// reads the one file whose readers never wait.
 func blocked(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'D'

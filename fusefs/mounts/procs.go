@@ -16,7 +16,7 @@ type Proc struct {
 	Comm  string `json:"comm"`
 	How   string `json:"how"` // "working directory", "root", "open directory", "open file", "mapped file", "mount"
 	Path  string `json:"path"`
-	Idle  bool   `json:"idle,omitempty"` // a mount through which nobody has anything open
+	Idle  bool   `json:"idle,omitempty"` // a mount through which no process has anything open
 }
 
 // String is for messages: "bash (pid 811, working directory /p/src)".
@@ -24,7 +24,7 @@ func (p Proc) String() string {
 	return fmt.Sprintf("%s (pid %d, %s %s)", p.Comm, p.PID, p.How, p.Path)
 }
 
-// Describe names at most limit processes, one per pid.
+// Describe returns the names of at most limit processes.
 func Describe(procs []Proc, limit int) string {
 	var names []string
 	for _, p := range procs {
@@ -36,7 +36,7 @@ func Describe(procs []Proc, limit int) string {
 	return strings.Join(names, ", ")
 }
 
-// Split tells who stands on the source from mounts that lead there.
+// Split separates processes that use the source directly from mounts that lead there.
 func Split(outside []Proc) (stand, ways []Proc) {
 	for _, p := range outside {
 		if p.How == "mount" {
@@ -48,8 +48,8 @@ func Split(outside []Proc) (stand, ways []Proc) {
 	return stand, ways
 }
 
-// Used splits mounts that lead beside the overlay into those through which somebody has
-// something open, and others.
+// Used splits mounts that lead beside the overlay into those through which a process has
+// something open, and the others.
 func Used(ways []Proc) (used, idle []Proc) {
 	for _, w := range ways {
 		if w.Idle {
@@ -65,20 +65,20 @@ func sortProcs(ps []Proc) {
 	sort.Slice(ps, func(i, j int) bool { return ps[i].PID < ps[j].PID })
 }
 
-// Running reports whether a process with this pid and start time exists; start
-// 0 matches any. One that is dead, only not yet reaped, does not.
+// Running reports whether a process with this pid and start time exists; start 0 matches
+// any. A dead process that was not reaped does not count.
 func Running(pid int, start uint64) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
 }
 
-// Stopped reports whether a process was told to stop (SIGSTOP) and not yet to go on.
+// Stopped reports whether a process was stopped (SIGSTOP) and not continued.
 func Stopped(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'T'
 }
 
-// Ours tells cachebro's own processes by program and sub-command: they hold the
+// Ours recognises cachebro's own processes by program and sub-command. They hold the
 // source open on purpose, or end in a moment.
 func Ours(pid int) bool {
 	args := procfs.Args(pid)
@@ -92,8 +92,7 @@ func Ours(pid int) bool {
 	return false
 }
 
-// FindMountd looks for the process that serves mountpoint, 0 if there is none
-// to be seen.
+// FindMountd returns the process that serves mountpoint, 0 if none is found.
 func FindMountd(mountpoint string) int {
 	found := eachProcess(func(pid int) (int, bool) {
 		args := procfs.Args(pid)

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TellsOutside: Scan tells who stands on the source from before the mount.
+// TellsOutside is true: Scan can tell who uses the source directly.
 const TellsOutside = true
 
 // Scan finds the processes that use something in dir. skip leaves some out.
 //
-// onMount are the ids of dir's own overlay mounts. inside false asks who stands on
-// the source from before the mount, and leaves out what a process reached through one
-// of these mounts. inside true asks who keeps the mount busy, and leaves out
-// everything else. A process whose /proc we may not read is not seen, nor is one that
-// is stuck in the kernel. With 300 processes this takes about 10 ms.
+// onMount are the ids of dir's own overlay mounts. inside false asks who uses the source
+// directly, and leaves out everything that a process reached through one of these mounts.
+// inside true asks who keeps the mount busy, and leaves out everything else. Not found
+// are processes whose /proc we may not read or that are stuck in the kernel. With 300
+// processes this takes about 10 ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
 	found := eachProcess(func(pid int) (Proc, bool) {
 		if skip != nil && skip(pid) {
@@ -32,7 +32,7 @@ func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool
 	return found
 }
 
-// uses looks at one process: what it stands on first, then what it has open.
+// uses looks at one process: its working and root directory first, then what it has open.
 func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 	base := "/proc/" + strconv.Itoa(pid)
 	hit := func(link, how string) (Proc, bool) {
@@ -65,8 +65,8 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 		if fi, err := os.Lstat(link); err == nil && flags&unix.O_DIRECTORY != 0 {
 			isDir, how = fi.Mode()&fs.ModeSymlink != 0, "open directory"
 		}
-		// A file that is only read from the source side does no harm there;
-		// every open file keeps a mount busy.
+		// A file that is only read from the source does no harm there; but every open
+		// file keeps a mount busy.
 		if !inside && !isDir && flags&unix.O_ACCMODE == unix.O_RDONLY {
 			continue
 		}
@@ -82,8 +82,8 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 	return Proc{}, false
 }
 
-// mountOf is the id of the mount that a magic link leads to; opening with
-// O_PATH asks no file system. 0 when unknown.
+// mountOf returns the id of the mount that a magic link leads to, 0 if unknown. Opening
+// with O_PATH asks no file system.
 func mountOf(link string) int {
 	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -93,7 +93,7 @@ func mountOf(link string) int {
 	return number(os.Getpid(), strconv.Itoa(fd), "mnt_id", 10)
 }
 
-// number is a field of what /proc tells of a descriptor, 0 when unknown.
+// number returns a field of a descriptor's fdinfo, 0 if unknown.
 func number(pid int, fd, name string, base int) int {
 	b, _ := procfs.Read(pid, "fdinfo/"+fd)
 	for field, value := range procfs.Fields(b) {

@@ -23,8 +23,8 @@ func Top(dir string) (top string, ok bool) {
 	}
 }
 
-// isGit: a repository, or the file with which a linked work tree or a submodule
-// points at its own.
+// isGit reports whether path is a repository, or the file with which a linked work tree
+// or a submodule points to its own.
 func isGit(path string) bool {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func isGit(path string) bool {
 	return err == nil && strings.HasPrefix(string(b), "gitdir:")
 }
 
-// commonDir is the repository of the work tree whose top level root is, as `git
-// rev-parse --git-common-dir` names it, without symlinks; "" without one.
+// commonDir returns the repository of the work tree with top level root, as `git
+// rev-parse --git-common-dir` does, without symlinks; "" if there is none.
 func commonDir(root string) string {
 	dir := filepath.Join(root, ".git")
 	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule
@@ -59,7 +59,7 @@ func commonDir(root string) string {
 	return real
 }
 
-// from resolves a path that is relative to dir, or absolute.
+// from returns p, resolved relative to dir unless it is absolute.
 func from(dir, p string) string {
 	if filepath.IsAbs(p) {
 		return filepath.Clean(p)
@@ -73,7 +73,7 @@ func Within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }
 
-// Rel is path relative to dir, "" for dir itself. Within(path, dir) holds.
+// Rel returns path relative to dir, "" for dir itself. Within(path, dir) must hold.
 func Rel(path, dir string) string {
 	if path == dir {
 		return ""

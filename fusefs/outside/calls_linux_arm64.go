@@ -1,6 +1,6 @@
 package outside
 
-// There are no such calls here.
+// These calls do not exist on this architecture.
 const (
 	sysRmdir  = -1
 	sysLchown = -1

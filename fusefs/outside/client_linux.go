@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A packet on the socket says what it wants; the answer to each is its first byte.
+// The first byte of a packet on the socket says what it asks for, and is also the answer.
 const (
-	doWatch  = 'w' // a tree begins: with its listener and its page. A second byte: it is a plan of ours. After its answer the recorder asks; see tree.read
-	doSettle = 's' // tell the histories how everything is
+	doWatch  = 'w' // watch a tree: comes with its listener and its page; a second byte means that it is a plan of ours. After the answer the recorder asks; see tree.read
+	doSettle = 's' // tell the histories the present state of everything that was touched
 )
 
 // dial connects to a recorder.
@@ -59,8 +59,8 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	return err
 }
 
-// Settle has the recorder of a user tell the histories how everything is. If there is none
-// but one that was killed has left something, start is to start one.
+// Settle makes the recorder of a user tell the histories the present state of everything.
+// If there is none, but a killed one has left a journal, it calls start to start one.
 func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	socket, err := p.NetSocket()
 	if err != nil {
@@ -87,7 +87,7 @@ func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	return ask(conn, []byte{doSettle}, within)
 }
 
-// Start starts a recorder and returns when it can be reached. exe is this binary.
+// Start starts a recorder and returns when it accepts connections. exe is this binary.
 func Start(p wire.Paths, exe string, env []string) error {
 	state, err := p.MakeState(wire.OutsideRoot)
 	if err != nil {
@@ -116,7 +116,7 @@ func Start(p wire.Paths, exe string, env []string) error {
 	return nil
 }
 
-// Possible reports whether the kernel can show us a command's calls.
+// Possible reports whether the kernel can report a command's system calls to us.
 func Possible() bool {
 	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))

@@ -8,17 +8,17 @@ import (
 	"cachebro/store/wire"
 )
 
-// Settle has nobody to ask.
+// Settle does nothing here.
 func Settle(wire.Paths, time.Duration, func() error) error { return nil }
 
-// Watched cannot watch.
+// Watched reports false: nothing can be watched here.
 func Watched(wire.Paths, string, func() error, func() error) (bool, error) { return false, nil }
 
-// Watch sees nothing.
+// Watch is empty here.
 type Watch struct{}
 
-// Start has nothing to start.
+// Start does nothing here.
 func Start(wire.Paths, string, []string) error { return nil }
 
-// Possible is false: it needs Linux.
+// Possible is false: watching needs Linux.
 func Possible() bool { return false }

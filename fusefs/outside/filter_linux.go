@@ -11,21 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// natively are changing calls that need not be seen: times alone destroy nothing that is
-// kept, and a descriptor that can be written through was opened in our sight.
+// natively holds changing calls that need not be reported: the times alone destroy
+// nothing that is kept, and we saw the open of every descriptor that can be written
+// through.
 var natively = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
-// olderTimes: see natively.
+// init adds the older calls that set times.
 func init() {
 	for _, nr := range olderTimes {
 		natively[nr] = true
 	}
 }
 
-// writes are the flags of open(2) with which it may change or make something.
+// writes are the flags of open(2) with which it may change or make a file.
 const writes = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
 
-// Filter is the program that shows the calls which can change or destroy something.
+// Filter returns the program that reports the calls which can change or destroy
+// something.
 func Filter() []unix.SockFilter {
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Allow, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
@@ -43,12 +45,12 @@ func Filter() []unix.SockFilter {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Show)
 		}
 	}
-	// What a ring does cannot be seen. Programs do without where there is none.
+	// Operations in an io_uring cannot be seen. Programs work without one.
 	p = append(p, notifier.Jump(notifier.Equal, unix.SYS_IO_URING_SETUP, 0, 1), notifier.Refuse(unix.ENOSYS))
 	return append(p, notifier.Allow)
 }
 
-// shown: the call is shown whatever its arguments are.
+// shown reports whether a call is reported whatever its arguments are.
 func shown(nr uint32, c notifier.Call) bool {
 	switch c.Op {
 	case notifier.Open:

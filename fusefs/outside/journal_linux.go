@@ -18,17 +18,17 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// journal holds the calls that were let go on and are in no history yet, for the
-// recorder that follows one which was killed. It lies in the page cache before a call goes
-// on: a kill takes nothing of it.
+// journal holds the calls that were let go on and are in no history yet, for the recorder
+// that follows a killed one. An entry is in the page cache before its call goes on, so a
+// kill loses nothing.
 //
 // It is a spool of its own, with absolute paths, in which records mean:
 //
 //	KindMount    a history that is written to (Source)
 //	KindProcess  who did something
-//	KindDirty    something is awaited of a path: Stat is what was there, HasContent says that
-//	             it was opened for writing, OpChmod that its attributes may change. Idle:
-//	             nothing is awaited any more
+//	KindDirty    the result of a path is awaited: Stat is what was there, HasContent says that
+//	             it was opened for writing, OpChmod that its attributes may change. Idle: it is
+//	             not awaited any more
 //	KindVersion  a call on names; Node is the thread. OpBaseline before it: what had the new name
 //	KindContent  the call For is in its history, or failed
 type journal struct {
@@ -36,10 +36,10 @@ type journal struct {
 	dir    string
 	w      *spool.Writer
 	unsaid []*spool.Record
-	urgent bool // unsaid has what a call must not go on without
+	urgent bool // unsaid has an entry without which a call must not go on
 	failed bool
 	procs  map[processKey]*fusefs.Process
-	told   map[processKey]bool // their command, too
+	told   map[processKey]bool // whether their command was written, too
 }
 
 type processKey struct {
@@ -47,7 +47,8 @@ type processKey struct {
 	start uint64
 }
 
-// mostJournal bounds the bytes after which what still counts is written anew.
+// mostJournal is the size in bytes above which the journal is rewritten with what still
+// counts.
 const mostJournal = 8 << 20
 
 // openJournal opens the journal, and reads what the last recorder left in it.
@@ -65,7 +66,7 @@ func openJournal(state string, log *slog.Logger) (*journal, *left, error) {
 	return j, l, nil
 }
 
-// readSpool shows each record that a spool still has.
+// readSpool calls take for each record that a spool still has.
 func readSpool(dir string, take func(*spool.Record)) error {
 	r, err := spool.OpenReader(dir, spool.Position{})
 	if err != nil {
@@ -88,12 +89,13 @@ func readSpool(dir string, take func(*spool.Record)) error {
 	}
 }
 
-// close ends the journal; nothing is left to be told.
+// close ends and removes the journal; nothing is left to be told.
 func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j.dir)) }
 
 func (j *journal) add(rs ...*spool.Record) { j.unsaid = append(j.unsaid, rs...) }
 
-// by notes who does something.
+// by adds the caller to a record, and the records of its process and ancestors if they
+// are new.
 func (j *journal) by(c fusefs.Caller, r *spool.Record) *spool.Record {
 	r.PID, r.UID = c.PID, c.UID
 	var fresh []*spool.Record
@@ -113,7 +115,7 @@ func (j *journal) by(c fusefs.Caller, r *spool.Record) *spool.Record {
 	return r
 }
 
-// awaits notes that something is awaited of a path.
+// awaits notes that the result of a path is awaited.
 func (j *journal) awaits(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.opened, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
@@ -123,7 +125,7 @@ func (j *journal) awaits(e *entry) {
 	j.urgent = true
 }
 
-// settled notes that nothing is awaited of a path any more.
+// settled notes that the result of a path is not awaited any more.
 func (j *journal) settled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
@@ -145,7 +147,8 @@ func (j *journal) ended(o *op) {
 	}
 }
 
-// flush writes what must be written before a call goes on, and all else with it.
+// flush writes the entries that must be written before a call goes on, and all others
+// with them.
 func (j *journal) flush() {
 	if !j.urgent && len(j.unsaid) < 100 {
 		return
@@ -159,8 +162,8 @@ func (j *journal) flush() {
 	j.unsaid, j.urgent = j.unsaid[:0], false
 }
 
-// tidy writes all that is known by now, and drops what no longer counts, if that is much:
-// what still does is written anew by again.
+// tidy writes all entries. If the journal is large, it is then rewritten: again adds the
+// entries that still count, and the older ones are dropped.
 func (j *journal) tidy(again func()) {
 	j.urgent = len(j.unsaid) > 0
 	j.flush()
@@ -188,7 +191,7 @@ func (j *journal) tidy(again func()) {
 	}
 }
 
-// left is what a journal tells of a recorder that was killed.
+// left is what the journal of a killed recorder contains.
 type left struct {
 	roots  []string
 	procs  map[processKey]*spool.Record
@@ -198,7 +201,7 @@ type left struct {
 	before *spool.Record
 }
 
-// leftCall is a call on names, and what had the new one.
+// leftCall is a call on names; before is the file that had the new name.
 type leftCall struct{ call, before *spool.Record }
 
 func newLeft() *left {
@@ -233,7 +236,7 @@ func (l *left) take(r *spool.Record) {
 	}
 }
 
-// caller is who a record is by.
+// caller returns the caller of a record.
 func (l *left) caller(r *spool.Record) fusefs.Caller {
 	return fusefs.Caller{PID: r.PID, UID: r.UID, Proc: l.process(processKey{r.PID, r.Start})}
 }
@@ -255,7 +258,7 @@ func (l *left) process(key processKey) *fusefs.Process {
 	return p
 }
 
-// said is what a history's spool still has of what a killed recorder told it.
+// said is what the spool of a history still has of what a killed recorder wrote to it.
 type said struct {
 	versions map[string]*spool.Record // the last of each path
 	calls    map[saidKey]bool
@@ -277,7 +280,7 @@ func (s *said) take(r *spool.Record) {
 	}
 }
 
-// recover goes on where a killed recorder stopped.
+// recover continues where a killed recorder stopped.
 func (r *Recorder) recover(l *left) {
 	said := map[*track]*said{}
 	for _, root := range l.roots {
@@ -286,10 +289,10 @@ func (r *Recorder) recover(l *left) {
 			r.o.Logger.Warn("what was changed there last may not be known", "root", root, "error", err)
 			continue
 		}
-		said[t] = r.bare(t, l)
+		said[t] = r.keepAgain(t, l)
 	}
 	for _, c := range slices.SortedFunc(maps.Values(l.calls), func(a, b leftCall) int { return cmp.Compare(a.call.Seq, b.call.Seq) }) {
-		o := r.left(l, c)
+		o := r.leftOp(l, c)
 		if s := said[o.a]; s == nil || !s.calls[saidKey{o.a.rel(o.from.path), c.call.Time}] {
 			r.let(o)
 		}
@@ -311,8 +314,8 @@ func (r *Recorder) recover(l *left) {
 	r.journal.flush()
 }
 
-// left is a call that a killed recorder had let go.
-func (r *Recorder) left(l *left, c leftCall) *op {
+// leftOp returns a call that a killed recorder had let go on.
+func (r *Recorder) leftOp(l *left, c leftCall) *op {
 	o := &op{op: c.call.Op, from: spot{c.call.Path, c.call.Stat, true}, to: spot{path: c.call.Path2}, target: c.call.Target, by: l.caller(c.call), when: timeOf(c.call), tid: uint32(c.call.Node)}
 	o.a = r.trackOf(o.from.path)
 	o.file = o.a.fileOf(o.from.path, o.from.st)
@@ -330,9 +333,9 @@ func (r *Recorder) left(l *left, c leftCall) *op {
 	return o
 }
 
-// bare tells once more of contents that a killed recorder was about to keep: the files
-// still have them. It returns what was told.
-func (r *Recorder) bare(t *track, l *left) *said {
+// keepAgain records again the contents that a killed recorder was about to keep: the
+// files still have them. It returns what that recorder had told.
+func (r *Recorder) keepAgain(t *track, l *left) *said {
 	s := &said{versions: map[string]*spool.Record{}, calls: map[saidKey]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {
 		r.o.Logger.Warn("what was told before is not all known", "root", t.root, "error", err)

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// Places knows where nothing is kept: caches, stores of packages, what a client keeps of
-// itself, the kernel's own, and cachebro's. This is the one list of them.
+// Places knows the paths of which nothing is kept: caches, package stores, the private
+// files of agents' clients, the kernel's files, and cachebro's. This is the only list of
+// them.
 type Places struct {
 	home    string
 	skipped []string // directories and files, absolute
 	clients []string // directories of clients
-	temp    []string // see Temporary
+	temp    []string // directories for temporary files; see Temporary
 }
 
-// cachesOfHome are skipped below the home directory.
+// cachesOfHome are the paths below the home directory that are skipped.
 var cachesOfHome = []string{
 	".cache", "Library/Caches", ".npm", ".pnpm-store", ".local/share/pnpm", ".yarn/berry/cache", ".bun/install/cache", "go/pkg/mod", ".cargo/registry", ".cargo/git",
 	".rustup/toolchains", ".m2/repository", ".gradle/caches", ".gradle/daemon", ".ivy2/cache", ".nuget/packages", ".gem", ".rbenv/versions", ".pyenv/versions",
@@ -23,10 +24,10 @@ var cachesOfHome = []string{
 	".claude.json", ".local/share/opencode", ".local/state/opencode",
 }
 
-// clientHomes are the directories of agents' clients below the home directory. What a client
-// keeps there of itself (conversations, databases, locks, ids) would confuse it if it were
-// taken back, and differs from client to client and version to version. What people write
-// there is kept.
+// clientHomes are the directories of agents' clients below the home directory. A client's
+// private files there (conversations, databases, locks, ids) differ from client to client
+// and version to version, and an undo of them would confuse it. Files that people write
+// there are kept.
 var clientHomes = []string{".claude", ".codex", ".copilot", ".gemini", ".qwen"}
 
 // writtenByPeople are the names in a client's directory that people write.
@@ -35,7 +36,7 @@ var writtenByPeople = []string{
 	"agents", "commands", "hooks", "output-styles", "prompts", "rules", "skills",
 }
 
-// cachesOfSystem are skipped wherever.
+// cachesOfSystem are the paths that are always skipped.
 var cachesOfSystem = []string{"/proc", "/sys", "/dev", "/run/lock", "/run/user", "/var/cache", "/var/lib/apt/lists", "/var/lib/docker", "/nix/store"}
 
 // NewPlaces reads the places from the environment. own are cachebro's own directories.
@@ -65,7 +66,7 @@ func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
 	return p
 }
 
-// Skipped reports whether nothing of a path, absolute and clean, is kept.
+// Skipped reports whether nothing is kept of a path, which is absolute and clean.
 func (p *Places) Skipped(path string) bool {
 	for _, d := range p.skipped {
 		if within(path, d) {
@@ -77,11 +78,11 @@ func (p *Places) Skipped(path string) bool {
 			return true
 		}
 	}
-	// A client writes its state beside, and renames it.
+	// The client writes its state to a file beside, and renames it.
 	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
 }
 
-// byPeople reports whether people write what lies at that path in a client's directory.
+// byPeople reports whether people write the file at this path in a client's directory.
 func byPeople(rel string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(rel, "/"), "/")
 	return slices.ContainsFunc(writtenByPeople, func(pattern string) bool {
@@ -90,9 +91,9 @@ func byPeople(rel string) bool {
 	})
 }
 
-// Temporary reports whether a path lies in a directory for temporary files. What a
-// command makes there itself is its own affair; what was there before is kept. A home
-// that lies in such a directory is none.
+// Temporary reports whether a path is in a directory for temporary files. Files that a
+// command makes there itself are not kept, but files that were there before are. A home
+// directory inside such a directory does not count as temporary.
 func (p *Places) Temporary(path string) bool {
 	for _, d := range p.temp {
 		home := within(p.home, d) && within(path, p.home)

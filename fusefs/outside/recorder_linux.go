@@ -40,49 +40,49 @@ type Recorder struct {
 	o       Options
 	places  *Places
 	callers *fusefs.Callers
-	root    root   // ours
+	root    root   // of this process
 	comm    string // of this program
 	journal *journal
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	tracks   map[string]*track // by root
 	roots    map[string]rooted // by directory
 	entries  map[string]*entry // by path
 	pending  []*entry          // in the order in which they were touched
-	ops      []*op             // whose effect has not been seen yet
+	ops      []*op             // calls on names whose effect was not seen yet
 	opening  map[uint32]*entry // by thread: what its last call opens for writing
 	overlays []mounts.Mount
-	writable map[*fusefs.Process]map[string]bool // while many are settled at once
+	writable map[*fusefs.Process]map[string]bool // see holds; set while many entries are settled at once
 }
 
-// rooted is the project that a directory belongs to.
+// rooted is the history that the files of a directory belong to.
 type rooted struct {
 	track *track
 	at    time.Time
 }
 
-// rootedFor is how long a directory is taken to belong to the same project.
+// rootedFor is how long that answer is reused.
 const rootedFor = 5 * time.Second
 
 // entry is a path that a tree has touched.
 type entry struct {
 	path  string
 	track *track
-	// known is what was there when the history was told last; zero: nothing.
+	// known is the state that the history was last told; zero: nothing was there.
 	known   event.Stat
-	file    *file // of what was there; nil: nothing
+	file    *file // the file in that state; nil: nothing
 	by      fusefs.Caller
 	when    time.Time
-	waits   bool       // what became of it is to be looked at
+	waits   bool       // its result is to be looked at
 	listed  bool       // it is in pending
 	opened  bool       // for writing
 	altered bool       // its mode, owner or attributes may have been changed, too
 	last    event.Stat // when it was looked at last
-	next    time.Time  // when to look again
+	next    time.Time  // when to look again, at the earliest
 }
 
-// op is a call on names that has been let go and whose effect is not seen yet.
+// op is a call on names that was let go on and whose effect was not seen yet.
 type op struct {
 	op       event.Op
 	from, to spot
@@ -96,11 +96,11 @@ type op struct {
 	noted    *spool.Record // in the journal
 }
 
-// timeOf is when a record says that something happened.
+// timeOf returns the time of a record.
 func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 
-// New returns a Recorder with the user's own history open. What one that was killed had
-// seen and not told is looked at first.
+// New returns a Recorder with the user's own history open. It first deals with what a
+// killed recorder had seen and not told.
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
@@ -136,7 +136,7 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// note writes all that counts into the journal.
+// note writes everything that still counts into the journal.
 func (r *Recorder) note() {
 	for root := range r.tracks {
 		r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
@@ -151,7 +151,7 @@ func (r *Recorder) note() {
 	}
 }
 
-// described passes the command of a process on.
+// described passes on the command of a process to all histories.
 func (r *Recorder) described(p *fusefs.Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +160,7 @@ func (r *Recorder) described(p *fusefs.Process) {
 	}
 }
 
-// Close settles everything, and ends.
+// Close settles everything and ends the Recorder.
 func (r *Recorder) Close() error {
 	r.Settle()
 	r.mu.Lock()
@@ -176,8 +176,8 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
-// trackOf is the history that a path belongs to. One that somebody else writes to, or
-// that cannot be opened, is passed over.
+// trackOf returns the history that a path belongs to: the user's own if the project's is
+// written by somebody else or cannot be opened.
 func (r *Recorder) trackOf(path string) *track {
 	dir := filepath.Dir(path)
 	if k, ok := r.roots[dir]; ok && time.Since(k.at) < rootedFor {
@@ -198,7 +198,7 @@ func (r *Recorder) trackOf(path string) *track {
 	return t
 }
 
-// trackAt is the history of a root.
+// trackAt returns the history of a root.
 func (r *Recorder) trackAt(root string) (*track, error) {
 	t := r.tracks[root]
 	if t != nil {
@@ -223,7 +223,7 @@ func (r *Recorder) own(s spot, of origin) bool {
 	return !s.there || s.st.Birth > of.began.UnixNano()
 }
 
-// touch is the entry of a path, with what is known of it now.
+// touch returns the entry of a path, a new one with its present state.
 func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	e := r.entries[s.path]
 	if e == nil {
@@ -243,7 +243,7 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 // maxEntries bounds the paths that are remembered.
 const maxEntries = 200_000
 
-// forget drops what nothing is awaited of.
+// forget drops the entries whose result is not awaited.
 func (r *Recorder) forget() {
 	for p, e := range r.entries {
 		if !e.waits {
@@ -252,15 +252,16 @@ func (r *Recorder) forget() {
 	}
 }
 
-// await has what becomes of an entry looked at.
+// await makes the result of an entry be looked at.
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
 	r.journal.awaits(e)
 }
 
-// let notes a call on names that is about to go on. An older one on the same name that has
-// had its time has failed, although nothing tells so: what happens now is not its doing.
+// let notes a call on names that is about to go on. If an older call on the same name had
+// time enough, it has failed, though nothing says so: what happens from now on is not its
+// effect.
 func (r *Recorder) let(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -280,14 +281,14 @@ func (r *Recorder) list(e *entry) {
 	}
 }
 
-// take empties the list of those that something is awaited of.
+// take empties the list of pending entries and returns those whose result is awaited.
 func (r *Recorder) take() []*entry {
 	all := r.pending
 	r.pending = nil
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see looks at a call before it goes on. false: it could not.
+// see looks at a call before it goes on. It returns false if it could not.
 func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
@@ -298,7 +299,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
-		return true // what we write is told elsewhere; who serves a mount must not wait for itself
+		return true // our own writes are recorded elsewhere; and the server of a mount must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,14 +313,15 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	return err == nil
 }
 
-// ofNobody reports whether a call opens a device that keeps nothing, as most programs do,
-// before it is known who calls: to look that up is most of what such a call costs.
+// ofNobody reports whether a call opens a device that stores nothing, as most programs
+// do. It is asked before the caller is looked up, which is most of what such a call
+// costs.
 func ofNobody(n *notifier.Notice, c notifier.Call) bool {
 	name, err := n.Name(c.Path)
 	return err == nil && (name == "/dev/null" || name == "/dev/tty")
 }
 
-// look does what there is to do before a call goes on.
+// look does what has to be done before a call goes on.
 func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil || path == "" && c.Op != notifier.Hard {
@@ -361,10 +363,10 @@ func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, o
 	return nil
 }
 
-// lastLinks are calls that do not follow a symbolic link at the end.
+// lastLinks are the calls that do not follow a symbolic link in the last component.
 var lastLinks = map[int32]bool{unix.SYS_LSETXATTR: true, unix.SYS_LREMOVEXATTR: true, sysLchown: true}
 
-// open: a file may be written to.
+// open handles a call that may write to a file.
 func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags uint64, of origin) {
 	if flags&unix.O_PATH != 0 || flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		return
@@ -388,13 +390,14 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	}
 }
 
-// passedOver: nothing becomes of what happens at a path where nothing is kept, unless the
-// file has other names. What a plan of ours does there is recorded: a redo has to find it.
+// passedOver reports whether a path is ignored because nothing is kept of it, unless the
+// file has other names. What a plan of ours does there is recorded, because a redo has to
+// find it.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).unkept(s.path, dir)
 }
 
-// made: a name may come to be where there is none.
+// made handles a call that may make a name.
 func (r *Recorder) made(by fusefs.Caller, s spot, dir bool, of origin) {
 	if r.passedOver(s, dir, of) {
 		return
@@ -413,7 +416,7 @@ func (r *Recorder) opens(e *entry) {
 	r.opening[e.by.TID] = e
 }
 
-// writes: a regular file is about to be written to.
+// writes handles a regular file that is about to be written to.
 func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op, of origin) {
 	if r.passedOver(s, false, of) {
 		return
@@ -426,11 +429,11 @@ func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op, of origin) {
 	r.await(e)
 }
 
-// current is the entry of a path whose present state the history knows, or will know from
-// what its caller tells.
+// current returns the entry of a path whose present state the history knows, or learns
+// from the next call of the caller.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
-	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // it may have been written by one of them
+	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under one of them
 		if e.waits {
 			r.settle(e)
 		}
@@ -445,7 +448,7 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// byOtherNames are the entries of a file's names, except one. The file may be nil.
+// byOtherNames returns the entries of a file's names, except one. The file may be nil.
 func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 	if f == nil {
 		return nil
@@ -458,7 +461,7 @@ func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 	return all
 }
 
-// change: mode, owner or attributes are about to change.
+// change handles a change of mode, owner or attributes.
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolve(n, path, follow)
 	if !ok || !s.there || r.own(s, of) || r.passedOver(s, isDir(s.st), of) {
@@ -472,9 +475,9 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	r.await(e)
 }
 
-// takeOver has what is still awaited of a file's other names awaited of this one. Those
-// calls have failed, or have not been carried out yet; what can be seen from now on is
-// told as the doing of who calls last, as where all calls use one name.
+// takeOver moves what is awaited of a file's other names to this name. Their calls have
+// failed or were not carried out yet. What is seen from now on is attributed to the last
+// caller, as if all calls used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
 		if !other.waits || r.holds(other, other.known) {
@@ -486,18 +489,18 @@ func (r *Recorder) takeOver(e *entry) {
 	}
 }
 
-// found tells how a name is that may be unknown.
+// found records the state of a name that the history may not know.
 func (r *Recorder) found(e *entry, s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
 
-// mostFound bounds what is looked at below a directory that moves.
+// mostFound bounds how many files are looked at below a directory that moves.
 const mostFound = 50_000
 
-// foundBelow tells how everything is below a directory that is about to move: the history
-// could not say later what had which name. What is ignored is told, too: it may be moved
-// again, to where it is not. In a plan of ours it goes with its directory unseen: it would
-// be known from the middle of what is taken back on.
+// foundBelow records everything below a directory that is about to move, because later
+// the history could not say which name a file had. Ignored files are recorded too: they
+// may be moved again, to a place where they are not ignored. In a plan of ours ignored
+// files are left out: the history would know them only from the middle of what is undone.
 func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	if !isDir(s.st) {
 		return
@@ -523,8 +526,8 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	})
 }
 
-// otherNames tells of the other names of a file, while all are there: in the same
-// directory, and in the project that it belongs to.
+// otherNames records the other names of a file while all exist: those in the same
+// directory, and those in its project.
 func (r *Recorder) otherNames(e *entry, s spot) {
 	known := func() bool { return len(e.file.Paths()) >= int(s.st.Nlink) }
 	if isDir(s.st) || s.st.Nlink < 2 || known() {
@@ -551,7 +554,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 	}
 }
 
-// make: a directory, a symbolic link or a special file comes to be.
+// make handles a call that makes a directory, a symbolic link or a special file.
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolve(n, path, false)
 	if ok && !s.there && !r.own(s, of) {
@@ -559,14 +562,14 @@ func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of or
 	}
 }
 
-// remove: a name is about to go.
+// remove handles a name that is about to be removed.
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolve(n, path, false)
 	if !ok || !s.there || dir != isDir(s.st) || r.own(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
-		return // a sandbox made it where it cannot be seen, to mount something over it
+		return // a sandbox made it, out of our sight, to mount something over it
 	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
@@ -577,7 +580,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 	r.let(o)
 }
 
-// losing keeps what a name stands for that is about to go or be replaced.
+// losing keeps the file whose name is about to be removed or replaced.
 func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 	if isRegular(s.st) {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
@@ -588,7 +591,7 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 	}
 }
 
-// move: a name is about to be given another, or two to change places.
+// move handles a rename or an exchange of two names.
 func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
 	a, ok := r.resolve(n, from, false)
 	b, ok2 := r.resolve(n, to, false)
@@ -611,7 +614,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.found(ea, a)
 	r.foundBelow(o.a, a, of)
 	written := isRegular(a.st) && ea.waits && ea.opened
-	if written { // what is written from now on is written under the new name
+	if written { // what is written from now on belongs to the new name
 		r.altered(ea, a.st)
 	}
 	if written || o.a != o.b && isRegular(a.st) {
@@ -637,7 +640,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.let(o)
 }
 
-// arrives: a name is about to get a file of which no history knows.
+// arrives handles a name that is about to get a file which no history knows.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.there {
 		r.made(by, s, false, of)
@@ -649,7 +652,7 @@ func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	r.await(e)
 }
 
-// link: a file is about to get another name.
+// link handles a file that is about to get another name.
 func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, of origin) {
 	b, ok := r.resolve(n, to, false)
 	if !ok || b.there || r.own(b, of) {
@@ -661,7 +664,7 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	t := r.trackOf(b.path)
 	if !ok || !a.there || r.trackOf(a.path) != t {
-		r.made(by, b, false, of) // a file without a name, or one of elsewhere
+		r.made(by, b, false, of) // a file without a name, or from another history
 		return
 	}
 	e := r.current(a, by)

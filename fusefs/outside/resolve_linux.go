@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spot is where a call's path leads: the path with no symbolic links in it, and what is
+// spot is where the path of a call leads: the path without symbolic links, and what is
 // there now.
 type spot struct {
 	path  string // absolute, in our own mount namespace
@@ -26,11 +26,11 @@ type spot struct {
 	there bool
 }
 
-// maxLinks is how many symbolic links a path may end in.
+// maxLinks bounds the symbolic links that are followed at the end of a path.
 const maxLinks = 40
 
-// resolve follows a path as the kernel is about to. false: it leads nowhere, or to where
-// nothing is kept.
+// resolve follows a path as the kernel is about to. false: it leads nowhere, or to a
+// place where nothing is kept.
 func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
 	path = ofCaller(n.PID, path)
 	prefix := r.view(n.PID)
@@ -41,7 +41,7 @@ func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if base == "" || base == "." || base == ".." {
 			return r.directory(prefix + path)
 		}
-		if follow && ofDescriptors(dir) { // such a link is no path
+		if follow && ofDescriptors(dir) { // such a link is not a path
 			return r.directory(prefix + path)
 		}
 		s, ok := r.in(prefix, dir, base)
@@ -63,14 +63,14 @@ func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 	return spot{}, false
 }
 
-// ofDescriptors reports whether a directory is that of a process's open files.
+// ofDescriptors reports whether a directory is the fd directory of a process.
 func ofDescriptors(dir string) bool {
 	one, _ := filepath.Match("/proc/*/fd/", dir)
 	other, _ := filepath.Match("/proc/*/task/*/fd/", dir)
 	return one || other
 }
 
-// ofCaller replaces names that mean the process which asks.
+// ofCaller replaces names that refer to the calling process.
 func ofCaller(pid uint32, path string) string {
 	if !strings.HasPrefix(path, "/proc/") && !strings.HasPrefix(path, "/dev/") {
 		return path
@@ -91,8 +91,8 @@ func ofCaller(pid uint32, path string) string {
 	return path
 }
 
-// view is what stands before a path to see it as a process does: nothing where its root
-// and its mounts are ours.
+// view returns the prefix with which we see a path as a process does: "" if its root
+// directory and mounts are ours.
 func (r *Recorder) view(pid uint32) string {
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
@@ -101,7 +101,7 @@ func (r *Recorder) view(pid uint32) string {
 	return at
 }
 
-// root is a directory in a mount, whose number no two mount namespaces share.
+// root identifies a directory in a mount. No two mount namespaces share mount ids.
 type root struct{ mount, ino uint64 }
 
 func rootAt(path string) (root, error) {
@@ -113,7 +113,7 @@ func rootAt(path string) (root, error) {
 	return root{sx.Mnt_id, sx.Ino}, err
 }
 
-// directory is where a path leads that ends in "." or "..", or a descriptor.
+// directory resolves a path that ends in "." or "..", or leads to a descriptor.
 func (r *Recorder) directory(path string) (spot, bool) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *Recorder) directory(path string) (spot, bool) {
 	return spot{real, sx.Stat, true}, ok && same(here, sx.Stat) && !r.places.Skipped(real)
 }
 
-// in is a name in a directory.
+// in resolves a name in a directory.
 func (r *Recorder) in(prefix, dir, base string) (spot, bool) {
 	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Recorder) in(prefix, dir, base string) (spot, bool) {
 	if !ok || r.beyond(fd, real) {
 		return spot{}, false
 	}
-	if prefix != "" { // it is ours to keep only if it is the same directory here
+	if prefix != "" { // it is ours to keep only if we see the same directory
 		var there sys.Stat
 		here, ok := lstat(real)
 		if err := sys.StatFD(fd, &there); err != nil || !ok || !same(here, there.Stat) {
@@ -160,7 +160,7 @@ func (r *Recorder) in(prefix, dir, base string) (spot, bool) {
 	return s, true
 }
 
-// nameOf is the path of a descriptor.
+// nameOf returns the path of a descriptor.
 func (r *Recorder) nameOf(fd int) (string, bool) {
 	var buf [unix.PathMax + 16]byte
 	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:])
@@ -173,7 +173,8 @@ func (r *Recorder) nameOf(fd int) (string, bool) {
 
 const fuseMagic = 0x65735546
 
-// beyond: the kernel's own file systems, and mounts of ours, which see for themselves.
+// beyond reports whether a path is in one of the kernel's own file systems, or on a mount
+// of ours, which records by itself.
 func (r *Recorder) beyond(fd int, path string) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
@@ -183,14 +184,14 @@ func (r *Recorder) beyond(fd int, path string) bool {
 		return false
 	}
 	_, ours := mounts.Above(r.overlays, path)
-	if !ours { // it may be new
+	if !ours { // the mount may be new
 		r.overlays, _ = mounts.Overlays()
 		_, ours = mounts.Above(r.overlays, path)
 	}
 	return ours
 }
 
-// allowed: the caller may change names in the directory of a path, or write the file.
+// allowed reports whether this user may write a file or change the names in a directory.
 func allowed(path string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
 }

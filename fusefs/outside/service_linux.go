@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// service answers those who run a tree.
+// service answers the processes that run trees.
 type service struct {
 	r    *Recorder
 	stir chan struct{} // capacity 1: a call was seen; never closed
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open int        // connections
 	idle chan struct{}
 }
 
-// Serve is the recorder's process: it answers until nothing is left to be seen.
+// Serve is the recorder's process: it answers until there is nothing left to watch.
 func Serve(r *Recorder, l *net.UnixListener) error {
 	s := &service{r: r, stir: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 	stop := make(chan struct{})
@@ -43,7 +43,7 @@ func Serve(r *Recorder, l *net.UnixListener) error {
 		}
 	})
 	s.linger()
-	err := l.Close() // and removes the socket: who comes now starts another recorder
+	err := l.Close() // this removes the socket: the next client starts another recorder
 	close(stop)
 	all.Wait()
 	return errors.Join(err, r.Close())
@@ -52,7 +52,7 @@ func Serve(r *Recorder, l *net.UnixListener) error {
 // lingerFor is how long a recorder waits for another tree.
 const lingerFor = time.Second
 
-// linger returns once nobody has been there for a while.
+// linger returns when there was no connection for a while.
 func (s *service) linger() {
 	for t := time.NewTimer(lingerFor); ; {
 		select {
@@ -80,7 +80,7 @@ func (s *service) count(by int) {
 	}
 }
 
-// rests settles what is quiet, for as long as there is something.
+// rests settles files that have been quiet, as long as there are any to wait for.
 func (s *service) rests(stop <-chan struct{}) {
 	for {
 		select {
@@ -99,9 +99,9 @@ func (s *service) rests(stop <-chan struct{}) {
 	}
 }
 
-// connection deals with one connection, and with the tree that it tells of.
+// connection serves one connection, and the tree that it announces.
 func (s *service) connection(c *net.UnixConn) {
-	f, err := c.File() // it blocks: that is quicker than Go's poller
+	f, err := c.File() // blocking reads are faster than Go's poller
 	c.Close()
 	if err != nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle tells the histories how everything is that the trees have touched.
+// Settle tells the histories the present state of everything that the trees have touched.
 func (r *Recorder) Settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,8 +28,9 @@ func (r *Recorder) Settle() {
 	r.settleAll(all)
 }
 
-// settleAll settles what has just been looked at (last). What a process has open is looked
-// at after that, and once: it was a quarter of what a file cost that was made.
+// settleAll settles entries that have just been looked at (last). The open files of a
+// process are read after that, once for all entries: that was a quarter of the cost of
+// making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]map[string]bool{}
 	for _, e := range all {
@@ -38,11 +39,11 @@ func (r *Recorder) settleAll(all []*entry) {
 	r.writable = nil
 }
 
-// quietFor is after how long without a change a file is taken to be closed.
+// quietFor is how long a file must be unchanged to count as closed.
 const quietFor = 100 * time.Millisecond
 
-// rest settles what has been quiet since it was called last, and reports whether anything
-// is awaited still.
+// rest settles entries that were quiet since its last call, and reports whether any are
+// still awaited.
 func (r *Recorder) rest() (awaits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +76,7 @@ func (r *Recorder) rest() (awaits bool) {
 	return len(r.pending) > 0 || len(r.ops) > 0
 }
 
-// opFor is how long a call may take that has been let go, at least.
+// opFor is the time that a call has at least to take effect.
 const opFor = time.Second
 
 func alive(tid uint32) bool { return unix.Kill(int(tid), 0) != unix.ESRCH }
@@ -101,16 +102,16 @@ func (r *Recorder) settle(e *entry) {
 	}()
 	st, there := lstat(e.path)
 	if nothing := there == (e.known.Ino != 0) && (!there || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
-		e.waits = true // perhaps the call has not been carried out yet
+		e.waits = true // the call may not have been carried out yet
 		r.list(e)
 		return
 	}
 	switch {
 	case !there && e.known.Ino == 0:
-		delete(r.entries, e.path) // it came and went, or never came
+		delete(r.entries, e.path) // it was made and removed, or never made
 		return
 	case !there, !waited && unchanged(st, e.known):
-		return // what takes a name away tells, if that was the tree
+		return // the removal of a name is recorded elsewhere, if the tree did it
 	case !waited && !(same(st, e.known) && e.opened && r.holds(e, st)):
 		r.byOthers(e, st)
 	case same(st, e.known):
@@ -128,7 +129,7 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !waited || !e.opened || !isRegular(st):
-	case r.holds(e, st): // who writes to it goes on
+	case r.holds(e, st): // its writer goes on
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
 	case r.isOpening(e), changedSince(e.path, st):
@@ -148,10 +149,10 @@ func changedSince(path string, st event.Stat) bool {
 	return !there || !unchanged(now, st)
 }
 
-// heldEvery is how often a file is looked at that a process keeps open.
+// heldEvery is how often a file that a process keeps open is looked at.
 const heldEvery = time.Second
 
-// byOthers: somebody who is not watched has changed a path since.
+// byOthers handles a path that a process which is not watched has changed.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was := e.file
 	e.file, e.opened = e.track.fileOf(e.path, st), false
@@ -163,9 +164,9 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	}
 }
 
-// altered: the file that was there may have been changed by the tree. A new content is told
-// before a new mode: the other way round the first of them would say that the file had been
-// as long, and as old, before it was written to.
+// altered handles a file that was there before and may have been changed by the tree. New
+// content is recorded before a new mode; otherwise the record of the mode would say that
+// the old file already had the new length and time.
 func (r *Recorder) altered(e *entry, st event.Stat) {
 	as := unchanged(st, e.known)
 	if e.opened && isRegular(st) {
@@ -181,7 +182,7 @@ func (r *Recorder) altered(e *entry, st event.Stat) {
 	e.altered = false
 }
 
-// appeared: something is there that was not.
+// appeared handles something that was not there before.
 func (r *Recorder) appeared(e *entry, st event.Stat) {
 	r.parents(e.path)
 	replaces := e.known.Ino != 0
@@ -212,7 +213,8 @@ func (r *Recorder) appeared(e *entry, st event.Stat) {
 	e.track.capture.Done(ev)
 }
 
-// parents settles the directories above a path that the tree has made: they come first.
+// parents settles the directories above a path that the tree has made: their records come
+// first.
 func (r *Recorder) parents(path string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		e := r.entries[dir]
@@ -223,7 +225,7 @@ func (r *Recorder) parents(path string) {
 	}
 }
 
-// settleBelow settles what is awaited below a directory that is about to move.
+// settleBelow settles the awaited entries below a directory that is about to move.
 func (r *Recorder) settleBelow(s spot) {
 	if !isDir(s.st) {
 		return
@@ -235,8 +237,8 @@ func (r *Recorder) settleBelow(s spot) {
 	}
 }
 
-// holds reports whether who wrote to a file last still has it open for writing. st is how
-// the file is now.
+// holds reports whether the process that last wrote to a file still has it open for
+// writing. st is the present state of the file.
 func (r *Recorder) holds(e *entry, st event.Stat) bool {
 	by := e.by.Proc
 	if by == nil {
@@ -253,7 +255,7 @@ func (r *Recorder) holds(e *entry, st event.Stat) bool {
 	return paths[e.path]
 }
 
-// writable are the paths that a process has open for writing.
+// writable returns the paths that a process has open for writing.
 func writable(p *fusefs.Process) map[string]bool {
 	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
 		return nil
@@ -280,15 +282,15 @@ func writable(p *fusefs.Process) map[string]bool {
 	return paths
 }
 
-// confirm tells the histories of calls on names whose effect is there. A thread that
-// makes another call, or has gone, has ended its last one: if nothing is to be seen of it,
+// confirm records the calls on names whose effect can be seen. A thread that makes
+// another call, or has ended, has finished its last one: if that has no visible effect,
 // it failed.
 func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
 	}
 	r.ops = keep(r.ops, func(o *op) bool {
-		under := o.tid != tid && alive(o.tid) // before the look: it may end now
+		under := o.tid != tid && alive(o.tid) // checked before the look: the call may end now
 		waits := !r.happened(o) && under
 		if !waits {
 			r.journal.ended(o)
@@ -297,7 +299,7 @@ func (r *Recorder) confirm(tid uint32) {
 	})
 }
 
-// happened tells of a call whose effect can be seen.
+// happened records a call if its effect can be seen.
 func (r *Recorder) happened(o *op) bool {
 	from, there := lstat(o.from.path)
 	gone := !there || !same(from, o.from.st)
@@ -334,7 +336,7 @@ func (r *Recorder) happened(o *op) bool {
 	return true
 }
 
-// removed: a name has gone.
+// removed records the removal of a name.
 func (r *Recorder) removed(o *op) {
 	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
 	ev.Class2 = ev.Class
@@ -362,7 +364,7 @@ func (t *track) forget(f *file) {
 	}
 }
 
-// told notes what a history has been told of a path.
+// told notes the state of a path that a history was told.
 func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *entry {
 	e := r.entries[path]
 	if e == nil {
@@ -373,8 +375,8 @@ func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *e
 	return e
 }
 
-// asCalled is what a file was when a call on its name was let go. What was written through a
-// descriptor since is not the call's doing.
+// asCalled returns the state of a file when a call on its name was let go on. What was
+// written through a descriptor since then is not an effect of the call.
 func asCalled(was, is event.Stat) event.Stat {
 	if isRegular(is) && (was.Size != is.Size || was.Mtime != is.Mtime) {
 		is.Size, is.Mtime, is.Ctime = was.Size, was.Mtime, was.Ctime
@@ -382,8 +384,8 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// stillHeld has a file that got another name looked at as long as it is written to. is: how
-// it is now.
+// stillHeld awaits a renamed file as long as somebody writes to it. is: its present
+// state.
 func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
 	e.opened = opened
 	if opened && isRegular(is) && (!unchanged(is, e.known) || r.holds(e, is)) {
@@ -391,7 +393,7 @@ func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
 	}
 }
 
-// moved: a name has become another, or two have changed places.
+// moved records a rename, or an exchange of two names.
 func (r *Recorder) moved(o *op, from, to event.Stat) {
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
 	known := asCalled(o.from.st, to)
@@ -439,7 +441,7 @@ func (r *Recorder) moved(o *op, from, to event.Stat) {
 	o.a.capture.Done(ev)
 }
 
-// unawait gives up what is awaited of an entry.
+// unawait stops waiting for the result of an entry.
 func (r *Recorder) unawait(e *entry) {
 	if e.waits {
 		e.waits = false
@@ -447,8 +449,8 @@ func (r *Recorder) unawait(e *entry) {
 	}
 }
 
-// relinked takes note of what a name more or less has changed of a file's other names: the
-// count, and the time of that. Nobody else has done it.
+// relinked updates the entries of a file's other names after one was added or removed,
+// which changes its link count and ctime. Nobody else has changed the file.
 func (r *Recorder) relinked(f *file) {
 	for _, e := range r.byOtherNames(f, "") {
 		st, there := lstat(e.path)
@@ -461,8 +463,8 @@ func (r *Recorder) relinked(f *file) {
 	}
 }
 
-// shift gives what is known below a directory that moved its new paths; both: below two that
-// have changed places.
+// shift updates the paths below a directory that was renamed; both: below two directories
+// that were exchanged.
 func (r *Recorder) shift(o *op, both bool) {
 	from, to := o.from.path, o.to.path
 	var moved []*entry
@@ -472,7 +474,7 @@ func (r *Recorder) shift(o *op, both bool) {
 		case within(p, from), both && within(p, to):
 			moved = append(moved, e)
 			delete(r.entries, p)
-		case within(p, to): // of what had the name before
+		case within(p, to): // belonged to the directory that had the name before
 			delete(r.entries, p)
 			r.unawait(e)
 		}
@@ -492,8 +494,8 @@ func (r *Recorder) shift(o *op, both bool) {
 	}
 }
 
-// shifted is the new path of what lies below a directory that moved, or one of two that have
-// changed places.
+// shifted returns the new path of something below a directory that was renamed, or below
+// one of two that were exchanged.
 func shifted(p, from, to string, both bool) string {
 	switch {
 	case p == from || p == to:

@@ -28,9 +28,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// track is one history that changes go to.
+// track is one history that changes are written to.
 type track struct {
-	root    string // absolute; "/" of the user's own
+	root    string // absolute; "/" for the user's own history
 	dir     *os.File
 	writer  *spool.Writer
 	matcher *ignore.Matcher
@@ -39,11 +39,12 @@ type track struct {
 	ids   uint64
 	files map[event.Inode]*file
 
-	links     map[event.Inode][]string // files with several names, as they were found last
+	links     map[event.Inode][]string // the names of files with several, when last looked for
 	linksNext time.Time                // when to look for them again
 }
 
-// linked are the names of a file in the tree, as far as one look at it in a while tells.
+// linked returns the names of a file in the tree. The tree is searched only once in a
+// while.
 func (t *track) linked(of event.Inode) []string {
 	if began := time.Now(); began.After(t.linksNext) {
 		t.links = map[event.Inode][]string{}
@@ -119,7 +120,7 @@ func (t *track) drop() {
 	}
 }
 
-// rel is a path below the root as a history has it.
+// rel returns a path relative to the root, as the history stores it.
 func (t *track) rel(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, t.root), "/")
 }
@@ -128,7 +129,7 @@ func (t *track) abs(rel string) string { return filepath.Join(t.root, rel) }
 
 func (t *track) class(path string, dir bool) ignore.Class { return t.matcher.Class(t.rel(path), dir) }
 
-// unkept: nothing becomes of what is made there.
+// unkept reports whether nothing is kept of a path.
 func (t *track) unkept(path string, dir bool) bool {
 	rel := t.rel(path)
 	if t.capture.Class(rel, dir) != ignore.Excluded {
@@ -138,7 +139,7 @@ func (t *track) unkept(path string, dir bool) bool {
 	return !git
 }
 
-// fileOf is the file at a path, by what lstat says of it.
+// fileOf returns the file at a path, identified by its attributes.
 func (t *track) fileOf(path string, st event.Stat) *file {
 	key := event.InodeOf(st)
 	f := t.files[key]
@@ -158,10 +159,10 @@ type file struct {
 	inode event.Inode
 	mark  atomic.Uint32
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	paths []string // relative to the root
-	next  string   // a rename that is under way gives it this name
+	next  string   // the name that a rename under way gives it
 }
 
 var _ fusefs.File = (*file)(nil)
@@ -183,7 +184,7 @@ func (f *file) Paths() []string {
 
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
-// named notes a name.
+// named adds a name.
 func (f *file) named(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,21 +196,22 @@ func (f *file) named(rel string) {
 	}
 }
 
-// unnamed notes that a name has gone.
+// unnamed removes a name.
 func (f *file) unnamed(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.paths = slices.DeleteFunc(f.paths, func(p string) bool { return p == rel })
 }
 
-// moving notes where the file may be found in a moment.
+// moving notes a name under which the file may be found in a moment.
 func (f *file) moving(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = rel
 }
 
-// moved changes the names that lie below a directory; both: below two that changed places.
+// moved changes the names below a directory that was renamed; both: below two that were
+// exchanged.
 func (f *file) moved(from, to string, both bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -276,7 +278,7 @@ func (f *file) At(fn func(path string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// lstat is what is at a path; false: nothing, or it may not be seen.
+// lstat returns the attributes of a path; false: nothing is there, or it cannot be seen.
 func lstat(path string) (event.Stat, bool) {
 	var sx sys.Stat
 	if err := sys.StatAt(unix.AT_FDCWD, path, &sx); err != nil {
@@ -293,7 +295,7 @@ func unchanged(a, b event.Stat) bool {
 	return same(a, b) && a.Ctime == b.Ctime && a.Size == b.Size && a.Mtime == b.Mtime && a.Mode == b.Mode
 }
 
-// target is where a symbolic link points, "" for anything else.
+// target returns where a symbolic link points, "" for anything else.
 func target(path string, st event.Stat) string {
 	if kindOf(st) != unix.S_IFLNK {
 		return ""

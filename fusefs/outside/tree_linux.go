@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// page is memory that a recorder and the process that runs a tree share: into it the
-// kernel writes the calls that are being looked at. When the recorder is killed, the other
-// one still has them. It begins with two notices, the second of a call that was taken while
-// the first took too long; a counter of the calls that went on unseen follows.
+// page is memory that a recorder and the process that runs a tree share. The kernel
+// writes the calls that are being looked at into it, so that they survive a kill of the
+// recorder. It begins with two notices; the second is for a call that is taken while the
+// first takes too long. A counter of the calls that went on unseen follows.
 type page []byte
 
 const (
@@ -35,34 +35,34 @@ func (p page) notices() [2][]byte {
 	return [2][]byte{p[:notifier.NoticeSize], p[notifier.NoticeSize:unseenAt]}
 }
 
-// unseen counts so many more calls that went on unseen, and returns how many did.
+// unseen adds more to the number of calls that went on unseen, and returns that number.
 func (p page) unseen(more uint32) int {
 	return int(atomic.AddUint32((*uint32)(unsafe.Pointer(&p[unseenAt])), more))
 }
 
-// heldFor is how long a call waits for us at most.
+// heldFor bounds how long a call waits for us.
 const heldFor = 5 * time.Second
 
-// clockTick is by how much the times of files are behind at most.
+// clockTick bounds how far the times of files are behind the clock.
 const clockTick = 50 * time.Millisecond
 
-// origin is what a tree is.
+// origin describes a tree.
 type origin struct {
 	began time.Time
 	ours  bool // it carries out a plan
 }
 
-// tree is one that is watched.
+// tree is a watched tree of processes.
 type tree struct {
 	origin
 	conn     int // to the process that runs it
 	listener int
 	page     page
-	pass     [2]int        // a pipe that ends passing
-	passed   chan struct{} // passing has ended
+	pass     [2]int        // a pipe that ends letPass
+	passed   chan struct{} // letPass has ended
 }
 
-// takeTree takes over a tree that a packet tells of.
+// takeTree takes over the tree that a packet announces.
 func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) != 1 {
@@ -92,12 +92,12 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	if err := unix.Pipe2(t.pass[:], unix.O_CLOEXEC); err != nil {
 		return nil, errors.Join(err, unix.Munmap(t.page))
 	}
-	fds = fds[1:] // the listener is kept
+	fds = fds[1:] // the listener stays open
 	return t, nil
 }
 
-// serve shows the calls of a tree until nothing is left of it, beginning with those that
-// a recorder had taken which was killed.
+// serve shows the calls of a tree until all its processes have ended, beginning with
+// those that a killed recorder had taken.
 func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	defer func() {
 		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
@@ -132,7 +132,8 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 
-// letPass lets a call go on that takes too long to be looked at, and all others meanwhile.
+// letPass lets a call go on that takes too long to look at, and meanwhile all other
+// calls.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
 	notifier.GoOn(t.listener, id)
@@ -140,8 +141,8 @@ func (t *tree) letPass(id uint64) {
 	_, _ = unix.Read(t.pass[0], make([]byte, 1))
 }
 
-// What is asked of the process that runs a tree is a process, an address and a size; the
-// answer is what is in memory there, or shorter where it cannot be read.
+// A question to the process that runs a tree is a process, an address and a size. The
+// answer is the memory there, or shorter if it cannot be read.
 const (
 	readSize = 16
 	mostRead = 512
@@ -152,8 +153,8 @@ func asRead(b []byte) (pid uint32, addr uint64, size int) {
 	return e.Uint32(b), e.Uint64(b[8:]), int(e.Uint32(b[4:]))
 }
 
-// read reads a caller's memory. Where only ancestors may (Yama), whoever runs the tree does
-// it for us, if that is still there.
+// read reads a caller's memory. If only ancestors may (Yama), the process that runs the
+// tree does it for us, if it still exists.
 func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 	if notifier.Peek(pid, addr, buf) {
 		return true
@@ -168,7 +169,7 @@ func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 		n, _, err = unix.Recvfrom(t.conn, buf, 0)
 	}
 	if err != nil {
-		t.conn = -1 // an answer that comes late would be taken for the next one's
+		t.conn = -1 // a late answer would be taken for the next one
 	}
 	return err == nil && n == len(buf)
 }

@@ -16,45 +16,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch has a recorder see the calls of a tree. It is in the process that starts the tree:
-// where only an ancestor may read what a call points to, it does that for the recorder.
+// Watch makes a recorder see the calls of a tree. It is in the process that starts the
+// tree: if only an ancestor may read the memory that a call points to, it does that for
+// the recorder.
 type Watch struct {
 	paths    wire.Paths
-	begin    []byte // the packet that tells of the tree
+	begin    []byte // the packet that announces the tree
 	socket   string
 	start    func() error // starts a recorder
-	trouble  func(error)  // is told once when the net has failed
-	gap      func()       // is told when a recorder has died and another one goes on
+	trouble  func(error)  // is called once when the net has failed
+	gap      func()       // is called when a recorder has died and another one goes on
 	listener int
 	memfd    int
 	page     page
 
-	// The goroutine that serves owns these.
+	// These belong to the goroutine that serves.
 	conn   int // -1: there is none
 	starts []time.Time
 	failed bool
 
-	ended chan bool // the tree has: nothing is left of it
-	stop  [2]int    // a pipe that ends the serving
+	ended chan bool // the tree has no processes left
+	stop  [2]int    // a pipe that ends serve
 	once  sync.Once
 }
 
 const (
 	startWithin = 5 * time.Second
-	// mostStarts within soon: a recorder that dies again and again is of no use.
+	// mostStarts bounds the starts within soon: a recorder that dies again and again is
+	// of no use.
 	mostStarts = 5
 	soon       = 10 * time.Second
 )
 
-// Begin has the user's recorder see the calls of what work starts; start starts a recorder,
-// trouble and gap hear of its end. failed is what work returned. Where nobody can see them,
-// which err says, work is not carried out.
+// Begin runs work so that the user's recorder sees the calls of the processes that it
+// starts. start starts a recorder; trouble and gap are called when one ends. failed is
+// what work returned. If the calls cannot be seen, work is not run, and err says why.
 func Begin(p wire.Paths, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
 	return begin(p, []byte{doWatch}, start, work, trouble, gap)
 }
 
-// Watched carries out work of ours on a thread whose calls are shown to the recorder, so
-// that the histories have it. false: that cannot be, and it was not carried out.
+// Watched runs work of ours on a thread whose calls are shown to the recorder, so that
+// the histories record it. false: that is impossible, and work was not run.
 func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
 	w, failed, err := begin(p, []byte{doWatch, 1}, start, work, func(error) {}, func() {})
 	if err != nil {
@@ -67,8 +69,8 @@ func Watched(p wire.Paths, self string, start, work func() error) (bool, error) 
 	return true, errors.Join(failed, serr)
 }
 
-// begin carries out work on a thread of its own under the filter, which the processes that
-// it starts inherit.
+// begin runs work on a thread of its own under the filter, which the processes that it
+// starts inherit.
 func begin(p wire.Paths, packet []byte, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
 	type under struct {
 		listener int
@@ -122,7 +124,7 @@ func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trou
 	return w
 }
 
-// fail: from now on everything goes on unseen.
+// fail makes all further calls go on unseen.
 func (w *Watch) fail(err error) {
 	w.failed = true
 	w.drop()
@@ -136,7 +138,7 @@ func (w *Watch) drop() {
 	w.conn = -1
 }
 
-// attach finds or starts a recorder, and tells it of the tree.
+// attach finds or starts a recorder, and hands it the tree.
 func (w *Watch) attach() error {
 	var failed error
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -160,7 +162,7 @@ func (w *Watch) attach() error {
 	return fmt.Errorf("the recorder does not answer: %w", failed)
 }
 
-// again brings up another recorder.
+// again starts another recorder.
 func (w *Watch) again() {
 	now := time.Now()
 	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < soon })
@@ -176,15 +178,15 @@ func (w *Watch) again() {
 	w.gap()
 }
 
-// serve has somebody see the calls until it is stopped. A recorder that ends has looked at
-// the calls that it had taken or not: the next one is shown them again. It reports whether
-// the tree has ended.
+// serve has a recorder see the calls until it is stopped. If a recorder ends, nobody
+// knows whether it has looked at the calls that it took, so the next one gets them again.
+// It reports whether the tree has ended.
 func (w *Watch) serve() (ended bool) {
 	for !w.failed {
 		if w.read() {
 			return false
 		}
-		if notifier.Over(w.listener) { // so has the recorder's interest in us
+		if notifier.Over(w.listener) { // the recorder then leaves us, too
 			return true
 		}
 		w.drop()
@@ -199,7 +201,7 @@ func (w *Watch) serve() (ended bool) {
 	return notifier.Serve(w.listener, w.stop[0], make([]byte, notifier.NoticeSize), func(*notifier.Notice) { w.page.unseen(1) })
 }
 
-// read reads what the recorder asks for in the memory of the tree's processes, until the
+// read reads the memory of the tree's processes that the recorder asks for, until the
 // recorder ends. It reports whether it was stopped.
 func (w *Watch) read() (stopped bool) {
 	var b [mostRead]byte
@@ -229,9 +231,9 @@ func (w *Watch) read() (stopped bool) {
 	}
 }
 
-// End is called when the command has ended. What it left running is the recorder's alone
-// from now on. self is this binary. unseen counts calls that nobody could look at before
-// they went on.
+// End is called when the command has ended. Processes that it left running are watched by
+// the recorder alone from now on. self is this binary. unseen counts the calls that went
+// on before anybody could look at them.
 func (w *Watch) End(self string) (unseen int, err error) {
 	err = Settle(w.paths, SettleWithin, w.start)
 	_, _ = unix.Write(w.stop[1], []byte{0})
@@ -247,6 +249,6 @@ func (w *Watch) End(self string) (unseen int, err error) {
 		}
 	}
 	unseen = w.page.unseen(0)
-	_ = unix.Munmap(w.page) // or it is none
+	_ = unix.Munmap(w.page) // fails if it was not mapped
 	return unseen, err
 }

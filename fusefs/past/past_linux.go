@@ -22,7 +22,7 @@ import (
 const (
 	forEver  = time.Hour
 	forNow   = time.Second
-	patience = 10 * time.Second // with one answer
+	patience = 10 * time.Second // for one answer
 )
 
 // Server is a mounted past.
@@ -31,10 +31,10 @@ type Server struct {
 	last atomic.Int64 // when somebody last asked, ns since the epoch
 }
 
-// Idle is for how long nobody has asked for anything that the kernel did not know.
+// Idle returns how long nobody has asked for anything that the kernel had not cached.
 func (s *Server) Idle() time.Duration { return time.Since(time.Unix(0, s.last.Load())) }
 
-// Mount mounts it on a directory, for this user alone.
+// Mount mounts the past on a directory, for this user alone.
 func Mount(point, name string, src Source) (*Server, error) {
 	s := &Server{}
 	s.last.Store(time.Now().UnixNano())
@@ -64,21 +64,21 @@ func Mount(point, name string, src Source) (*Server, error) {
 	return s, nil
 }
 
-// tree is what its nodes share.
+// tree holds what the nodes share.
 type tree struct {
 	src    Source
 	server *Server
 }
 
-// ask is a context for one question; it notes that somebody asks. A signal to who asks
-// does not end it: the kernel tells of each one that comes, of a child's end or of a
-// runtime's own, and no file system fails a readdir for that.
+// ask returns the context for one question, and notes that somebody asks. A signal to the
+// process that asks does not end it: the kernel reports every signal, such as the end of
+// a child or one of a runtime's own, and no file system fails a readdir for that.
 func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.server.last.Store(time.Now().UnixNano())
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// errno of an answer: what nobody can tell now may be told later.
+// errno translates an error. EAGAIN: the question may be answered later.
 func errno(err error) syscall.Errno {
 	var no syscall.Errno
 	switch {
@@ -94,7 +94,7 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// content asks each time: what is purged must not stay here.
+// content fetches each time, because purged content must not stay here.
 func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	if hash == "" {
 		return nil, nil
@@ -104,14 +104,14 @@ func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	return t.src.Content(ctx, hash)
 }
 
-// number is the inode number of something that never changes.
+// number returns the inode number of something that never changes.
 func number(what ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintln(h, what...)
 	return h.Sum64()>>1 | 1
 }
 
-// fixed is a directory whose names stand for something.
+// fixed is a directory whose names are computed.
 type fixed struct {
 	fs.Inode
 	t     *tree
@@ -154,7 +154,7 @@ func (f *fixed) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	return 0
 }
 
-// moments is a directory below at/ whose names begin, or go on with, a moment.
+// moments returns a directory below at/ whose names begin or continue a moment.
 func (t *tree) moments(words ...string) fs.InodeEmbedder {
 	f := &fixed{t: t, list: func() []string { return nil }}
 	f.child = func(ctx context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {
@@ -174,7 +174,7 @@ func (t *tree) moments(words ...string) fs.InodeEmbedder {
 	return f
 }
 
-// directory is one of a moment, or of versions.
+// directory is one directory of the tree at a moment, or of versions.
 type directory struct {
 	fs.Inode
 	t        *tree
@@ -196,13 +196,14 @@ var _ = (interface {
 
 func (d *directory) number() uint64 { return number(d.versions, d.seq, d.path) }
 
-// listing is what a directory held.
+// listing holds the entries of a directory.
 type listing struct {
 	all []wire.PastEntry
 	at  map[string]int // of all, by name
 }
 
-// entries lists it. What a moment held is asked once; versions come in the meantime.
+// entries lists the directory. The tree at a moment is asked for once; new versions may
+// come.
 func (d *directory) entries(ctx context.Context) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,12 +280,12 @@ func fillOwner(out *fuse.Attr, e wire.PastEntry) {
 	out.SetTimes(&t, &t, &t)
 }
 
-// file is a regular file, a link, or something whose content there is none of.
+// file is a regular file, a link, or anything else without content.
 type file struct {
 	fs.Inode
 	t     *tree
 	entry wire.PastEntry
-	gone  atomic.Pointer[string] // why its content, which was there, is not any more
+	gone  atomic.Pointer[string] // why its content was lost since it was listed
 }
 
 var _ = (interface {
@@ -335,7 +336,7 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return held(b), fuse.FOPEN_KEEP_CACHE, 0
 }
 
-// lost asks why the content went meanwhile. Who purges does not tell us.
+// lost asks why the content is gone. A purge does not tell us.
 func (f *file) lost(ctx context.Context) {
 	name, up := f.Parent()
 	if up == nil {
@@ -368,7 +369,7 @@ func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) 
 	return fuse.ReadResultData(b[:min(len(b), len(dest))]), 0
 }
 
-// whyAttr says why a file has no content.
+// whyAttr is the attribute that says why a file has no content.
 const whyAttr = "user.cachebro.why"
 
 func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, syscall.Errno) {

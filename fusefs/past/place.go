@@ -7,7 +7,7 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Point is where the past of a project is mounted, "" if it is not.
+// Point returns where the past of a project is mounted, "" if it is not.
 func Point(root string) string {
 	all, err := mounts.Mounts()
 	if err != nil {
@@ -21,7 +21,7 @@ func Point(root string) string {
 	return ""
 }
 
-// Leave takes the past of a project down, whoever is in it: it holds nothing.
+// Leave unmounts the past of a project, whoever uses it: it holds nothing of its own.
 func Leave(root string) {
 	if point := Point(root); point != "" {
 		_ = fusefs.Detach(point)

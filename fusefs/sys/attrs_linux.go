@@ -6,13 +6,13 @@ import "golang.org/x/sys/unix"
 
 // A Ref is always a descriptor here; see Points.
 
-// GetXattr reads an extended attribute and returns its size in bytes; with an empty
-// dest it only tells the size.
+// GetXattr reads an extended attribute and returns its size in bytes; with an empty dest
+// it only returns the size.
 func GetXattr(f Ref, attr string, dest []byte) (int, error) {
 	return unix.Getxattr(path(f.FD), attr, dest)
 }
 
-// GetXattrOpen is GetXattr, faster, for a descriptor that is no Place.
+// GetXattrOpen is a faster GetXattr, for a descriptor that is no Place.
 func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 	return unix.Fgetxattr(fd, attr, dest)
 }
@@ -28,8 +28,8 @@ func SetXattr(f Ref, attr string, value []byte, flags int) error {
 // RemoveXattr removes an extended attribute.
 func RemoveXattr(f Ref, attr string) error { return unix.Removexattr(path(f.FD), attr) }
 
-// Chown gives the file to a user and a group; -1 leaves either as it is. With -1 for
-// both it still takes set-id bits away.
+// Chown changes the owner and group; -1 keeps either. With -1 for both it still clears
+// set-id bits.
 func Chown(f Ref, uid, gid int) error {
 	return unix.Fchownat(f.FD, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
 }
@@ -37,7 +37,7 @@ func Chown(f Ref, uid, gid int) error {
 // Chmod sets the permission bits.
 func Chmod(f Ref, mode uint32) error { return unix.Fchmodat(unix.AT_FDCWD, path(f.FD), mode, 0) }
 
-// SetTimes sets the times of the last access and of the last change of content.
+// SetTimes sets the times of the last access and the last modification.
 func SetTimes(f Ref, accessed, modified Time) error {
 	ts := []unix.Timespec{
 		{Sec: accessed.Sec, Nsec: int64(accessed.Nsec)},
@@ -46,5 +46,5 @@ func SetTimes(f Ref, accessed, modified Time) error {
 	return unix.UtimesNanoAt(f.FD, "", ts, unix.AT_EMPTY_PATH)
 }
 
-// Statfs asks about the file system that a file lies on.
+// Statfs returns data on the file system that a file is on.
 func Statfs(f Ref, s *unix.Statfs_t) error { return unix.Fstatfs(f.FD, s) }

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// What darwin's calls take and give, in bytes. Beside darwin it is built with the tag
-// "portable", so that its tests run on Linux.
+// The bytes that darwin's calls take and return. The tag "portable" builds this file on
+// Linux too, for its tests.
 
-// Unchanged and Now are, on darwin, times that no file has.
+// bsdOmit and bsdNow are times that no file has: Unchanged and Now on darwin.
 const (
 	bsdOmit = 1<<30 - 2
 	bsdNow  = 1<<30 - 1
 )
 
-// Of sys/attr.h.
+// Constants of sys/attr.h.
 const (
 	attrModified = 0x400  // ATTR_CMN_MODTIME
 	attrAccessed = 0x1000 // ATTR_CMN_ACCTIME
 )
 
-// bsdTimes are the attributes that setattrlist(2) is to set, and their values: each a
-// struct timespec, in the order of the bits.
+// bsdTimes returns the attributes that setattrlist(2) is to set, and their values: each
+// is a struct timespec, in the order of the bits.
 func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []byte) {
 	for _, a := range []struct {
 		bit uint32
@@ -43,8 +43,8 @@ func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []by
 	return attrs, values
 }
 
-// parseBSD decodes the first of some struct dirent with numbers of 64 bits, and tells its
-// size: inode number, cookie, length, length of the name, type and the name.
+// parseBSD decodes the first of several struct dirent with 64-bit numbers, and returns
+// its size: inode number, cookie, length, length of the name, type and the name.
 func parseBSD(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
 	name := b[21:size]
@@ -62,6 +62,6 @@ func parseBSD(b []byte) (Dirent, int) {
 	}, size
 }
 
-// beyond is how many bytes F_PREALLOCATE is to add behind the physical end of a file of
-// which so many blocks of 512 bytes are there already, so that it has n bytes at off.
+// beyond returns how many bytes F_PREALLOCATE must add after the physical end of a file
+// that has this number of 512-byte blocks, so that it has n bytes at off.
 func beyond(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }

@@ -1,4 +1,4 @@
-// Package sys holds the system calls by which the overlay reaches the files of the
+// Package sys holds the system calls with which the overlay reaches the files of the
 // source, so that one place says how a system resolves, opens, describes and changes
 // them. In the chain observe → version → index → serve it is below the first station.
 //

@@ -4,7 +4,7 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// ReadLink is where the symbolic link of that name points.
+// ReadLink returns the target of the symbolic link with this name.
 func ReadLink(dir int, name string) ([]byte, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)

@@ -12,8 +12,8 @@ const (
 	nameReply = 4 + 8 + 3*255 + 4 // a name has at most 255 UTF-16 units
 )
 
-// parseName decodes what getattrlist(2) says for ATTR_CMN_NAME alone: the length of
-// all, then an attrreference: where the name lies, counted from the attrreference
+// parseName decodes the answer of getattrlist(2) to ATTR_CMN_NAME alone: the total
+// length, then an attrreference: the offset of the name, counted from the attrreference
 // itself, and its length with the NUL.
 func parseName(b []byte) (string, bool) {
 	if len(b) < 12 {

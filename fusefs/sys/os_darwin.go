@@ -26,8 +26,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return unix.RenameatxNp(from, old, to, name, flags)
 }
 
-// Allocate takes room for n bytes at off. What lies in between is not made smaller or
-// empty: EOPNOTSUPP for any mode but KeepSize.
+// Allocate reserves n bytes at off. Other modes than KeepSize, which would shrink or zero
+// content, fail with EOPNOTSUPP.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	if mode&^KeepSize != 0 {
 		return unix.EOPNOTSUPP
@@ -48,8 +48,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	return nil
 }
 
-// Dirents reads entries of a directory from where its descriptor stands, and
-// returns how many bytes; 0 at the end.
+// Dirents reads entries of a directory from the position of its descriptor, and returns
+// the number of bytes, 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdirentries(fd, buf, new(uintptr)); err != unix.EINTR {
@@ -58,11 +58,11 @@ func Dirents(fd int, buf []byte) (int, error) {
 	}
 }
 
-// ParseDirent decodes the first of the entries that Dirents read, and tells its size.
+// ParseDirent decodes the first of the entries that Dirents read, and returns its size.
 func ParseDirent(b []byte) (Dirent, int) { return parseBSD(b) }
 
-// Sync makes a file durable, which fsync(2) does not do here: the disk may keep it in a
-// cache of its own. Not every file system has the better call.
+// Sync makes a file durable. fsync(2) does not do that here: the disk may keep the data
+// in a cache of its own. Not every file system has the better call.
 func Sync(fd int, content bool) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil {
 		return nil
@@ -70,24 +70,25 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// AccessACL and DefaultACL: access control lists are no extended attributes here.
+// AccessACL and DefaultACL are empty: access control lists are no extended attributes
+// here.
 const (
 	AccessACL  = ""
 	DefaultACL = ""
 )
 
-// OpenFlags are the flags of open(2) that only this system has, and that concern the
+// OpenFlags are the flags of open(2) that only this system has and that concern the
 // descriptor: none.
 const OpenFlags = 0
 
-// Memory makes a file that lies in memory and has no name: ENOTSUP.
+// Memory fails with ENOTSUP: there are no files in memory here.
 func Memory(string) (int, error) { return -1, unix.ENOTSUP }
 
-// NoUmask has files made with the modes that are said, by the whole process: the umask
-// is no thread's here.
+// NoUmask makes files get exactly the modes that are given. It affects the whole process:
+// threads have no umask of their own here.
 func NoUmask() { unix.Umask(0) }
 
-// Populate would give memory its pages before they are written.
+// Populate does nothing here.
 func Populate([]byte) {}
 
 // SetFlags sets the flags of chflags(2).

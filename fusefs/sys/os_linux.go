@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AccessACL is the extended attribute that holds the access control list; to set it
-// may change the mode. DefaultACL is the one of a directory for what is made in it.
+// AccessACL is the extended attribute that holds the access control list; setting it may
+// change the mode. DefaultACL is that of a directory for files that are made in it.
 const (
 	AccessACL  = "system.posix_acl_access"
 	DefaultACL = "system.posix_acl_default"
@@ -39,9 +39,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return err
 }
 
-// Allocate is fallocate(2), tried again when a signal came meanwhile, which
-// tmpfs answers with EINTR: the runtime sends SIGURG to threads that work for
-// long.
+// Allocate is fallocate(2), repeated if a signal interrupts it: tmpfs then fails with
+// EINTR, and the runtime sends SIGURG to threads that work for long.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	for {
 		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
@@ -50,8 +49,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	}
 }
 
-// Dirents reads entries of a directory from where its descriptor stands, and
-// returns how many bytes; 0 at the end.
+// Dirents reads entries of a directory from the position of its descriptor, and returns
+// the number of bytes, 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdents(fd, buf); err != unix.EINTR {
@@ -60,7 +59,7 @@ func Dirents(fd int, buf []byte) (int, error) {
 	}
 }
 
-// ParseDirent decodes the first of the entries that Dirents read, and tells its size:
+// ParseDirent decodes the first of the entries that Dirents read, and returns its size.
 // struct linux_dirent64 is inode number, cookie, length, type and the name up to a NUL.
 func ParseDirent(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
@@ -76,7 +75,7 @@ func ParseDirent(b []byte) (Dirent, int) {
 	}, size
 }
 
-// Sync makes a file durable; content: nothing of it but what is needed to read it.
+// Sync makes a file durable; with content only its data and what is needed to read them.
 func Sync(fd int, content bool) error {
 	if content {
 		return unix.Fdatasync(fd)
@@ -84,19 +83,19 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// OpenFlags are the flags of open(2) that only this system has, and that concern the
+// OpenFlags are the flags of open(2) that only this system has and that concern the
 // descriptor.
 const OpenFlags = unix.O_NOATIME | unix.O_LARGEFILE
 
-// Memory makes a file that lies in memory and has no name.
+// Memory makes a file in memory, without a name.
 func Memory(name string) (int, error) { return unix.MemfdCreate(name, unix.MFD_CLOEXEC) }
 
-// NoUmask has the calling thread make files with the modes that it says. Where unshare
-// is forbidden (seccomp in a container) that is so for the whole process.
+// NoUmask makes the calling thread create files with exactly the modes that it gives.
+// Where unshare is forbidden (seccomp in a container) it affects the whole process.
 func NoUmask() {
 	_ = unix.Unshare(unix.CLONE_FS)
 	unix.Umask(0)
 }
 
-// Populate gives memory its pages before they are written.
+// Populate allocates the pages of memory before they are written.
 func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }

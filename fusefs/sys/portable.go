@@ -8,24 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This is the package where the kernel has no O_PATH, no openat2 and no /proc: POSIX's
-// calls with a directory and a name, and calls on descriptors. On Linux it is built with
-// the tag "portable", so that its tests run there.
+// This is the implementation for kernels without O_PATH, openat2 and /proc: POSIX's calls
+// with a directory and a name, and calls on descriptors. The tag "portable" builds it on
+// Linux, for its tests.
 
 // Place, as a flag of Open, asks for a descriptor of a directory, or of a regular file
 // that we may read or write. It is a bit that no system call sees.
 const Place = 1 << 28
 
-// Points: see the other implementation. Symbolic links, FIFOs, and files that their
-// owner may not open, are reached by name only.
+// Points is false: symbolic links, FIFOs, and files that their owner may not open are
+// reached by name only. See open_linux.go.
 const Points = false
 
-// Open opens one name in a directory and follows nothing. ESTALE means that a symbolic
-// link stands there. A mount on the name is passed through, except for the kernel's
-// own file systems: EACCES.
+// Open opens one name in a directory and follows no link. ESTALE means that the name is a
+// symbolic link. A mount on the name is entered, except for the kernel's own file
+// systems: EACCES.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	if name == ".." || strings.Contains(name, "/") {
-		return -1, unix.EXDEV // no component
+		return -1, unix.EXDEV // not a single component
 	}
 	if name != "." && foreign(dir, name) {
 		return -1, unix.EACCES
@@ -42,7 +42,8 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	return fd, err
 }
 
-// point opens what has content to keep. To open a FIFO or a device may have an effect.
+// point opens a directory or a regular file. Opening a FIFO or a device may have an
+// effect.
 func point(dir int, name string, flags int) (int, error) {
 	if flags&unix.O_DIRECTORY != 0 {
 		return openat(dir, name, search|flags, 0)
@@ -58,7 +59,7 @@ func point(dir int, name string, flags int) (int, error) {
 	default:
 		return -1, unix.ENOTSUP
 	}
-	flags |= unix.O_NONBLOCK | unix.O_NOCTTY // another file may stand there by now
+	flags |= unix.O_NONBLOCK | unix.O_NOCTTY // another file may be there by now
 	fd, err := openat(dir, name, unix.O_RDONLY|flags, 0)
 	if err == unix.EACCES {
 		fd, err = openat(dir, name, unix.O_WRONLY|flags, 0)
@@ -75,9 +76,9 @@ func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens what a descriptor is open on, whatever its names are by now: it is
-// the same open file, so the offset must not be used. ESTALE: not with these flags
-// through this one.
+// OpenAgain opens the file that a descriptor is open on, whatever its names are by now.
+// The result is the same open file, so the offset must not be used. ESTALE: that is not
+// possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	have, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -98,19 +99,19 @@ func OpenAgain(fd, flags int) (int, error) {
 	return again, err
 }
 
-// LinkFD would give an open file another name, and needs one: ENOENT.
+// LinkFD always fails: ENOENT.
 func LinkFD(fd, dir int, name string) error { return unix.ENOENT }
 
-// Target is where a symbolic link points.
+// Target returns where a symbolic link points.
 func Target(f Ref) ([]byte, error) {
 	if f.FD >= 0 {
-		return nil, unix.EINVAL // nothing that is open is one
+		return nil, unix.EINVAL // no descriptor is open on a link
 	}
 	return ReadLink(f.Dir, f.Name)
 }
 
-// Chown gives the file to a user and a group; -1 leaves either as it is. With -1 for
-// both it still takes set-id bits away.
+// Chown changes the owner and group; -1 keeps either. With -1 for both it still clears
+// set-id bits.
 func Chown(f Ref, uid, gid int) error {
 	if f.FD >= 0 {
 		return unix.Fchown(f.FD, uid, gid)
@@ -132,7 +133,7 @@ func Chmod(f Ref, mode uint32) error {
 	return unix.Fchmodat(f.Dir, f.Name, mode, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// SetTimes sets the times of the last access and of the last change of content.
+// SetTimes sets the times of the last access and the last modification.
 func SetTimes(f Ref, accessed, modified Time) error {
 	if f.FD >= 0 {
 		return setTimesOpen(f.FD, accessed, modified)
@@ -144,7 +145,7 @@ func SetTimes(f Ref, accessed, modified Time) error {
 	return unix.UtimesNanoAt(f.Dir, f.Name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Statfs asks about the file system that a file lies on.
+// Statfs returns data on the file system that a file is on.
 func Statfs(f Ref, s *unix.Statfs_t) error {
 	if f.FD >= 0 {
 		return unix.Fstatfs(f.FD, s)
@@ -152,7 +153,8 @@ func Statfs(f Ref, s *unix.Statfs_t) error {
 	return unix.Fstatfs(f.Dir, s)
 }
 
-// xattrs calls open with a descriptor of the file: no call takes a directory and a name.
+// xattrs calls open with a descriptor of the file: no xattr call takes a directory and a
+// name.
 func xattrs(f Ref, open func(fd int) error) error {
 	if f.FD >= 0 {
 		return open(f.FD)
@@ -165,8 +167,8 @@ func xattrs(f Ref, open func(fd int) error) error {
 	return open(fd)
 }
 
-// GetXattr reads an extended attribute and returns its size in bytes; with an empty
-// dest it only tells the size.
+// GetXattr reads an extended attribute and returns its size in bytes; with an empty dest
+// it only returns the size.
 func GetXattr(f Ref, attr string, dest []byte) (n int, err error) {
 	err = xattrs(f, func(fd int) error { n, err = unix.Fgetxattr(fd, attr, dest); return err })
 	return n, err
@@ -193,8 +195,8 @@ func RemoveXattr(f Ref, attr string) error {
 	return xattrs(f, func(fd int) error { return unix.Fremovexattr(fd, attr) })
 }
 
-// Append writes where the file ends at that moment, and returns how many bytes. Nobody
-// else may write through the descriptor meanwhile: for the moment all its writes append.
+// Append writes at the present end of the file, and returns the number of bytes. Nobody
+// else may write through the descriptor meanwhile, because all its writes append then.
 func Append(fd int, b []byte) (int, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err == nil {
@@ -210,10 +212,10 @@ func Append(fd int, b []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// CopyRange is not here: the kernel copies by reading and writing.
+// CopyRange fails: the kernel then copies by reading and writing.
 func CopyRange(from int, offFrom int64, to int, offTo int64, n, flags int) (int, error) {
 	return 0, unix.EOPNOTSUPP
 }
 
-// Path would lead to a file whatever its names are: ENOTSUP.
+// Path fails: no path leads to a file whatever its names are.
 func Path(Ref) (string, error) { return "", unix.ENOTSUP }

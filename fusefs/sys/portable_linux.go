@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the portable implementation asks of Linux itself.
+// What the portable implementation needs from Linux itself.
 
-// NoAtime, as a flag of Open, leaves the time of the last access as it is.
+// NoAtime, as a flag of Open, keeps the time of the last access.
 const NoAtime = unix.O_NOATIME
 
-// search opens a directory for nothing but the names in it.
+// search opens a directory only to look up names in it.
 const search = unix.O_RDONLY
 
 // foreign reports whether one of the kernel's own file systems is mounted on a name.
@@ -28,8 +28,8 @@ func setTimesOpen(fd int, accessed, modified Time) error {
 	return unix.UtimesNanoAt(fd, "", []unix.Timespec{accessed.spec(), modified.spec()}, unix.AT_EMPTY_PATH)
 }
 
-// openXattrs opens what a name stands for, to reach its extended attributes. Linux
-// gives none of its own to symbolic links and FIFOs.
+// openXattrs opens a name to reach its extended attributes. On Linux symbolic links and
+// FIFOs have none.
 func openXattrs(dir int, name string) (int, error) { return Open(dir, name, Place, 0) }
 
 // Mknod makes a FIFO, a socket, a device or an empty file.

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folds reports whether one name in a directory may be found by several spellings. APFS
-// takes the normal forms of a name for one even where it tells case apart, so every
-// directory does.
+// Folds reports whether one name in a directory can be found by several spellings. APFS
+// takes all normal forms of a name for one even where it distinguishes case, so it is
+// always true.
 func Folds(int) bool { return true }
 
-// Spelling is a name as the directory has it, that is found there as name. A file with
-// several names may answer with another one; then name is kept.
+// Spelling returns the name of the directory entry that is found as name. A file with
+// several names may answer with another one; then name is returned.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {

@@ -2,12 +2,12 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// casefold is FS_CASEFOLD_FL: chattr +F.
+// casefold is FS_CASEFOLD_FL, set by chattr +F.
 const casefold = 0x40000000
 
-// Folds reports whether one name in a directory may be found by several spellings. For
-// ext4, f2fs, bcachefs and tmpfs it is an attribute of the directory, which can only be
-// set while that is empty; a FUSE file system is asked for it too.
+// Folds reports whether one name in a directory can be found by several spellings. For
+// ext4, f2fs, bcachefs and tmpfs that is an attribute of the directory, which can only be
+// set while it is empty; a FUSE file system is asked for the attribute too.
 func Folds(dir int) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(dir, &fs) != nil {
@@ -32,9 +32,9 @@ func Folds(dir int) bool {
 	return err == nil && flags&casefold != 0
 }
 
-// Spelling is a name as the directory has it, that is found there as name and is inode
-// ino. What the kernel calls it is no answer: that is how somebody asked for it first.
-// So the directory is read.
+// Spelling returns the name of the directory entry that is found as name and is inode
+// ino. The kernel's own name for it would be the spelling that somebody asked for first,
+// so the directory is read.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	fd, err := Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

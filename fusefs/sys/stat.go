@@ -8,8 +8,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Time is a moment as the source keeps it. Nanoseconds since 1970 in one int64, as
-// event.Stat has them, end in the year 2262; what a program is shown must not.
+// Time is a moment as the source stores it. Nanoseconds since 1970 in one int64, as in
+// event.Stat, end in the year 2262; the times that programs see must not.
 type Time struct {
 	Sec  int64 // since 1970
 	Nsec uint32
@@ -17,24 +17,24 @@ type Time struct {
 
 func (t Time) nanos() int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
 
-// Stat is what the source says of a file. Birth is 0 where the source has none.
+// Stat holds the attributes of a file on the source. Birth is 0 if the source has none.
 type Stat struct {
 	event.Stat
 	Accessed, Modified, Changed Time
-	Born                        Time   // zero where the source has none
+	Born                        Time   // zero if the source has none
 	Blocks                      uint64 // of 512 bytes
 	Blksize                     uint32 // bytes
 	Rdev                        uint64
-	// What Linux's statx(2) says beside: which fields the source has, and its attribute
-	// flags with those of them that it knows. On darwin Flags are those of chflags(2).
+	// More of Linux's statx(2): which fields the source has, its attribute flags, and
+	// which of those it knows. On darwin Flags are those of chflags(2).
 	Has               uint32
 	Flags, KnownFlags uint64
 }
 
-// Dirent is one entry of a directory. Next is where reading goes on behind it.
+// Dirent is one entry of a directory. Next is the position after it.
 type Dirent struct {
 	Ino  uint64
 	Next uint64
-	Mode uint32 // its type as S_IFMT bits, 0 where the source does not tell
+	Mode uint32 // its type as S_IFMT bits, 0 if the source does not say
 	Name string
 }

@@ -17,7 +17,7 @@ func StatAt(dir int, name string, s *Stat) error {
 	}
 }
 
-// StatFD fills s for what a descriptor is open on.
+// StatFD fills s for an open descriptor.
 func StatFD(fd int, s *Stat) error {
 	var st unix.Stat_t
 	for {
@@ -32,8 +32,9 @@ func StatFD(fd int, s *Stat) error {
 	}
 }
 
-// fill leaves Birth alone, by which a file is told from a later one with its number: here
-// anybody can change the time of creation, and an older time of change moves it back.
+// fill leaves Birth at 0, which otherwise tells a file from a later one with the same
+// number: here anybody can change the time of creation, and setting an older modification
+// time moves it back.
 func (s *Stat) fill(st *unix.Stat_t) {
 	*s = Stat{
 		Accessed: moment(st.Atim), Modified: moment(st.Mtim), Changed: moment(st.Ctim), Born: moment(st.Btim),

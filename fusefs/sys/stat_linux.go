@@ -9,7 +9,7 @@ func StatAt(dir int, name string, s *Stat) error {
 	return stat(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, s)
 }
 
-// StatFD fills s for what a descriptor is open on.
+// StatFD fills s for an open descriptor.
 func StatFD(fd int, s *Stat) error { return stat(fd, "", unix.AT_EMPTY_PATH, s) }
 
 func stat(fd int, name string, flags int, s *Stat) error {

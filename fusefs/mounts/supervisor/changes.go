@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// answerChanges tells git what changed on the mount; see fusefs/changes. A daemon
-// that somebody else started calls there too: without that it hears of the mount
-// with the next record. The result ends it.
+// answerChanges answers git's question what changed on the mount; see fusefs/changes. A
+// daemon that another process started calls there too; otherwise it would not hear of the
+// mount before the next record. The returned function ends it.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
 	if err != nil {
@@ -27,7 +27,8 @@ func (s *session) answerChanges() (end func()) {
 	return func() { l.Close(); <-done }
 }
 
-// mountAgain mounts what has gone from its mountpoint and is served for others.
+// mountAgain mounts again what was unmounted at its mountpoint and is still served
+// elsewhere.
 func (s *session) mountAgain() error {
 	if !s.link.unmounted() {
 		return fmt.Errorf("%s is mounted", s.c.Mountpoint)
@@ -49,7 +50,7 @@ func (s *session) mountAgain() error {
 	return nil
 }
 
-// mountID is the id of our mount in our mount namespace, 0 if it is not there.
+// mountID returns the id of our mount in our mount namespace, 0 if it is not there.
 func (s *session) mountID() int {
 	overlays, err := mounts.Overlays()
 	if err != nil {

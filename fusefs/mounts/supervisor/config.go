@@ -23,22 +23,22 @@ type Config struct {
 	State      string // state directory; exists
 	AllowOther bool
 	ReadOnly   bool
-	Private    bool // in a mount namespace of its own: others write underneath
+	Private    bool // in a mount namespace of its own; others write to the source
 
 	Exe     string     // this binary
 	Version string     // of cachebro
 	Env     []string   // for the processes that are started
 	Paths   wire.Paths // where sockets and state lie
-	// NoCommands: what processes were started with is not kept.
+	// NoCommands: the command lines of processes are not recorded.
 	NoCommands bool
-	Ignore     ignore.Options // for mountd: what is ignored beside the project's own rules
+	Ignore     ignore.Options // for mountd: what is ignored in addition to the project's own rules
 }
 
-// InPlace: the mount covers its own source.
+// InPlace reports whether the mount covers its own source.
 func (c Config) InPlace() bool { return c.Mountpoint == c.Root }
 
-// Hidden is the state directory relative to the root when it lies inside, which
-// the overlay then does not show; "" otherwise.
+// Hidden returns the state directory relative to the root if it lies inside, where the
+// overlay does not show it; otherwise "".
 func (c Config) Hidden() string {
 	if c.State != c.Root && mounts.Within(c.State, c.Root) {
 		return mounts.Rel(c.State, c.Root)
@@ -46,7 +46,7 @@ func (c Config) Hidden() string {
 	return ""
 }
 
-// args are the flags that describe the mount to a sub-process.
+// args returns the flags that describe the mount to a sub-process.
 func (c Config) args(sub string) []string {
 	a := []string{"cachebro", sub, "--mountpoint", c.Mountpoint, "--root", c.Root, "--state", c.State}
 	for flag, on := range map[string]bool{"--allow-other": c.AllowOther, "--read-only": c.ReadOnly, "--private": c.Private} {
@@ -57,19 +57,19 @@ func (c Config) args(sub string) []string {
 	return a
 }
 
-// Report is what a process says to the one that started it: one line of JSON
-// when the mount answers, or why there is none.
+// Report is what a process writes to the process that started it: one line of JSON when
+// the mount answers, or the reason why there is none.
 type Report struct {
 	OK      bool          `json:"ok"`
 	PID     int           `json:"pid,omitempty"` // of mountd
 	Code    string        `json:"code,omitempty"`
 	Error   string        `json:"error,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
-	Outside []mounts.Proc `json:"outside,omitempty"` // stand on the source from before, or have a mount that leads there
-	Shared  string        `json:"shared,omitempty"`  // the kind of file system that others change, too
+	Outside []mounts.Proc `json:"outside,omitempty"` // processes that use the source directly, and mounts that lead there
+	Shared  string        `json:"shared,omitempty"`  // the kind of file system, if other machines can change it
 }
 
-// Err is nil for a mount that answers.
+// Err returns nil if the mount answers, else the reported error.
 func (r Report) Err() error {
 	if r.OK {
 		return nil
@@ -77,7 +77,7 @@ func (r Report) Err() error {
 	return &wire.Error{Code: r.Code, Message: r.Error, Hint: r.Hint}
 }
 
-// failure makes a Report of an error; hints travel along.
+// failure makes a Report of an error, with its hint.
 func failure(err error) Report {
 	e := wire.AsError(err)
 	r := Report{Code: e.Code, Error: e.Message, Hint: e.Hint}
@@ -99,7 +99,7 @@ func (r Report) send(w io.Writer) error {
 	return err
 }
 
-// Receive waits for the Report; a process that ended without one is an error.
+// Receive waits for the Report. If the process ends without one, the Report says so.
 func Receive(r io.Reader, log string) Report {
 	var rep Report
 	if err := json.NewDecoder(r).Decode(&rep); err != nil {
@@ -108,7 +108,7 @@ func Receive(r io.Reader, log string) Report {
 	return rep
 }
 
-// Record says who serves a mount; <state>/mount.json.
+// Record says who serves a mount. It is stored in <state>/mount.json.
 type Record struct {
 	PID        int       `json:"mountd_pid"`
 	Supervisor int       `json:"supervisor_pid"`
@@ -117,21 +117,22 @@ type Record struct {
 	Dev        string    `json:"dev"`      // names the FUSE connection
 	Since      time.Time `json:"since"`
 	Version    string    `json:"version"`
-	// Replaceable: another mountd can take over without anybody noticing.
+	// Replaceable: another mountd can take over without any program noticing.
 	Replaceable bool `json:"replaceable"`
 	// Replaced counts how often that was done.
 	Replaced int `json:"replaced"`
-	// Unmounted where it was mounted: copies in other mount namespaces, or who
-	// was inside, are still served. All that was closed before is in the spool.
+	// Unmounted: the mount was unmounted at its mountpoint, but is still served for
+	// copies in other mount namespaces and processes inside. All closed content is in the
+	// spool.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 
-// Crash says how a mount ended that nobody had asked to end.
+// Crash says how a mount ended that was not asked to end.
 type Crash struct {
 	Time       time.Time     `json:"time"`
 	Mountpoint string        `json:"mountpoint"`
 	How        string        `json:"how"`    // "signal: killed"
-	Inside     []mounts.Proc `json:"inside"` // stood in the mount and must cd
+	Inside     []mounts.Proc `json:"inside"` // were inside the mount and must cd
 }
 
 const (
@@ -139,13 +140,13 @@ const (
 	crashFile  = "crash.json"
 )
 
-// ReadRecord returns the record of the project's mount, living or not.
+// ReadRecord returns the record of the project's mount, which may not live any more.
 func ReadRecord(state string) (Record, bool) {
 	var r Record
 	return r, readJSON(filepath.Join(state, recordFile), &r) == nil
 }
 
-// ReadCrash returns how the last mount ended, if badly.
+// ReadCrash returns how the last mount ended, if it ended badly.
 func ReadCrash(state string) (Crash, bool) {
 	var c Crash
 	return c, readJSON(filepath.Join(state, crashFile), &c) == nil
@@ -159,7 +160,7 @@ func readJSON(name string, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// writeJSON replaces name in one step.
+// writeJSON replaces a file atomically.
 func writeJSON(name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -15,67 +15,67 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountd looks for processes that may change the source without going through the
-// mount: repeatedly while there are any, and at once where its own mount table shows
-// a new way to the source. Other mount namespaces give no such sign, but who makes one
-// mostly mounts something here too. One look takes about 10 ms. At rest it looks
-// rarely: the first record after a rest makes it look.
+// mountd looks for processes that may change the source without going through the mount:
+// repeatedly while there are any, and at once when its own mount table shows a new way to
+// the source. Other mount namespaces give no such sign, but whoever makes one usually
+// mounts something here too. One look takes about 10 ms. At rest it looks rarely; the
+// first record after a rest makes it look.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
 	restingEvery   = time.Minute
-	// quietAfter is how long after the last event a way that nobody uses counts as used.
+	// quietAfter is how long a way counts as used after the last event.
 	quietAfter = 10 * time.Second
-	// missedPause is how long the look at all files waits after something was missed: more
-	// will be, as a rule.
+	// missedPause is the pause between missed events and the look at all files, because
+	// usually more are missed.
 	missedPause = time.Second
-	// idleAfter is how long a file that is open for writing is left alone until what it
-	// holds becomes a version.
+	// idleAfter is how long a file that is open for writing must be unchanged before its
+	// content becomes a version.
 	idleAfter = time.Second
 )
 
-// edge follows what happens at the edge of the mount: who can get around it, and, while
-// somebody can, what they do. A way that nobody uses costs the kernel's caches nothing
-// as long as the source is watched: the first who uses it is noticed.
+// edge follows what happens at the edge of the mount: who can get around it and, while
+// somebody can, what they do. As long as the source is watched, a way that nobody uses
+// costs the kernel's caches nothing: its first use is noticed.
 type edge struct {
 	s *session
-	// always: the source is in sight beside the mount, whatever else there is.
+	// always: the source can be reached beside the mount in any case.
 	always bool
-	// stirred has a value when somebody has just used a way beside. Capacity 1; never
-	// closed.
+	// stirred gets a value when somebody has just used a way beside the mount. Capacity
+	// 1; never closed.
 	stirred chan struct{}
 
 	// looking is held during a look, and guards the next fields.
 	looking sync.Mutex
-	stood   bool // somebody stood on the source when it was looked at last
-	used    bool // as the overlay and the daemon know it
+	stood   bool // somebody used the source directly at the last look
+	used    bool // the state that the overlay and the daemon were told
 	watch   *sourcewatch.Watch
-	marked  map[string]bool // mounts of which the watch tells what is opened
-	tried   time.Time       // when a watch failed last
+	marked  map[string]bool // mounts for which the watch reports what is opened
+	tried   time.Time       // when starting a watch last failed
 	ended   bool
 
-	flushing sync.Mutex // held until what is taken out of open is recorded; taken before mu
+	flushing sync.Mutex // held until the files taken out of open are recorded; taken before mu
 
 	// mu guards the rest.
 	mu    sync.Mutex
 	last  time.Time           // of the last event
-	lost  bool                // sayMissed is about to be called
-	open  map[string]openFile // files that are open for writing beside the mount, as far as is known
-	timer *time.Timer         // looks at open; nil: it is empty
+	lost  bool                // a call of sayMissed is scheduled
+	open  map[string]openFile // files known to be open for writing beside the mount
+	timer *time.Timer         // flushes open; nil: it is empty
 }
 
 // openFile is a file that somebody beside the mount writes to, or has just made.
 type openFile struct {
 	by   fusefs.Caller
 	last time.Time
-	made bool // it is new since the last record of it
+	made bool // it was made since it was last recorded
 }
 
 func newEdge(s *session) *edge {
 	return &edge{s: s, always: s.c.Private || !s.c.InPlace(), stood: true, used: true, stirred: make(chan struct{}, 1), open: map[string]openFile{}}
 }
 
-// look finds who can get around the mount and has the overlay and the daemon go by it.
+// look finds who can get around the mount, and tells the overlay and the daemon.
 func (e *edge) look() (outside []mounts.Proc) {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -97,12 +97,12 @@ func (e *edge) look() (outside []mounts.Proc) {
 		return nil
 	}
 	began := e.start()
-	if began && !e.used { // what was done by this way before the watch is not known
+	if began && !e.used { // changes made there before the watch began are not known
 		e.use(true)
 		e.s.link.missed()
 	}
 	if e.follow(ways) || began {
-		ways = mounts.Beside(e.s.c.Mountpoint) // who came before the watch began
+		ways = mounts.Beside(e.s.c.Mountpoint) // some may have come before the watch began
 	}
 	e.s.server.SetWay(true)
 	used := e.stood || e.watch == nil || e.recently()
@@ -113,7 +113,8 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(stand, ways...)
 }
 
-// again begins anew: the mount covers the source again, and somebody may stand there.
+// again starts over after the mount was mounted again: somebody may use the source
+// directly.
 func (e *edge) again() {
 	if e.s.shared != "" || !mounts.TellsOutside {
 		return
@@ -124,8 +125,8 @@ func (e *edge) again() {
 	e.look()
 }
 
-// follow has the watch tell what is opened through the ways. It reports whether there is a
-// new one among them.
+// follow makes the watch report what is opened through the ways. It reports whether one
+// of them is new.
 func (e *edge) follow(ways []mounts.Proc) (news bool) {
 	if e.watch == nil {
 		return false
@@ -136,15 +137,15 @@ func (e *edge) follow(ways []mounts.Proc) (news bool) {
 		marked[at] = true
 		if !e.marked[at] {
 			news = true
-			_ = e.watch.WatchMount(at) // without the right to it, the first change tells
+			_ = e.watch.WatchMount(at) // without the right to do this, the first change shows
 		}
 	}
 	e.marked = marked
 	return news
 }
 
-// use tells the overlay and the daemon whether somebody uses a way beside the mount. The
-// watch tells of each write meanwhile.
+// use tells the overlay and the daemon whether somebody uses a way beside the mount.
+// Meanwhile the watch reports each write.
 func (e *edge) use(on bool) {
 	if e.watch != nil {
 		if err := e.watch.WatchWriting(on); err != nil {
@@ -164,7 +165,7 @@ func (e *edge) inUse() bool {
 	return e.used
 }
 
-// begins reports whether nobody used a way before now, and notes that somebody does.
+// begins reports whether nobody used a way until now, and notes that somebody does.
 func (e *edge) begins() bool {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -187,7 +188,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		case e.inUse():
 			wait = outsideEvery
 		}
-		if e.recently() { // to see that it is quiet again
+		if e.recently() { // to notice when it is quiet again
 			wait = min(wait, quietAfter)
 		}
 		t := time.NewTimer(wait)
@@ -213,7 +214,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		t.Stop()
 		began := time.Now()
 		e.look()
-		// On a machine that mounts and unmounts all the time, containers say, the
+		// On a machine that mounts and unmounts all the time, as for containers, the
 		// looks take a tenth of a processor at most.
 		select {
 		case <-ctx.Done():
@@ -223,7 +224,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 	}
 }
 
-// start begins to watch the source; true: it was not watched before.
+// start begins to watch the source. It returns true if the source was not watched before.
 func (e *edge) start() bool {
 	if e.watch != nil || e.ended || time.Since(e.tried) < restingEvery {
 		return false
@@ -255,7 +256,7 @@ func (e *edge) unwatch() {
 	e.s.link.now()
 }
 
-// end ends everything; nothing is told any more.
+// end ends the watch; nothing is reported any more.
 func (e *edge) end() {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -263,7 +264,7 @@ func (e *edge) end() {
 	e.unwatch()
 }
 
-// settle returns when everything that somebody did beside the mount before is in the
+// settle returns when everything that was done beside the mount before the call is in the
 // spool.
 func (e *edge) settle() {
 	e.looking.Lock()
@@ -281,7 +282,7 @@ func (e *edge) recently() bool {
 	return !e.last.IsZero() && time.Since(e.last) < quietAfter
 }
 
-// missed is called when the watch has lost events, as if somebody had used a way. The
+// missed is called when the watch has lost events; that counts as a use of the way. The
 // kernel's caches are dropped at once, because anything may have changed.
 func (e *edge) missed(why error) {
 	e.s.logger.Warn("changes beside the mount were missed: all files are looked at", "why", why)
@@ -296,7 +297,7 @@ func (e *edge) missed(why error) {
 	}
 }
 
-// sayMissed has the daemon look at all files.
+// sayMissed makes the daemon look at all files.
 func (e *edge) sayMissed() {
 	e.mu.Lock()
 	e.lost = false
@@ -305,7 +306,7 @@ func (e *edge) sayMissed() {
 	e.s.link.now()
 }
 
-// told takes in what others did to the source.
+// told handles what others did to the source.
 func (e *edge) told(events []sourcewatch.Event) {
 	now := time.Now()
 	e.mu.Lock()
@@ -313,14 +314,15 @@ func (e *edge) told(events []sourcewatch.Event) {
 	e.mu.Unlock()
 	nudge(e.stirred)
 	for _, ev := range events {
-		// The supervisor writes nothing. It closes files that it has kept for mountd.
+		// The supervisor writes nothing; it only closes files that it kept for mountd.
 		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != e.s.keeper() {
 			e.take(ev, now)
 		}
 	}
 }
 
-// hidden: the path is in the state directory, which is no part of the project.
+// hidden reports whether a path is in the state directory, which is no part of the
+// project.
 func (e *edge) hidden(p string) bool {
 	h := e.s.c.Hidden()
 	return h != "" && mounts.Within("/"+p, "/"+h)
@@ -331,7 +333,7 @@ const (
 	touching = named | sourcewatch.Closed | sourcewatch.Changed | sourcewatch.Attributes
 )
 
-// take takes in one event.
+// take handles one event.
 func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	if ev.Op&touching == 0 {
 		return
@@ -354,7 +356,7 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 }
 
-// foundAs is the operation for the record of a path that is new, or only changed.
+// foundAs returns the operation for the record of a path that is new, or only changed.
 func foundAs(made bool) event.Op {
 	if made {
 		return event.OpCreate
@@ -362,9 +364,9 @@ func foundAs(made bool) event.Op {
 	return event.OpOutside
 }
 
-// writes keeps the list of files that are being written. held says that this is all that an
-// event means: a version is made when the file is closed, or has been left alone for a
-// while. made says that a file that is closed now was made before.
+// writes keeps the list of files that are being written. held: the event means nothing
+// more; a version is made when the file is closed, or was left alone for a while. made:
+// the file that was closed now was made before that.
 func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -390,8 +392,8 @@ func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now
 	return true, false
 }
 
-// flush records the files that are being written and that nobody has changed for as long
-// as still.
+// flush records the files in the list of written files that nobody has changed for as
+// long as still.
 func (e *edge) flush(still time.Duration) {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -413,7 +415,7 @@ func (e *edge) flush(still time.Duration) {
 	}
 }
 
-// stat is how a path of the source is now; zero: it is not there.
+// stat returns the present attributes of a path of the source, zero if it is not there.
 func (e *edge) stat(p string) event.Stat {
 	var sx sys.Stat
 	if sys.StatAt(int(e.s.from.Source.Fd()), p, &sx) != nil {
@@ -422,13 +424,13 @@ func (e *edge) stat(p string) event.Stat {
 	return sx.Stat
 }
 
-// standing finds who reaches the source without going through the mount: those
-// whose working directory or open files are inside and were so before.
+// standing finds processes that reach the source without going through the mount: their
+// working directory or open files are inside, since before the mount.
 func standing(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }
 
-// overlayIDs are the mounts of ours on a mountpoint, by mount id.
+// overlayIDs returns the ids of our mounts on a mountpoint.
 func overlayIDs(point string) map[int]bool {
 	ids := map[int]bool{}
 	overlays, err := mounts.Overlays()
@@ -436,7 +438,7 @@ func overlayIDs(point string) map[int]bool {
 		return ids
 	}
 	for _, m := range overlays {
-		// What lies below the mountpoint was reached through it too: a mount
+		// A mount below the mountpoint was reached through the overlay too: a mount
 		// inside the project hides the source there.
 		if mounts.Within(m.Point, point) {
 			ids[m.ID] = true

@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Explain turns "the daemon could not start", which carries the end of the
-// daemon's log, into what the daemon itself said last: its own message and hint. Of one
-// that does not answer it says if that is because somebody has stopped it.
+// Explain turns "the daemon could not start", which carries the end of the daemon's log,
+// into the daemon's own last message and hint. If a daemon does not answer because it was
+// stopped by a signal, Explain says that.
 func Explain(err error, state string) error {
 	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
 		if pid := stoppedDaemon(state); pid > 0 {
@@ -49,7 +49,8 @@ func Explain(err error, state string) error {
 	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", said)
 }
 
-// stoppedDaemon is the process that holds the state's lock, if it is stopped, or 0.
+// stoppedDaemon returns the pid of the process that holds the state's lock if it is
+// stopped, else 0.
 func stoppedDaemon(state string) int {
 	b, err := os.ReadFile(filepath.Join(state, "lock"))
 	if err != nil {

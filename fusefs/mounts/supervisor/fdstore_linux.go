@@ -13,15 +13,14 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore holds what another mountd needs to go on with the connection of one that
-// was killed: /dev/fuse, the ledger, and descriptors that cannot be opened again by
-// name. It belongs to one goroutine, except while hear runs; heard is closed when
-// hear ends.
+// fdStore holds what another mountd needs to go on with the connection of a killed one:
+// /dev/fuse, the ledger, and descriptors of files that cannot be opened again by name. It
+// belongs to one goroutine, except while hear runs; heard is closed when hear ends.
 type fdStore struct {
 	logger         *slog.Logger
 	ledger, device *os.File // nil: none
 	kept           map[uint64]*os.File
-	heard          chan struct{} // closed when the mountd is gone and all that it sent was read
+	heard          chan struct{} // closed when mountd is gone and everything that it sent was read
 }
 
 // maxStored bounds the descriptors that are kept.
@@ -32,12 +31,12 @@ const (
 	sayKeep   = 'K' // with a descriptor
 	sayDrop   = 'D'
 	sayDevice = 'F' // with /dev/fuse
-	sayAll    = 'A' // to a new mountd: these were all
+	sayAll    = 'A' // to a new mountd: all descriptors were sent
 	saySize   = 9
 )
 
-// newFDStore begins with an empty ledger. Without one a mount that dies is
-// detached, which is no reason not to mount.
+// newFDStore begins with an empty ledger. If there can be none, a mount that dies is
+// detached; that is no reason not to mount.
 func newFDStore(logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}}
 	var err error
@@ -48,7 +47,7 @@ func newFDStore(logger *slog.Logger) *fdStore {
 	return h
 }
 
-// inherit is the fdStore of a supervisor that died, as mountd hands it on.
+// inherit returns the fdStore of a supervisor that died, as mountd hands it on.
 func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}, device: device, ledger: ledger, heard: make(chan struct{})}
 	go h.hear(sock, h.heard)
@@ -68,8 +67,8 @@ func (h *fdStore) close() {
 	h.ledger, h.device = nil, nil
 }
 
-// canGoOn waits for the end of what a dead mountd said, and reports whether
-// there is a connection that another one can serve.
+// canGoOn waits until everything that a dead mountd sent was read, and reports whether
+// there is a connection that another mountd can serve.
 func (h *fdStore) canGoOn() bool {
 	if h.heard != nil {
 		<-h.heard
@@ -79,15 +78,15 @@ func (h *fdStore) canGoOn() bool {
 		return false
 	}
 	err := fusefs.CanTakeOver(h.ledger, h.device)
-	if err != nil { // as after each unmount in order
+	if err != nil { // the case after each orderly unmount
 		h.logger.Info("nothing to take over", "why", err)
 	}
 	return err == nil
 }
 
-// handDown prepares the descriptors for a mountd: the socket and, for one that
-// takes over, what goes through it. The second result is called when the
-// process has been started, or not.
+// handDown prepares the descriptors for a new mountd: a socket, and what is sent through
+// it to a mountd that takes over. started is called once the process was started, or
+// could not be.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -113,7 +112,7 @@ func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	}, nil
 }
 
-// hear reads what a mountd says until it is gone.
+// hear reads what a mountd sends until it is gone.
 func (h *fdStore) hear(sock *os.File, heard chan struct{}) {
 	defer close(heard)
 	defer sock.Close()
@@ -178,8 +177,8 @@ func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
 	}
 }
 
-// fdClient is mountd's side. A supervisor that does not read (it was stopped)
-// must not hold up a request: then the descriptor is not kept.
+// fdClient is mountd's side. A supervisor that does not read, because it was stopped,
+// must not hold up a request; then the descriptor is not kept.
 type fdClient struct {
 	sock atomic.Pointer[os.File]
 	old  []*os.File // of supervisors that died
@@ -203,9 +202,9 @@ func (k *fdClient) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 // device gives the supervisor /dev/fuse.
 func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
-// receive reads what the supervisor kept of the mountd before us. If the supervisor
-// is killed meanwhile, nobody but us can save the mount: then we do without what it
-// has not passed on, which are open files without a name.
+// receive reads the descriptors that the supervisor kept for the mountd before us. If the
+// supervisor is killed meanwhile, only we can save the mount, so we go on without the
+// rest: open files without a name.
 func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {
@@ -219,20 +218,19 @@ func (k *fdClient) receive() map[uint64]*os.File {
 	}
 }
 
-// renew gives everything to another supervisor, whose end of the socket is the
-// result.
+// renew hands everything to another supervisor and returns its end of the socket.
 func (k *fdClient) renew(s *fusefs.Server) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	// The old one stays open: a request may just be about to use its number.
+	// The old socket stays open: a request may just be about to use its number.
 	k.old = append(k.old, k.sock.Swap(os.NewFile(uintptr(pair[0]), "supervisor")))
 	s.Guarded(func(fh uint64, fd int) { k.Keep(fh, fd) })
 	return os.NewFile(uintptr(pair[1]), "mountd"), nil
 }
 
-// dup is a descriptor of our own for a child to inherit.
+// dup returns a duplicate for a child to inherit.
 func dup(fd int, name string) (*os.File, error) {
 	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

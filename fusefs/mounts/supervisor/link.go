@@ -11,10 +11,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// beatEvery is how often the daemon and mountd tell each other how they do while
-// there is something to tell. A daemon that dies meanwhile is noticed no later than
-// this. Once it has taken everything in, neither is told anything until the next
-// record: it may end then, and its end is no news.
+// beatEvery is how often the daemon and mountd exchange heartbeats while there is
+// something to report; a daemon that dies meanwhile is noticed within this time. Once the
+// daemon has taken everything in, there are none until the next record: it may end then,
+// and nobody needs to know.
 const beatEvery = 2 * time.Second
 
 // maxPause is the longest wait between two tries to start the daemon again.
@@ -27,10 +27,10 @@ type link struct {
 	client *wire.Client // nil until dial has been called
 	dial   func(context.Context) (*wire.Client, error)
 	source *os.File
-	beat   func() wire.Heartbeat           // what to say
-	atRest func(wire.HeartbeatAnswer) bool // after that answer there is nothing more to say
-	heard  func(wire.HeartbeatAnswer)      // what was answered; Healthy false: nobody answers
-	// introducing is called before a daemon hears of us for the first time.
+	beat   func() wire.Heartbeat           // makes the heartbeat to send
+	atRest func(wire.HeartbeatAnswer) bool // whether nothing is left to say after this answer
+	heard  func(wire.HeartbeatAnswer)      // takes the answer; Healthy false: nobody answers
+	// introducing is called before a daemon hears of this mount for the first time.
 	introducing func()
 	logger      *slog.Logger
 	poke        chan struct{} // capacity 1: a beat is wanted now; never closed
@@ -39,13 +39,13 @@ type link struct {
 	wg          sync.WaitGroup
 
 	// mu guards what follows.
-	mu       sync.Mutex
-	attached int  // pid of the daemon that knows of us, 0: none
-	rests    bool // until the next record
-	attach   wire.Attach
-	lost     uint64        // how often something that was done beside the mount was missed
-	left     chan struct{} // closed when a daemon has heard that the mount has gone from its mountpoint
-	heardOf  bool          // left is closed
+	mu         sync.Mutex
+	attached   int  // pid of the daemon that knows this mount, 0: none
+	rests      bool // until the next record
+	attach     wire.Attach
+	lost       uint64        // how often events beside the mount were missed
+	leaveHeard chan struct{} // closed when a daemon has heard that the mount was unmounted at its mountpoint
+	heardOf    bool          // leaveHeard is closed
 }
 
 func (l *link) outside() bool {
@@ -72,21 +72,21 @@ func (l *link) setOutside(on bool) {
 	l.attach.Outside = on
 }
 
-// setWatched notes whether what is done beside the mount is spooled.
+// setWatched notes whether changes beside the mount are spooled.
 func (l *link) setWatched(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Watched = on
 }
 
-// missed notes that something was done beside the mount that is not spooled.
+// missed notes that changes beside the mount were not spooled.
 func (l *link) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost++
 }
 
-// watching is what the daemon is told of both.
+// watching returns both for the heartbeat.
 func (l *link) watching() (on bool, missed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,44 +99,44 @@ func (l *link) unmounted() bool {
 	return l.attach.Unmounted
 }
 
-// leave has the daemon told that the mount has gone from its mountpoint. It waits until
-// it has heard that, for as long as limit.
+// leave tells the daemon that the mount was unmounted at its mountpoint, and waits until
+// the daemon has heard that, for limit at most.
 func (l *link) leave(limit time.Duration) {
 	l.mu.Lock()
 	l.attach.Unmounted = true
 	l.mu.Unlock()
 	l.now()
 	l.mu.Lock()
-	left := l.left
+	heard := l.leaveHeard
 	l.mu.Unlock()
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case <-left:
+	case <-heard:
 	case <-t.C:
 	}
 }
 
-// back has a daemon told that the mount is on its mountpoint again.
+// back makes a daemon hear that the mount is on its mountpoint again.
 func (l *link) back() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Unmounted, l.attach.Outside = false, true
-	l.attached, l.heardOf, l.left = 0, false, make(chan struct{})
+	l.attached, l.heardOf, l.leaveHeard = 0, false, make(chan struct{})
 }
 
-// told notes that the daemon has heard whether the mount is where it was.
+// told notes that the daemon has heard whether the mount is still on its mountpoint.
 func (l *link) told(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if unmounted && !l.heardOf {
 		l.heardOf = true
-		close(l.left)
+		close(l.leaveHeard)
 	}
 }
 
-// dial connects to the daemon, started if needed. The error is one for people:
-// a damaged store, a full disk, a state directory of somebody else.
+// dial connects to the daemon, starting it if needed. The error is meant for people: a
+// damaged store, a full disk, a state directory of somebody else.
 func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
 	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: client, Root: c.Root},
 		wire.Timeouts{Connect: 5 * time.Second, Answer: 10 * time.Second},
@@ -172,8 +172,8 @@ func (l *link) run(ctx context.Context) {
 	})
 }
 
-// once exchanges one heartbeat, after attaching if this daemon does not know us.
-// rest: the daemon has heard everything.
+// once exchanges one heartbeat, or attaches if this daemon does not know us. rest: the
+// daemon has heard everything.
 func (l *link) once(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
 		c, err := l.dial(ctx)
@@ -198,7 +198,7 @@ func (l *link) once(ctx context.Context) (ok, rest bool) {
 		l.told(beat.Unmounted)
 		l.heard(ans)
 		return true, l.atRest(ans)
-	case !gone && !known: // a daemon that has been started anew
+	case !gone && !known: // a daemon that was started anew
 		err = l.introduce(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -208,7 +208,7 @@ func (l *link) once(ctx context.Context) (ok, rest bool) {
 	return err == nil, false
 }
 
-// introduce tells the daemon who serves the mount and gives it the source.
+// introduce tells the daemon who serves the mount, and hands it the source.
 func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
 	a := l.attach
@@ -230,18 +230,18 @@ func (l *link) introduce(ctx context.Context) error {
 // now asks for a heartbeat at once.
 func (l *link) now() { nudge(l.poke) }
 
-// stirred says that something was spooled: whoever is at rest beats again.
+// stirred says that something was spooled, which ends a rest.
 func (l *link) stirred() { nudge(l.stirs) }
 
 func nudge(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // it has been told and has not looked yet
+	default: // a value is there already and was not read yet
 	}
 }
 
-// bye ends the link; run's context is cancelled already. A daemon that does not
-// listen sees by itself that we are gone.
+// bye ends the link; run's context is cancelled already. A daemon that does not answer
+// notices by itself that mountd is gone.
 func (l *link) bye() {
 	l.wg.Wait()
 	if l.client == nil {

@@ -25,15 +25,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// drainLimit bounds how long an ordered end waits for captured content to reach
-// the spool.
+// drainLimit bounds how long an orderly end waits for captured content to reach the
+// spool.
 const drainLimit = 60 * time.Second
 
-// Serve is mountd: it mounts, reports, and stays until the mount has gone.
-// from.Source is the directory, opened before; from.FD > 0 a /dev/fuse that is
-// mounted already; supervisor the pid that watches us, 0 for none.
+// Serve is mountd: it mounts, reports, and stays until the mount is gone. from.Source is
+// the directory, opened before the mount; from.FD > 0 is a /dev/fuse that is mounted
+// already; supervisor is the pid that watches us, 0 for none.
 func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
-	signal.Ignore(syscall.SIGHUP) // a terminal's end is no reason to unmount
+	signal.Ignore(syscall.SIGHUP) // the end of a terminal is no reason to unmount
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, renewSignal)
 	defer signal.Stop(signals)
@@ -47,7 +47,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.TellsOutside {
 		if s.edge.always {
-			nudge(s.link.woke) // nobody waits for the marks on a large tree
+			nudge(s.link.woke) // do not wait here for the marks on a large tree
 		} else {
 			outside = s.edge.look()
 		}
@@ -75,7 +75,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	stopAnswering() // before a successor can open the spool, and its own socket
 	s.edge.end()
 	if inherits {
-		// What is not answered yet is sent to the successor once more.
+		// Requests without an answer are sent to the successor again.
 		s.drain()
 		return nil
 	}
@@ -94,18 +94,18 @@ type session struct {
 	edge     *edge
 	mount    mounts.Mount
 	from     Handed
-	shared   string // the kind of a file system that other machines change
+	shared   string // the kind of file system, if other machines can change it
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
 
 	supervisor atomic.Int64 // its pid, 0: there is none
 }
 
-// keeper is the process that keeps descriptors for us; 0: there is none.
+// keeper returns the process that keeps descriptors for us, 0 if there is none.
 func (s *session) keeper() int { return int(s.supervisor.Load()) }
 
-// start brings up the spool, the daemon, capture and the mount, in this order,
-// and takes down what it made when one of them fails.
+// start brings up the spool, the daemon, capture and the mount, in this order, and takes
+// down what it made if one of them fails.
 func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	source := from.Source
 	s = &session{c: c, logger: logger, from: from, mounted: make(chan struct{}, 1)}
@@ -120,8 +120,8 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	// Whoever takes over is waited for by every program on the mount: the daemon
-	// comes later, and records lie in the spool until then.
+	// During a take-over every program on the mount waits, so the daemon is dialled
+	// later; records stay in the spool until then.
 	var client *wire.Client
 	if !from.TakeOver {
 		client, err = dial(ctx, c, "mountd")
@@ -129,7 +129,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), left: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), leaveHeard: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -157,12 +157,12 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	return s, nil
 }
 
-// recorderWithin is how long the net may take to let go of the spool: after what it watched
-// where nothing was mounted, an undo say, it stays for a second.
+// recorderWithin is how long the net may take to release the spool: after work without a
+// mount, such as an undo, it stays for a second.
 const recorderWithin = 5 * time.Second
 
-// openSpool opens the spool for writing. Of another mount, which says who it is, it does not
-// wait for the end.
+// openSpool opens the spool for writing. It does not wait for another mount to release
+// it, only for the net.
 func openSpool(c Config) (w *spool.Writer, err error) {
 	for deadline := time.Now().Add(recorderWithin); ; time.Sleep(20 * time.Millisecond) {
 		w, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
@@ -202,7 +202,7 @@ func (s *session) abandon() {
 	}
 }
 
-// heartbeat is what the daemon should know of this side.
+// heartbeat returns what the daemon should know of this side.
 func (s *session) heartbeat() wire.Heartbeat {
 	st := s.capture.Stats()
 	fsStats := s.server.Stats()
@@ -215,7 +215,7 @@ func (s *session) heartbeat() wire.Heartbeat {
 	}}
 }
 
-// heard passes on how the store does.
+// heard passes on the state of the store.
 func (s *session) heard(a wire.HeartbeatAnswer) {
 	s.capture.SetHealthy(a.Healthy, a.Reason)
 	switch {
@@ -226,17 +226,17 @@ func (s *session) heard(a wire.HeartbeatAnswer) {
 	}
 }
 
-// atRest: nothing is left to tell each other until something happens here. A
-// record that comes now pokes the link.
+// atRest reports whether there is nothing left to tell each other until something happens
+// on the mount. The next record then ends the rest.
 func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	st := s.capture.Stats()
 	return a.Healthy && (!a.BaselineStart.IsZero() || s.link.unmounted()) && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
 }
 
-// worthGivingBack is how much memory the garbage collector may keep for later.
+// worthGivingBack is how much unused memory the garbage collector may keep.
 const worthGivingBack = 8 << 20
 
-// giveBack returns what a burst of work has left to the system.
+// giveBack returns memory to the system that a burst of work has left.
 func giveBack() {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -245,8 +245,8 @@ func giveBack() {
 	}
 }
 
-// setOutside says whether somebody may write underneath. Once the mount has gone from
-// its mountpoint, everybody who comes by that path does.
+// setOutside says whether somebody may write to the source directly. Once the mount was
+// unmounted at its mountpoint, everybody who uses that path does.
 func (s *session) setOutside(on bool) {
 	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
@@ -286,10 +286,10 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 	})
 }
 
-// keepRunning calls start whenever the process has ended, until ctx ends. The first
-// time it starts it at once: until there is another one, whoever kills us as well
-// leaves a dead mount. A process that ends soon, or cannot be started, is started
-// ever more rarely: the binary may have been replaced by one that cannot do this.
+// keepRunning calls start whenever the process has ended, until ctx ends. The first time
+// it does so at once: until there is another one, a kill of mountd would leave a dead
+// mount. If the process ends soon or cannot be started, the pauses grow: the binary may
+// have been replaced by one that cannot do this.
 func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	const first, last = 10 * time.Millisecond, time.Minute
 	for pause := time.Duration(0); ; {
@@ -319,7 +319,7 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	}
 }
 
-// startSupervisor starts one that adopts us and holds what the last one held.
+// startSupervisor starts a supervisor that adopts us and holds what the last one held.
 func (s *session) startSupervisor() (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
 	cmd.ExtraFiles = []*os.File{nil, s.from.Source}
@@ -341,20 +341,20 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 }
 
 const (
-	// busyWait is how long who is inside may take to leave before the mount is
-	// detached all the same.
+	// busyWait is how long processes inside may take to leave before the mount is
+	// detached anyway.
 	busyWait = 2 * time.Second
-	// copyWait is how long an unmount may take to end the connection. Longer,
-	// and it is a copy of the mount in another mount namespace that keeps it.
+	// copyWait is how long an unmount may take to end the connection. If it takes longer,
+	// a copy of the mount in another mount namespace keeps it.
 	copyWait = time.Second
 )
 
-// stay waits for the unmount. The first signal asks for an orderly unmount. When the
-// mount is still busy after 2 s, it is detached, and those who are inside are served
-// until they leave or until another signal arrives. A mount that is gone here but
-// lives on as a copy in another mount namespace ends at the first signal. So does,
-// without a signal, a mount whose state or project is gone. stay returns false when
-// the mount is to be left to a successor.
+// stay waits for the unmount. The first signal asks for an orderly unmount. If the mount
+// is still busy after 2 s, it is detached, and processes inside are served until they
+// leave or until another signal arrives. If the mount was unmounted here but lives on as
+// a copy in another mount namespace, it ends at the first signal. If its state or project
+// is gone, it ends without a signal. stay returns false if the mount is to be left to a
+// successor.
 func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {
@@ -409,17 +409,17 @@ func (s *session) in(table []mounts.Mount) bool {
 	})
 }
 
-// tablePause is how long at most a change of the mount table waits to be looked at
-// where others mount and unmount all the time.
+// tablePause bounds how long a change of the mount table waits to be looked at on a
+// machine where others mount and unmount all the time.
 const tablePause = time.Second
 
 // watchTable follows our mount table. It notes when the mount has gone from our mount
-// namespace and lives on elsewhere: umount must not wait for who holds it there. And
-// it says when there is a new way to the source beside the mount.
+// namespace and lives on elsewhere, because umount must not wait for those who hold it
+// there. And it reports a new way to the source beside the mount.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	table, err := mounts.WatchTable()
 	if err != nil {
-		return // umount waits for the end of mountd, then
+		return // umount then waits for the end of mountd
 	}
 	defer table.Close()
 	beside, pause := "", time.Duration(0)
@@ -449,7 +449,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(50 * time.Millisecond): // the usual end of a mount is quicker
+		case <-time.After(50 * time.Millisecond): // a mount usually ends faster than that
 		}
 		s.drain()
 		s.link.leave(2 * time.Second)
@@ -465,8 +465,8 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// places are what the mount lives by: the place where its history is kept, and the
-// source of a mount elsewhere.
+// places returns the directories that the mount depends on: the one where its history is
+// kept and, for a mount elsewhere, the source.
 func (s *session) places() (places []wire.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {
@@ -493,7 +493,7 @@ func (s *session) users() []mounts.Proc {
 	return mounts.Scan(s.c.Mountpoint, map[int]bool{s.mountID(): true}, true, mounts.Ours)
 }
 
-// end drains what was captured and says goodbye.
+// end drains captured content and detaches from the daemon.
 func (s *session) end() error {
 	s.server.Abandon()
 	// An aborted connection ends the server and leaves a dead mount.

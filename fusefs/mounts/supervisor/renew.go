@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Another binary takes over a mount that is served already: it names itself in a file
-// of the state directory and asks mountd to end. The supervisor starts the successor
+// Another binary can take over a mount that is served already. It writes its path to a
+// file in the state directory and asks mountd to end. The supervisor starts the successor
 // from that file, and is then replaced by a supervisor of the new binary.
 
 const (
@@ -27,8 +27,8 @@ const (
 	drainShort = 2 * time.Second
 )
 
-// Renew has this binary, c.Exe, serve the mount that a Record describes, and
-// returns the pid of the new mountd. Programs on the mount notice nothing.
+// Renew makes this binary, c.Exe, serve the mount that a Record describes, and returns
+// the pid of the new mountd. Programs on the mount notice nothing.
 func Renew(ctx context.Context, c Config) (pid int, err error) {
 	old, ok := ReadRecord(c.State)
 	if !ok || !mounts.Running(old.PID, 0) {
@@ -67,7 +67,7 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 	}
 }
 
-// exe is the binary for the next mountd: one that asked for it, or our own.
+// exe returns the binary for the next mountd: one that asked to take over, or our own.
 func (r *runner) exe() string {
 	b, err := os.ReadFile(filepath.Join(r.c.State, exeFile))
 	if name := strings.TrimSpace(string(b)); err == nil && filepath.IsAbs(name) {
@@ -76,8 +76,8 @@ func (r *runner) exe() string {
 	return r.c.Exe
 }
 
-// drain waits until what was captured is in the spool, but not for long: what
-// is not has its files to lie in, and the successor looks there.
+// drain waits until captured content is in the spool, but not for long: the rest is still
+// in its files, and the successor looks there.
 func (s *session) drain() {
 	for end := time.Now().Add(drainShort); s.capture.Stats().Queue > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)

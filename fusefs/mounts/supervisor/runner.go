@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// heirLimit is how long a mountd that takes over may take to answer. The
-	// programs on the mount wait as long; a tenth of a second is usual.
+	// heirLimit is how long a mountd that takes over may take to answer. The programs on
+	// the mount wait meanwhile; a tenth of a second is usual.
 	heirLimit = 10 * time.Second
-	// A mountd that lives shorter than this counts as one that cannot live here.
+	// heirLife: a mountd that lives shorter than this counts as failed.
 	heirLife = time.Second
-	heirsMax = 5 // such ones in a row
+	heirsMax = 5 // how many may fail in a row
 )
 
-// Handed are the descriptors that one process of a mount gives to another; all
-// but Source may be nil.
+// Handed are the descriptors that one process of a mount gives to another; all except
+// Source may be nil.
 type Handed struct {
 	Source, Device, Ledger, Sock *os.File
 	// FD > 0: a mounted /dev/fuse, which mountd then owns.
@@ -33,7 +33,7 @@ type Handed struct {
 	TakeOver bool
 }
 
-// runner starts one mountd after the other.
+// runner starts one mountd after another.
 type runner struct {
 	c       Config
 	fdStore *fdStore
@@ -46,7 +46,7 @@ type runner struct {
 	over bool       // the mount is to end
 }
 
-// interrupt asks for an unmount in order.
+// interrupt asks for an orderly unmount.
 func (r *runner) interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,7 @@ func (r *runner) interrupt() {
 	}
 }
 
-// start runs a mountd from a binary and returns what it reports. After a failure it is gone.
+// start runs a mountd from a binary and returns its report. If it failed, it has ended.
 func (r *runner) start(takeOver bool, exe string) Report {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -111,8 +111,8 @@ func (r *runner) wait() error {
 	return cmd.Wait()
 }
 
-// goOn is called when mountd has ended, how tells err. As long as the
-// connection lives and nobody asked for its end, another mountd takes over.
+// goOn is called when mountd has ended; err tells how. As long as the connection lives
+// and nobody asked for its end, another mountd takes over.
 func (r *runner) goOn(ctx context.Context, err error) error {
 	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canGoOn(); {
 		begun := time.Now()

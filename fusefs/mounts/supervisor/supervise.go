@@ -15,8 +15,8 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Launch starts a detached supervisor and waits until the mount answers or
-// cannot be made. In the second case nothing of it is left.
+// Launch starts a detached supervisor and waits until the mount answers or has failed.
+// After a failure nothing of it is left.
 func Launch(ctx context.Context, c Config) (Report, error) {
 	log, err := openLog(c.State, "supervise.log")
 	if err != nil {
@@ -48,9 +48,9 @@ func Launch(ctx context.Context, c Config) (Report, error) {
 	return rep, nil
 }
 
-// Supervise mounts and stays until the mount has gone. report, if not nil, gets
-// a Report and is closed. A cancelled ctx unmounts in order. The error says why
-// there was no mount, or that it ended badly.
+// Supervise mounts and stays until the mount is gone. report, if not nil, gets a Report
+// and is closed. A cancelled ctx asks for an orderly unmount. The error says why there
+// was no mount, or that it ended badly.
 func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slog.Logger) error {
 	source, err := os.OpenFile(c.Root, os.O_RDONLY, 0)
 	if err != nil {
@@ -76,15 +76,15 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 	logger.Info("mounted", "mountpoint", c.Mountpoint, "mountd", rep.PID)
 	remove(filepath.Join(c.State, crashFile))
 	if report != nil {
-		// The one who asked may have gone; the mount stays.
+		// The process that asked may be gone; the mount stays.
 		_ = rep.send(report)
 		report.Close()
 	}
 	return r.goOn(ctx, r.wait())
 }
 
-// Adopt watches over a mountd that lost its supervisor and hands on what that
-// one held.
+// Adopt watches over a mountd that lost its supervisor, and takes over what that one
+// held.
 func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Logger) error {
 	log, err := openLog(c.State, "mountd.log")
 	if err != nil {
@@ -105,12 +105,12 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	if err := p.wait(); err != nil {
 		return fmt.Errorf("watch mountd %d: %w", pid, err)
 	}
-	// Whose child it was gets its status. The ledger and the mount table tell us
-	// what we need: after an unmount in order there is nothing left to clear.
+	// The exit status goes to mountd's parent. The ledger and the mount table tell us
+	// what we need: after an orderly unmount there is nothing left to clear.
 	return r.goOn(ctx, nil)
 }
 
-// ended looks after what mountd left behind. waitErr is how it ended.
+// ended cleans up after mountd. waitErr tells how it ended.
 func ended(c Config, logger *slog.Logger, waitErr error) error {
 	how := "it ended"
 	if waitErr != nil {
@@ -128,8 +128,8 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 	return fmt.Errorf("the mount on %s ended without being asked to: %s", c.Mountpoint, how)
 }
 
-// clear takes a mount away that nobody serves any more; left says that there
-// was one. Who stands in it is looked up before, while /proc still tells.
+// clear detaches a mount that nobody serves any more; left says that there was one.
+// Processes inside are looked up before, while /proc still shows them.
 func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 	crash = Crash{Time: time.Now(), Mountpoint: c.Mountpoint, How: how}
 	for range 4 { // a mount may lie on a dead one from earlier
@@ -157,7 +157,7 @@ func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 	return crash, left
 }
 
-// tell sends a failure to the one who waits for the Report and returns it.
+// tell sends a failure to the process that waits for the Report, and returns it.
 func tell(report io.WriteCloser, err error) error {
 	if report != nil {
 		_ = failure(err).send(report)
@@ -166,8 +166,7 @@ func tell(report io.WriteCloser, err error) error {
 	return err
 }
 
-// openLog opens a log of ours for appending; one above 5 MB is begun anew, its
-// predecessor kept as .1.
+// openLog opens a log of ours for appending. A log above 5 MB is renamed to .1 first.
 func openLog(state, name string) (*os.File, error) {
 	path := filepath.Join(state, name)
 	if fi, err := os.Stat(path); err == nil && fi.Size() > 5<<20 {
@@ -216,7 +215,7 @@ func StartMountd(c Config, source, device *os.File) (*Child, error) {
 	return child, nil
 }
 
-// Await waits for its end, at most limit.
+// Await waits until mountd has ended, for limit at most.
 func (c *Child) Await(limit time.Duration) {
 	select {
 	case <-c.done:

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detached: a session of its own, so that neither the terminal's end nor its
-// ^C reaches the process.
+// detached gives a process a session of its own, so that neither the end of the terminal
+// nor its ^C reaches it.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// watched is a process that is not our child, held by a pidfd: its number
-// cannot be given to another one unnoticed.
+// watched is a process that is not our child, held by a pidfd, so that the reuse of its
+// pid does no harm.
 type watched struct{ fd int }
 
 func watch(pid int) (*watched, error) {
