@@ -13,10 +13,10 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// bind decodes a call's arguments into *into, a struct with the tags of with. Models
-// get details wrong, so "10" is taken for 10 and "true" for true; an unknown or
-// ill-typed argument is refused with the names that exist, because a silently
-// dropped `limit` would be a wrong answer.
+// bind decodes a call's arguments into *into, a struct with the tags of with. Models get
+// details wrong, so "10" is accepted for 10 and "true" for true. An unknown or ill-typed
+// argument is refused, with the names that exist: silently dropping `limit` would give a wrong
+// answer.
 func bind(req mcp.CallToolRequest, into any) error {
 	raw, ok := req.GetRawArguments().(json.RawMessage)
 	if !ok {
@@ -67,7 +67,7 @@ func bind(req mcp.CallToolRequest, into any) error {
 	return nil
 }
 
-// absent: not given, or given as null.
+// absent reports whether an argument was left out or is null.
 func absent(val json.RawMessage) bool {
 	val = bytes.TrimSpace(val)
 	return len(val) == 0 || bytes.Equal(val, []byte("null"))

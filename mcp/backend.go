@@ -9,9 +9,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// How long a tool call waits for the daemon. A read has the disk to fall back
-// on and waits no longer than the design lets any operation wait; a question
-// only the daemon can answer may take a scan.
+// How long a tool call waits for the daemon. A read can fall back on the disk, so it waits no
+// longer than the design allows any operation to wait. A question that only the daemon can
+// answer may take a scan.
 const (
 	readWait   = 2 * time.Second
 	askWait    = 30 * time.Second
@@ -19,9 +19,9 @@ const (
 	retryAfter = 10 * time.Second
 )
 
-// backend is the daemon as the tools see it: dialled when first needed, left
-// alone for a while after it did not answer, so that a hung daemon costs one
-// wait and not one per call.
+// backend is the daemon as the tools see it. It is dialled when first needed. After it did not
+// answer it is left alone for a while, so that a hung daemon costs one wait and not one per
+// call.
 type backend struct {
 	dial func(context.Context) (Caller, error)
 	// life ends with Serve; a dial outlives the call that began it, not this.
@@ -92,13 +92,12 @@ func (b *backend) close() {
 	}
 }
 
-// ask is for what only the daemon can answer.
+// ask is for questions that only the daemon can answer.
 func (b *backend) ask(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
 	return b.call(ctx, askWait, method, params, body, result)
 }
 
-// try is for what has a fallback: it fails at once while the daemon rests after
-// a failure.
+// try is for calls with a fallback: it fails at once for a while after a failure of the daemon.
 func (b *backend) try(ctx context.Context, wait time.Duration, method string, params any, body []byte, result any) ([]byte, error) {
 	b.mu.Lock()
 	rest := time.Now().Before(b.resume)
@@ -133,7 +132,8 @@ func (b *backend) call(ctx context.Context, wait time.Duration, method string, p
 	return body, err
 }
 
-// unreachable: the daemon gave no answer, as opposed to a negative one.
+// unreachable reports whether an error means that the daemon gave no answer, as opposed to a
+// negative one.
 func unreachable(err error) bool {
 	if err == nil {
 		return false

@@ -7,20 +7,19 @@ import (
 )
 
 // A cancelled request has no answer. Over HTTP mcp-go answers it with the error that the
-// cancellation made of it; here the answer is taken out, and what is left is a stream of
-// no messages.
+// cancellation caused; here that answer is suppressed, which leaves a stream without messages.
 
-// cancelledKey finds the mark of a request over HTTP in its context.
+// cancelledKey is the context key of the mark of a request over HTTP.
 type cancelledKey struct{}
 
-// cancelled marks a request over HTTP whose context ended while it was worked on.
+// cancelled marks a request over HTTP whose context ended while it was being handled.
 func cancelled(ctx context.Context) {
 	if mark, ok := ctx.Value(cancelledKey{}).(*atomic.Bool); ok && ctx.Err() != nil {
 		mark.Store(true)
 	}
 }
 
-// unanswered leaves cancelled requests without an answer.
+// unanswered makes cancelled requests end without an answer.
 func unanswered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mark := new(atomic.Bool)

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// change is one file changed by a tool of ours: what it was is made safe, it is
+// change is one file changed by a tool of ours: its old content is made safe, the file is
 // written, and the store is told who did it and what the agent has seen of it.
 type change struct {
 	rel      string
@@ -18,15 +18,15 @@ type change struct {
 	after    []byte
 	old, new string // what the agent supplied
 	all      bool
-	unseen   bool // the agent supplied no line of it and has seen none
-	unkept   bool // what it holds now may go for ever
+	unseen   bool // the agent supplied none of its lines and has seen none
+	unkept   bool // the present content may be lost
 }
 
-// note is said after an edit that the store could not be told of.
+// unsafeNote is added to the answer when the store could not be told of an edit.
 const unsafeNote = "\n(cachebro's store does not answer: this change may not be in its history)"
 
-// apply writes c.after. Without a mount the content before is handed to the
-// store first; with one the overlay keeps it, whatever becomes of the daemon.
+// apply writes c.after. Without a mount it first hands the old content to the store; with one
+// the overlay keeps it, whatever happens to the daemon.
 func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	s, path := c.s, []byte(ch.f.Path)
 	var st wire.Status
@@ -53,7 +53,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		end(true)
 		return "", fileError(ch.rel, err)
 	}
-	// From here on the change is made; a cancelled call must still be booked.
+	// The change is made now, so it must be booked even if the call is cancelled.
 	ctx = context.WithoutCancel(ctx)
 	if serr == nil && !mounted {
 		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
@@ -80,8 +80,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	return note, nil
 }
 
-// window tells the daemon that what this process writes until end is this tool
-// call's doing. It is only said where a session is known to pin it to.
+// window tells the daemon that what this process writes until end belongs to this tool call. It
+// does so only if a session or tool-use id is known.
 func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
 	session := c.s.session(c.conn)
 	if session == "" && c.reader.ToolUse == "" {

@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Where clients put the id by which their hooks know the call: Claude Code under a
-// name of its own, Codex under callId, beside the thread whose context asks and the
-// number of that context's window, which grows with each compaction.
+// Where clients put the id by which their hooks know the call. Claude Code uses a key of its
+// own. Codex uses callId, and also sends the thread whose context asks and the number of that
+// context's window, which grows with each compaction.
 const (
 	toolUseKey = "claudecode/toolUseId"
 	callKey    = "callId"
@@ -22,8 +22,8 @@ const (
 	windowKey  = "windowId"
 )
 
-// maxConns bounds what is remembered of HTTP connections; a forgotten one gets
-// full text again.
+// maxConns bounds how many HTTP connections are remembered; a forgotten one gets full text
+// again.
 const maxConns = 256
 
 // conn is what this process knows of one connection.
@@ -35,7 +35,7 @@ type conn struct {
 	cleared bool
 }
 
-// conn of the request; nil where requests have no connection: HTTP since
+// conn returns the connection of a request. It is nil if requests have none: over HTTP since
 // revision 2026-07-28, in which every request stands alone.
 func (s *Server) conn(ctx context.Context) *conn {
 	sess := server.ClientSessionFromContext(ctx)
@@ -61,10 +61,10 @@ func (s *Server) conn(ctx context.Context) *conn {
 	return c
 }
 
-// reader names the context window that asks. A tool-use id wins over the
-// connection: a client that sends one runs sub-agents over the same connection,
-// and each of those is a reader of its own. The session from the environment is
-// not used: under --continue it names a session that no hook ever reports.
+// reader identifies the context window that asks. A tool-use id wins over the connection: a
+// client that sends one runs sub-agents over the same connection, and each of them is a reader
+// of its own. The session from the environment is not used, because under --continue it names a
+// session that no hook ever reports.
 func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	if meta != nil {
 		if id, _ := meta.AdditionalFields[toolUseKey].(string); id != "" && len(id) <= 200 {
@@ -84,9 +84,9 @@ func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	return wire.Reader{}
 }
 
-// codexReader is the reader of a call from Codex. Its hook must have announced the
-// call: without hooks nobody would report a compaction. Hooks do not tell a thread
-// beside the main one apart, so such a thread is an unknown reader.
+// codexReader is the reader of a call from Codex. Its hook must have announced the call,
+// because without hooks nobody would report a compaction. Hooks do not identify threads other
+// than the main one, so such a thread is an unknown reader.
 func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Reader, bool) {
 	field := func(name string) string {
 		v, _ := meta[name].(string)
@@ -118,7 +118,7 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 		for _, p := range s.opened() {
 			if _, err := p.back.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
 				s.mu.Lock()
-				s.windows[thread] = was // told with the next call
+				s.windows[thread] = was // told again with the next call
 				s.mu.Unlock()
 				return wire.Reader{}, true
 			}
@@ -127,8 +127,8 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 	return wire.Reader{ToolUse: call}, true
 }
 
-// mustForce reports whether path has to be sent whole because the connection's
-// cache was cleared; each path once.
+// mustForce reports whether path has to be sent whole because the connection's cache was
+// cleared. That is so once for each path.
 func (c *conn) mustForce(path string) bool {
 	if c == nil {
 		return false
@@ -157,8 +157,8 @@ func (c *conn) clear() {
 	c.cleared, c.fresh = true, make(map[string]bool)
 }
 
-// hello has the daemon started before the first tool call needs it, and tells
-// it of the client's session where the environment named one.
+// hello starts the daemon before the first tool call needs it, and tells it the client's
+// session if the environment named one.
 func (s *Server) hello(ctx context.Context) {
 	_, err := s.back.get(ctx)
 	if err == nil && s.opt.Session != "" {

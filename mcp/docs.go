@@ -22,10 +22,10 @@ var markSyncedTool = &tool{
 	handler: with(runMarkSynced),
 }
 
-// maxDiffLines is how much of the diffs one answer shows.
+// maxDiffLines bounds the diff lines in one answer.
 const maxDiffLines = 200
 
-// docsRef is what a ref means: a path of the project, or perhaps a named group.
+// docsRef sets what a ref means: a path of the project, or perhaps a named group.
 func (s *Server) docsRef(ref string, q *wire.DocsRequest) error {
 	q.Name = ref
 	rel, err := s.resolve(ref)
@@ -110,7 +110,7 @@ func (s *Server) docsText(a wire.DocsAnswer) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// pairText is one pair; lines counts what has been shown of diffs so far.
+// pairText renders one pair; lines counts the diff lines that were shown so far.
 func pairText(p wire.DocPair, lines *int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s · about %s (%s)", p.State, quote(string(p.Doc)), quote(p.Code), p.How)

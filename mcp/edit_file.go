@@ -19,7 +19,7 @@ type editFileArgs struct {
 	Old  string `json:"old_string,required" list:"lean"`
 	New  string `json:"new_string,required" list:"lean"`
 	All  bool   `json:"replace_all"`
-	// Unkept is named by the refusal that needs it.
+	// Unkept is mentioned by the refusal that it overrides.
 	Unkept bool `json:"overwrite_unkept" list:"never"`
 }
 
@@ -67,8 +67,8 @@ var editFileTool = &tool{
 	}),
 }
 
-// notOwn refuses what is an answer of ours that the session was given and no text of the
-// file.
+// notOwn refuses text that is not from the file but an answer of ours that the session was
+// given.
 func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
 	lines := text.NewOwnWords(given, string(content))
 	if len(lines) == 0 {
@@ -82,7 +82,7 @@ func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
 	return badInput("the text is cachebro's answer, not a file's text: "+quote(line), text.OwnWordsHint)
 }
 
-// refused makes an answer of a refusal.
+// refused turns a textedit.Refusal into a tool error.
 func refused(err error) error {
 	var r *textedit.Refusal
 	if errors.As(err, &r) {

@@ -14,12 +14,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// badInput is a mistake of the caller's that a new call can mend.
+// badInput is a mistake of the caller that a new call can correct.
 func badInput(message, hint string) *wire.Error {
 	return &wire.Error{Code: wire.ErrBadRequest.Code, Message: message, Hint: hint}
 }
 
-// toolError is what the model sees: what is wrong, then how to mend it.
+// toolError is the error that the model sees: what is wrong, then how to correct it.
 func toolError(err error) *mcp.CallToolResult {
 	text := clean(err.Error())
 	if h := wire.Hint(err); h != "" {
@@ -59,8 +59,8 @@ func fileError(rel string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// quote shows a path as data: as it is when it is plain, else as a Go string,
-// so that no file name can add a line or a control sequence to an answer.
+// quote shows a path as it is if it is plain, otherwise as a Go string, so that no file name
+// can add a line or a control sequence to an answer.
 func quote(p string) string {
 	plain := p != "" && !strings.ContainsFunc(p, func(r rune) bool {
 		return r == unicode.ReplacementChar || !unicode.IsPrint(r)
@@ -71,7 +71,7 @@ func quote(p string) string {
 	return fmt.Sprintf("%q", p)
 }
 
-// clean drops what a terminal or a reader would act on from a text of one or more
+// clean removes characters that a terminal or a reader would act on from a text of one or more
 // lines.
 func clean(t string) string {
 	return strings.Map(func(r rune) rune {

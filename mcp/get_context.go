@@ -29,7 +29,7 @@ var getContextTool = &tool{
 	}),
 }
 
-// bundle asks the daemon, which knows what this reader was shown.
+// bundle asks the daemon for a bundle; the daemon knows what this reader was shown.
 func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallToolResult, error) {
 	key := "context:" + q.Ref
 	if q.Graph {

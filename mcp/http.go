@@ -50,7 +50,7 @@ func (s *Server) serveHTTP(ctx context.Context) error {
 	return err
 }
 
-// guard refuses what carries another Origin, or no token.
+// guard refuses requests with a foreign Origin or without the token.
 func (s *Server) guard(next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(s.opt.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +69,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackOrigin: none at all (a program), or a page from this machine.
+// loopbackOrigin reports whether there is no Origin (a program), or it is a page of this
+// machine.
 func loopbackOrigin(origins []string) bool {
 	for _, o := range origins {
 		u, err := url.Parse(o)

@@ -14,7 +14,7 @@ type keyLock struct {
 	users int
 }
 
-// lock takes the lock of key and returns what gives it back.
+// lock takes the lock of key and returns the function that releases it.
 func (k *keyed) lock(key string) (unlock func()) {
 	k.mu.Lock()
 	if k.held == nil {

@@ -62,8 +62,8 @@ var lsTool = &tool{
 	}),
 }
 
-// decideListing lets the daemon compare the listing with what this reader was
-// shown; a daemon that cannot, or does not answer, gets the whole listing sent.
+// decideListing lets the daemon compare the listing with what this reader was shown. If the
+// daemon cannot or does not answer, the whole listing is sent.
 func (c *call) decideListing(ctx context.Context, rel string, recursive bool, body string) string {
 	key := name(rel)
 	if !recursive {
@@ -81,14 +81,14 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 	return compose(ans, out).text
 }
 
-// bookListing counts a listing that was sent whole: nothing saved.
+// bookListing counts a listing that was sent whole: nothing was saved.
 func (c *call) bookListing(ctx context.Context, sent string) {
 	n := int64(c.s.opt.Tokens([]byte(sent)))
 	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "ls", Full: n, Sent: n, Kind: "result", Answer: wire.ReadFull}, nil)
 }
 
-// listPage is as many items from first (1-based) as fit a result; next is the
-// first item that does not, 0 if all do.
+// listPage returns as many items from first (1-based) as fit a result; next is the first item
+// that does not fit, 0 if all do.
 func (s *Server) listPage(items []string, first int) (part []string, next int) {
 	used := 0
 	for i := first - 1; i < len(items); i++ {
@@ -99,8 +99,8 @@ func (s *Server) listPage(items []string, first int) (part []string, next int) {
 	return items[first-1:], 0
 }
 
-// list names what is below rel, relative to it, directories with a slash,
-// sorted by bytes.
+// list returns the names below rel, relative to it and sorted by bytes; directories end in a
+// slash.
 func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string, error) {
 	target, err := s.target(rel)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string
 	return items, nil
 }
 
-// gitFiles asks git, which knows all ignore rules, for what is tracked or not
+// gitFiles asks git, which knows all ignore rules, for the files that are tracked or not
 // ignored.
 func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 	dir := path.Join(s.dir(), rel)
@@ -151,7 +151,7 @@ func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 		if f == "" {
 			continue
 		}
-		// The index also names what was deleted from the tree.
+		// The index also names files that were deleted from the tree.
 		if _, err := os.Lstat(path.Join(dir, f)); err == nil {
 			items = append(items, f)
 		}
@@ -159,7 +159,7 @@ func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 	return items, nil
 }
 
-// walk lists without git.
+// walk lists a tree without git.
 func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 	var items []string
 	err := fs.WalkDir(root.FS(), name(rel), func(p string, d fs.DirEntry, err error) error {
@@ -188,7 +188,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 	return items, err
 }
 
-// entries is one directory, everything in it.
+// entries lists everything in one directory.
 func entries(root *os.Root, rel string) ([]string, error) {
 	d, err := root.Open(name(rel))
 	if err != nil {

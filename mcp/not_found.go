@@ -9,10 +9,10 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// The protocol wants the URI of a resource that does not exist beside the error's text.
-// mcp-go has no way to say so, so its answers are completed on their way out.
+// The protocol wants the URI of a missing resource in the error's data. mcp-go has no way to
+// add it, so its answers are completed on their way out.
 
-// askedResource is the URI that a message reads, "" if it reads no resource.
+// askedResource returns the URI that a message reads, "" if it reads no resource.
 func askedResource(message []byte) string {
 	if !bytes.Contains(message, []byte(mcp.MethodResourcesRead)) {
 		return ""
@@ -29,7 +29,7 @@ func askedResource(message []byte) string {
 	return req.Params.URI
 }
 
-// nameMissing adds the URI to an answer that says that its resource does not exist.
+// nameMissing adds the URI to an answer which says that a resource does not exist.
 func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	e, ok := reply.(mcp.JSONRPCError)
 	notFound := e.Error.Code == mcp.RESOURCE_NOT_FOUND || e.Error.Code == mcp.INVALID_PARAMS
@@ -57,7 +57,7 @@ func namesMissing(next http.Handler) http.Handler {
 	})
 }
 
-// failing gives the error with which a body ended.
+// failing returns the error with which a body ended.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -67,7 +67,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// missingWriter completes an answer, which comes in one write.
+// missingWriter completes an answer, which is written in one call.
 type missingWriter struct {
 	http.ResponseWriter
 	uri string

@@ -71,8 +71,8 @@ func (s *Server) notesText(notes []wire.Note) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// noteText is a note as a model gets it: what and where on the first line, and
-// the text indented, so that no line of it can be taken for another note's head.
+// noteText renders a note for a model: kind and path on the first line, and the text indented,
+// so that no line of the text can be taken for the head of another note.
 func noteText(n wire.Note) string {
 	head := fmt.Sprintf("%s [%s]", clean(n.ID), clean(n.Kind))
 	if len(n.Path) > 0 {

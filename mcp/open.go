@@ -10,8 +10,8 @@ import (
 	"cachebro/store/undo/displace"
 )
 
-// open reads what is at rel now, through the project's own path. The caller
-// closes it and holds the path's lock.
+// open reads the file at rel through the project's own path. The caller closes its root and
+// holds the path's lock.
 func (s *Server) open(rel string) (*displace.File, error) {
 	if rel == "" {
 		return nil, isDir(rel)
@@ -49,8 +49,8 @@ func (s *Server) open(rel string) (*displace.File, error) {
 	return f, nil
 }
 
-// inGit: a path leads into a git directory, or names one: what stands there the next
-// git command runs.
+// inGit reports whether a path leads into a git directory or names one: the next git command
+// would run what is put there.
 func inGit(root *os.Root, p string) bool {
 	if gitdir.In(p) {
 		return true
@@ -63,7 +63,7 @@ func inGit(root *os.Root, p string) bool {
 	return false
 }
 
-// lockFile orders writers of rel under whatever name.
+// lockFile orders the writers of a file, whatever name they use.
 func (s *Server) lockFile(rel string) (unlock func()) {
 	if target, err := s.target(rel); err == nil {
 		rel = target

@@ -24,43 +24,42 @@ type Options struct {
 	In  io.Reader
 	Out io.Writer
 
-	// Dial finds or starts the daemon, at the first need and again after a failure,
-	// so that a client can list tools without a daemon.
+	// Dial finds or starts the daemon, when it is first needed and again after a failure, so
+	// that a client can list tools without a daemon.
 	Dial func(context.Context) (Caller, error)
 
-	// Open returns the options of the project that an absolute path lies in, for calls
-	// about another one than Root; false: it is in none that is known. nil: all calls are
-	// about Root.
+	// Open returns the options of the project that contains an absolute path, for calls about
+	// another project than Root; false: no known project contains it. nil: all calls are about
+	// Root.
 	Open func(path string) (Options, bool)
 
-	// Others says, a line for each, what the session or prompt of an undo also changed in
-	// other projects; nil: there are none.
+	// Others returns, one per line, what the session or prompt of an undo also changed in other
+	// projects; nil: there are none.
 	Others func(ctx context.Context, session, prompt string) []string
 
 	// Root is the project's root, absolute and clean, as the daemon knows it.
 	Root string
 	// Mountpoint is where the overlay shows the project when that is not Root.
 	Mountpoint string
-	// Aliases are further spellings of Root in absolute paths: a symlinked
-	// prefix as the client was given it.
+	// Aliases are other spellings of Root in absolute paths, such as the symlinked prefix that
+	// the client was given.
 	Aliases []string
 
 	// Profile is read, safety, default or all; "" is default.
 	Profile string
-	// Reader is "" or "connection": this connection is one context window. Nobody
-	// reports what the client makes of results, so only texts of at most Small bytes
+	// Reader is "" or "connection", which means that this connection is one context window.
+	// Nobody reports what the client does with results, so only texts of at most Small bytes
 	// count as shown; 0: 8 KiB, which no client is known to cut.
 	Reader string
 	Small  int
-	// Session is a client's session id from the environment. Only a hint: it
-	// labels edits and never decides what a reader has seen.
+	// Session is a client's session id from the environment. It is only a hint: it labels edits
+	// and never decides what a reader has seen.
 	Session string
-	// NoReindex: where nothing is mounted, searches do not look for changed
-	// files first and say so.
+	// NoReindex: without a mount, searches do not look for changed files first, and say so.
 	NoReindex bool
 
 	Version string
-	// Logger gets what went wrong behind an answer; nil discards.
+	// Logger gets the errors behind an answer; nil discards them.
 	Logger *slog.Logger
 	// Tokens counts the tokens of a text; nil estimates from its bytes.
 	Tokens func([]byte) int
@@ -94,7 +93,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// fill sets what was left out.
+// fill sets the defaults.
 func (o *Options) fill() {
 	if o.Small <= 0 {
 		o.Small = 8 << 10
@@ -115,8 +114,8 @@ func (o *Options) fill() {
 
 // The profiles and readers that Options accepts.
 const (
-	// ProfileRead is read_file alone, for clients without hooks that have tools
-	// of their own for all else: two fifths of what default costs in every context.
+	// ProfileRead is read_file alone, for clients without hooks that have their own tools for
+	// everything else. It costs two fifths of what default costs in every context.
 	ProfileRead      = "read"
 	ProfileSafety    = "safety"
 	ProfileDefault   = "default"

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// outlineText lists a file's definitions with the lines they take: what an agent
-// needs of a large file that it will not edit.
+// outlineText lists a file's definitions with their lines: enough of a large file that the
+// agent will not edit.
 func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult, error) {
 	var ans wire.OutlineAnswer
 	if _, err := c.s.back.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel)}, nil, &ans); err != nil {
@@ -35,8 +35,8 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// symbolRange turns a definition's name into the lines to read. Where several
-// have the name, it is the first, and the note names the others.
+// symbolRange returns the lines of a definition, given its name. If several have the name, it
+// is the first, and the note names the others.
 func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, limit int, note string, err error) {
 	var ans wire.OutlineAnswer
 	if _, err := c.s.back.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel), Symbol: symbol}, nil, &ans); err != nil {
@@ -57,7 +57,7 @@ func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, lim
 	return s.First, s.Last - s.First + 1, note, nil
 }
 
-// hitID is what search prints instead of a path in its compact form.
+// hitID matches what search prints instead of a path in its compact form.
 var hitID = regexp.MustCompile(`^(fil|sym)-[0-9a-f]{8}$`)
 
 // fetchable turns the id of a hit into its file's path; anything else is a path.

@@ -17,15 +17,15 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// maxTokens is what one result may hold: clients cut or spill larger ones.
+// maxTokens bounds one result: clients cut larger ones or move them to a file.
 const maxTokens = 25_000
 
-// maxTokensCodex is the same for Codex, which cuts a result of more than 10,000 bytes
-// in its middle (12,000 with 0.169; the limit of other models is 10,000) and does not
-// say so. Texts have at most five bytes a token, as a rule.
+// maxTokensCodex is the bound for Codex, which cuts a result of more than 10,000 bytes in
+// the middle (12,000 with 0.169; the limit for other models is 10,000) and does not say
+// so. Texts usually have at most five bytes a token.
 const maxTokensCodex = 2_000
 
-// most is what one result to this client may hold.
+// most returns the bound on one result for this client.
 func (s *Server) most(ctx context.Context) int {
 	if sess, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok && strings.HasPrefix(sess.GetClientInfo().Name, "codex") {
 		return maxTokensCodex
@@ -33,12 +33,12 @@ func (s *Server) most(ctx context.Context) int {
 	return maxTokens
 }
 
-// surelyFits bounds a text whose size alone says that it fits: the densest texts
-// (hexadecimal, emoji) come to two bytes a token.
+// surelyFits returns a size in bytes below which a text always fits: the densest texts
+// (hexadecimal, emoji) have two bytes a token.
 func surelyFits(most int) int { return 2 * most }
 
-// estimate is Options.Tokens when none is given: source text has about 3.4
-// bytes a token in o200k_base.
+// estimate is the default of Options.Tokens: source text has about 3.4 bytes a token in
+// o200k_base.
 func estimate(b []byte) int { return (len(b)*10 + 33) / 34 }
 
 // page is the part of a file that one result can hold.
@@ -49,9 +49,9 @@ type page struct {
 	long  bool // the first line alone is too long
 }
 
-// pageKey is a page by file and stat: measuring a large file costs more than the
-// answer "unchanged" to it. A wrong entry can only make a page shorter or longer than
-// it need be.
+// pageKey identifies a page by file and stat, to reuse it: measuring a large file costs more
+// than answering "unchanged". A wrong entry can only make a page shorter or longer than
+// necessary.
 type pageKey struct {
 	path          string
 	offset, limit int
@@ -62,14 +62,14 @@ type pageKey struct {
 
 const maxPages = 512
 
-// page decides how much of lines [offset, offset+limit) of rel may be asked of
-// the daemon at once, before it is asked: what is sent counts as shown, so
-// nothing may be cut off afterwards.
+// page decides how much of lines [offset, offset+limit) of rel the daemon may be asked for at
+// once. It does so before asking: what the daemon sends counts as shown, so nothing may be cut
+// off afterwards.
 func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	dir := s.dir()
 	fi, err := os.Stat(filepath.Join(dir, rel))
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= int64(surelyFits(most)) {
-		return page{}, nil // what is wrong, whoever reads it will say
+		return page{}, nil // whoever reads the file reports the error
 	}
 	key := pageKey{rel, offset, limit, most, fi.Size(), fi.ModTime()}
 	p, ok := s.pages.Get(key)
@@ -118,7 +118,7 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 	return page{}
 }
 
-// more is the line that follows a page.
+// more returns the note that follows a page and names the next call.
 func (p page) more(rel string, offset int) string {
 	if p.next == 0 || p.next > p.total {
 		return ""
@@ -143,7 +143,7 @@ func readAll(root *os.Root, rel string) ([]byte, error) {
 	return b, nil
 }
 
-// openRegular never waits on a FIFO: what it is, is known before it is opened.
+// openRegular never waits on a FIFO: it checks the type before it opens the file.
 func openRegular(root *os.Root, rel string) (*os.File, error) {
 	fi, err := root.Stat(name(rel))
 	if err != nil {
@@ -169,7 +169,7 @@ func regular(rel string, fi fs.FileInfo) error {
 	return nil
 }
 
-// name is rel as os.Root wants it.
+// name returns rel in the form that os.Root wants.
 func name(rel string) string {
 	if rel == "" {
 		return "."
@@ -177,8 +177,8 @@ func name(rel string) string {
 	return rel
 }
 
-// tokensOf is what a full read of rel would cost, at most a page; 0 if it
-// cannot be read.
+// tokensOf returns the cost of a full read of rel, at most that of a page; 0 if it cannot be
+// read.
 func (s *Server) tokensOf(rel string, most int) int {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {

@@ -52,7 +52,7 @@ func moment(s string, now time.Time) (wire.ShowQuery, error) {
 	return wire.ShowQuery{}, badInput("at "+quote(s)+" is not a moment in the past", "give 10m, 12:40, 2026-01-31 12:40, a number from search_history, or @N for the file's Nth version")
 }
 
-// readPast reads a file as it was. It is not the file of now: nothing of it counts
+// readPast reads an old version of a file. It is not the present file, so nothing of it counts
 // as shown, and it is never shortened to a diff.
 func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallToolResult, error) {
 	q, err := moment(at, time.Now())

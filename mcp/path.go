@@ -14,8 +14,8 @@ import (
 // resolve turns a path from a client into one relative to the project:
 // slash-separated, cleaned, "" for the root. It accepts an absolute path that lies in
 // the project under any name: its root, its mountpoint, an alias, or another way to
-// the same directory (a symlinked prefix). It follows no symlink inside the project;
-// whoever opens the path refuses those that lead out.
+// the same directory (a symlinked prefix). It follows no symlink inside the project; the code
+// that opens the path refuses links that lead out.
 func (s *Server) resolve(p string) (string, error) {
 	switch {
 	case p == "":
@@ -89,8 +89,8 @@ func dropDot(p string) string {
 	return p
 }
 
-// dir is where the project is to be read and written: the mountpoint while something
-// is mounted there, else the root itself (an in-place mount shows there too). It is
+// dir returns the directory through which the project is read and written: the mountpoint while
+// something is mounted there, else the root itself (an in-place mount shows there too). It is
 // looked up each time, because mounts come and go while a server runs.
 func (s *Server) dir() string {
 	if m := s.opt.Mountpoint; m != "" && m != s.opt.Root && isMount(m) {
@@ -99,8 +99,7 @@ func (s *Server) dir() string {
 	return s.opt.Root
 }
 
-// isMount compares device numbers; a bare mountpoint directory lies on its
-// parent's device.
+// isMount compares device numbers: a bare mountpoint directory is on the device of its parent.
 func isMount(dir string) bool {
 	var at, up syscall.Stat_t
 	if syscall.Stat(dir, &at) != nil || syscall.Lstat(filepath.Dir(dir), &up) != nil {
@@ -109,10 +108,9 @@ func isMount(dir string) bool {
 	return at.Dev != up.Dev
 }
 
-// target follows symlinks in rel, also the last one, and returns the path of
-// what they lead to, which must lie inside. A last element that does not exist
-// is kept. The caller opens the result through an os.Root, which refuses a link
-// that was swapped in meanwhile.
+// target follows symlinks in rel, including the last component, and returns the resulting path,
+// which must lie inside. A last component that does not exist is kept. The caller opens the
+// result through an os.Root, which refuses a link that was swapped in meanwhile.
 func (s *Server) target(rel string) (string, error) {
 	base, err := filepath.EvalSymlinks(s.dir())
 	if err != nil {

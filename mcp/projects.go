@@ -17,16 +17,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// A server is started in one project, and its client works in several: the session moves to
-// a worktree, has sub-agents in worktrees, or was given another directory (--add-dir). So
-// each call has a project of its own: the one of the absolute path that it names, else the
-// one of the directory in which the client's hook saw the call, else the first one.
+// A server is started in one project, but its client works in several: the session moves to a
+// worktree, has sub-agents in worktrees, or was given another directory (--add-dir). So each
+// call has its own project: that of the absolute path it names, else that of the directory in
+// which the client's hook saw the call, else the first one.
 //
-// A path alone opens no other project: the client asks its user about tools and not about
-// their paths. The path has to lie in one of these projects, or in one of the directories
-// that the client names when it is asked for its roots.
+// A path alone opens no other project, because the client asks its user about tools, not about
+// their paths. The path has to lie in one of these projects, or in one of the directories that
+// the client returns when it is asked for its roots.
 
-// project returns the server of that project, which is opened with the first call.
+// project returns the server of a project, which is opened by the first call.
 func (h *hub) project(ctx context.Context, opt Options) *Server {
 	opt.fill()
 	h.mu.Lock()
@@ -54,11 +54,11 @@ func (h *hub) opened() []*Server {
 	return all
 }
 
-// rootsKey is the name under which a client's roots are asked for and answered.
+// rootsKey is the key of the question for a client's roots, and of the answer.
 const rootsKey = "roots"
 
-// locate finds the call's project. ask, if there is one, is the answer to the client: it
-// is to say which directories the session works in, and to call again.
+// locate finds the call's project. If ask is not nil, it is the answer to the client, which is
+// to say which directories the session works in, and to call again.
 func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) {
 	if c.s.opt.Open == nil {
 		return nil, nil
@@ -84,7 +84,7 @@ func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) 
 	return nil, nil
 }
 
-// tellsRoots reports whether the client says which directories it works in, when a call is
+// tellsRoots reports whether the client names the directories that it works in when a call is
 // answered with that question.
 func tellsRoots(ctx context.Context) bool {
 	info := server.RequestProtocolInfoFromContext(ctx)
@@ -100,7 +100,7 @@ func pathsIn(req mcp.CallToolRequest) (paths []string) {
 	}
 	raw, ok := req.GetRawArguments().(json.RawMessage)
 	if !ok {
-		raw, _ = json.Marshal(req.Params.Arguments) // what cannot be encoded is refused by bind
+		raw, _ = json.Marshal(req.Params.Arguments) // bind refuses what cannot be encoded
 	}
 	if json.Unmarshal(raw, &args) != nil {
 		return nil
@@ -143,7 +143,8 @@ func (c *call) findHere(ctx context.Context) error {
 	return nil
 }
 
-// openAt is the project at a path, the first one where no other is known.
+// openAt returns the options of the project at a path, those of the first project if no other
+// is known.
 func (c *call) openAt(p string) Options {
 	if filepath.IsAbs(p) {
 		if o, ok := c.start.opt.Open(p); ok {
@@ -187,7 +188,7 @@ func (c *call) serverFor(p string) *Server {
 	return c.here
 }
 
-// forPath is the call for one of several paths that it names.
+// forPath returns the call for one of several paths that it names.
 func (c *call) forPath(p string) *call {
 	if c.s.opt.Open == nil {
 		return c
@@ -195,8 +196,8 @@ func (c *call) forPath(p string) *call {
 	return &call{s: c.serverFor(expand(p)), start: c.start, here: c.here, base: c.base, roots: c.roots, req: c.req, reader: c.reader, conn: c.conn, tool: c.tool}
 }
 
-// resolve is Server.resolve for a path of this call: in a linked work tree inside of the
-// project a relative path means a file there.
+// resolve is Server.resolve for a path of this call. In a linked work tree inside the project a
+// relative path means a file of that work tree.
 func (c *call) resolve(p string) (string, error) {
 	rel, err := c.s.resolve(p)
 	if _, below := under(rel, c.base); err != nil || below || c.s != c.here || filepath.IsAbs(expand(p)) {
@@ -205,11 +206,11 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentAs is the name under which a connection remembers what it was sent of this project.
+// sentAs returns the key under which a connection remembers what it was sent of this project.
 func (c *call) sentAs(what string) string { return c.s.opt.Root + "\x00" + what }
 
-// workTree returns the top of the linked work tree of git that dir lies in, relative to the
-// project, "" for none inside of it.
+// workTree returns the top of git's linked work tree that contains dir, relative to the
+// project; "" if there is none inside it.
 func workTree(project, dir string) string {
 	for {
 		rel, ok := under(dir, project)

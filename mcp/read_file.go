@@ -27,7 +27,7 @@ type readFileArgs struct {
 	Symbol     string `json:"symbol"`
 	Outline    bool   `json:"outline"`
 	At         string `json:"at"`
-	// ByteOffset is named by the answer that cut a long line.
+	// ByteOffset is mentioned by the answer that cut a long line.
 	ByteOffset int `json:"byte_offset" list:"never"`
 }
 
@@ -83,8 +83,9 @@ var readFileTool = &tool{
 	}),
 }
 
-// leanRead says the least that a client can read a file with. force can be done
-// without, as who asks twice gets the text; the diff that was cut names diff_offset.
+// leanRead is the shortest description with which a client can read a file. It leaves out
+// force, because asking twice gives the text, and diff_offset, which the answer with a cut
+// diff names.
 var leanRead = "Re-reads: diff or [unchanged], then full"
 
 // readArgs is one read of one file, checked.
@@ -93,11 +94,11 @@ type readArgs struct {
 	offset, limit int
 	force         bool
 	diffOffset    int
-	byteOffset    int // in the line of offset, where that is too long for one result
+	byteOffset    int // within line offset, if that line is too long for one result
 }
 
-// readText is what a read gives: the text alone first, so that a full text is
-// the file's bytes and nothing else, then what is to be said about it.
+// readText is the result of a read: first the text alone, so that a full text is the file's
+// bytes and nothing else, then the notes about it.
 type readText struct {
 	text  string
 	notes []string
@@ -111,8 +112,8 @@ func (t readText) result() *mcp.CallToolResult {
 	return r
 }
 
-// read asks the daemon what this reader is to get; where there is no answer, it
-// reads the file itself.
+// read asks the daemon what to send to this reader. If there is no answer, it reads the file
+// itself.
 func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
@@ -124,8 +125,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	var ans wire.ReadAnswer
 	body, err := s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
-	// Only what does not fit into one result, or has to be read here, is
-	// measured: a look at the file through the mount costs as much as the rest.
+	// The file is only measured if it does not fit into one result or has to be read here:
+	// looking at it through the mount costs as much as everything else.
 	var p page
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {
@@ -151,8 +152,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	case ctx.Err() != nil:
 		return readText{}, ctx.Err()
 	case errors.Is(err, wire.ErrOutside):
-		// An absolute symlink that stays inside is refused below, where no
-		// path from outside is trusted. Its target is an ordinary path.
+		// The daemon trusts no absolute path, so it refuses an absolute symlink that stays
+		// inside the project. The link's target is an ordinary path.
 		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
 			req.Path, req.Force = []byte(real), true
 			body, err = s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
@@ -178,8 +179,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	return compose(ans, body, p.more(a.rel, a.offset)), nil
 }
 
-// encodingNote says that a file is UTF-16, of which the text is shown in UTF-8; "" for any
-// other.
+// encodingNote says that a file is UTF-16, whose text is shown as UTF-8; "" for any other file.
 func (s *Server) encodingNote(rel string) string {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Server) encodingNote(rel string) string {
 	defer root.Close()
 	f, err := openRegular(root, rel)
 	if err != nil {
-		return "" // a link that leads about, or it is gone: the text is there all the same
+		return "" // a link that cannot be opened here, or the file is gone; the text is sent in any case
 	}
 	defer f.Close()
 	var mark [2]byte
@@ -198,9 +198,9 @@ func (s *Server) encodingNote(rel string) string {
 	return "[cachebro: the file is " + text.EncodingOf(mark[:]).String() + "; edit_file writes it so]"
 }
 
-// compose joins label and text, byte for byte as the daemon has it on record, because
-// what a client's hook later reports as delivered is compared with that. Bytes that
-// are not UTF-8 cannot travel in JSON; they are replaced, and the answer says so.
+// compose joins label and text byte for byte as the daemon has recorded them, because the
+// client's hook later reports what was delivered, and that is compared. Bytes that are not
+// UTF-8 cannot be sent in JSON; they are replaced, and a note says so.
 func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 	t := readText{text: string(body)}
 	switch {
@@ -222,8 +222,8 @@ func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 	return t
 }
 
-// readPlain is a read without the daemon: always the text itself, never counted
-// as shown.
+// readPlain reads without the daemon: it always gives the text itself, which never counts as
+// shown.
 func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	b, err := s.content(a.rel)
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.more(a.rel, a.offset)), nil
 }
 
-// content reads a file of the project whole.
+// content reads a whole file of the project.
 func (s *Server) content(name string) ([]byte, error) {
 	rel, err := s.target(name)
 	if err != nil {
@@ -255,8 +255,8 @@ func (s *Server) content(name string) ([]byte, error) {
 	return readAll(root, rel)
 }
 
-// lines cuts lines [first, first+limit) out of b; limit 0 is to the end. An
-// empty file has nothing to be beyond of.
+// lines cuts lines [first, first+limit) out of b; limit 0 means to the end. It returns false if
+// first is beyond the end.
 func lines(b []byte, first, limit int) ([]byte, bool) {
 	if first > 1 && first > text.Lines(b) {
 		return nil, false
@@ -278,8 +278,8 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 	return b, true
 }
 
-// readLong answers for a line that is too long for one result: a part of it from a byte
-// on, which is not a line and so is not counted as shown.
+// readLong answers for a line that is too long for one result: with a part of it from a byte
+// offset on. That is not a whole line, so it does not count as shown.
 func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	b, err := s.content(a.rel)
 	if err != nil {
@@ -296,8 +296,8 @@ func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	return compose(wire.ReadAnswer{}, part, notes...), nil
 }
 
-// longPart cuts as much as one result holds out of a line, from a.byteOffset on, and says
-// how to get what follows. at is what the next call has to say beside that.
+// longPart cuts as much of a line as one result holds, from a.byteOffset on, and says how to
+// get the rest. at is added to the next call that it names.
 func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []string, err error) {
 	no := max(a.offset, 1)
 	line, ok := lines(b, no, 1)
@@ -324,7 +324,7 @@ func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []s
 	return line[from:end], []string{fmt.Sprintf("[... line %d of %s: bytes %d-%d of %d%s]", no, quote(a.rel), from, end, len(line), next)}, nil
 }
 
-// explain makes the daemon's refusals say what to do next.
+// explain adds to the daemon's refusals what to do next.
 func (c *call) explain(rel string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrNotFound):

@@ -24,8 +24,8 @@ const (
 // maxHistories is how many files changed by our tools are listed as resources.
 const maxHistories = 20
 
-// addResources registers what can also be asked by tool. A resource is read by
-// the client for its user or model, so it costs no schema.
+// addResources registers what tools also offer. A resource is read by the client for its user
+// or model, so it costs no schema.
 func (s *Server) addResources() {
 	for _, r := range []struct{ uri, name, desc string }{
 		{uriStatus, "status", "Files tracked, tokens saved, mount and store"},
@@ -98,7 +98,7 @@ func (s *Server) resource(ctx context.Context, uri string) (string, error) {
 // the newest twenty; mcp-go tells clients that the list changed.
 func (s *Server) listHistory(rel string) {
 	if s != s.start {
-		return // a resource's name says no project
+		return // the URI of a resource does not name a project
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

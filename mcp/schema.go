@@ -19,9 +19,8 @@ type handler struct {
 // noArgs are the arguments of a tool that takes none.
 type noArgs struct{}
 
-// with makes a handler of a function whose arguments are a struct. The struct is the
-// only place that names them: its tags say what bind accepts and what the schema
-// lists.
+// with makes a handler of a function whose arguments are a struct. The arguments are named only
+// in that struct: its tags say what bind accepts and what the schema lists.
 //
 //	json:"path,required"  the argument's name; required: a call without it is refused
 //	default:"20"          the value of a call that does not give it, listed in the schema
@@ -40,11 +39,11 @@ func with[A any](run func(context.Context, *call, A) (*mcp.CallToolResult, error
 	}}
 }
 
-// patterns is a list that the schema offers as one string, the usual case. A list is
-// understood as well.
+// patterns is a list that the schema offers as one string, the usual case. A list is accepted
+// too.
 type patterns []string
 
-// field is what the tags of a struct's field say.
+// field holds the tags of a struct's field.
 type field struct {
 	name, alias string
 	required    bool
@@ -67,8 +66,8 @@ func fieldOf(f reflect.StructField) field {
 		def: def, listDef: listDef, doc: f.Tag.Get("doc"), listed: f.Tag.Get("list"), typ: f.Type}
 }
 
-// schemaOf is the JSON Schema of a struct, with the fields in their order; lean
-// leaves out what is not tagged so, and which are required: a call without one is told so.
+// schemaOf returns the JSON Schema of a struct, with the fields in their order. lean leaves out
+// the fields without that tag and the list of required ones; a call without one is told so.
 func schemaOf(t reflect.Type, lean bool) json.RawMessage {
 	var properties, required []string
 	for i := range t.NumField() {

@@ -42,7 +42,7 @@ var grepTool = &tool{
 
 const maxSearch = 1000
 
-// modeRegex is the search for lines with the pattern as a regular expression.
+// modeRegex searches for lines that match the pattern as a regular expression.
 const modeRegex = "regex"
 
 // searchModes are the values of mode; body is the text search with the
@@ -86,7 +86,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	return textResult(out), nil
 }
 
-// grouped says each path once above its lines, where that is shorter by enough.
+// grouped prints each path once above its lines, if that is enough shorter.
 func (c *call) grouped(ctx context.Context, hits string) string {
 	r, ok := reshape.Matches(hits, true, reshape.Options{})
 	if !ok {
@@ -97,7 +97,7 @@ func (c *call) grouped(ctx context.Context, hits string) string {
 	return r.Text
 }
 
-// searchText is one line a hit, as many as one result can hold.
+// searchText renders one line a hit, as many as one result can hold.
 func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact bool) string {
 	var b strings.Builder
 	if a.Warning != "" {
@@ -131,7 +131,7 @@ func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact boo
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// maxHitLine is how much of a long line is shown, in bytes.
+// maxHitLine bounds how much of a long line is shown, in bytes.
 const maxHitLine = 400
 
 func hitText(h wire.SearchHit, compact bool, project string) string {

@@ -53,10 +53,9 @@ var historyTypes = map[string][]string{
 	"mode": {"chmod"}, "chmod": {"chmod"}, "link": {"link", "symlink"}, "outside": {"outside", "seen"},
 }
 
-// history returns the newest q.Limit changes that match, oldest first. The daemon
-// follows a filter that is a path through renames. A glob and the operations (nil:
-// all) are matched here, page by page, because an atomic save is recognised only from
-// its parts.
+// history returns the newest q.Limit changes that match, oldest first. If the filter is a path,
+// the daemon follows it through renames. A glob and the operations (nil: all) are matched here,
+// page by page, because an atomic save is recognised only from its parts.
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {
@@ -109,7 +108,7 @@ func count(vs []wire.Version, match func(wire.Version) bool) (n int) {
 // renamed over its target.
 const opSave = "save"
 
-// fold makes one line of an atomic save, and tells a rename once, under its new
+// fold merges the parts of an atomic save into one line, and lists a rename once, under its new
 // name. vs is newest first and is not changed.
 func fold(vs []wire.Version) []wire.Version {
 	// The temporary files of the renames seen so far, by their writer.
@@ -142,8 +141,8 @@ func fold(vs []wire.Version) []wire.Version {
 	return out
 }
 
-// historyText is one line a version, newest last; what does not fit is cut at
-// the old end.
+// historyText renders one line a version, newest last. If they do not fit, the oldest are left
+// out.
 func (s *Server) historyText(vs []wire.Version, gaps []wire.Gap, filter string) string {
 	if len(vs) == 0 && len(gaps) == 0 {
 		if filter != "" {
@@ -205,7 +204,7 @@ func versionLine(v wire.Version) string {
 	return b.String()
 }
 
-// actor names who did it: the agent's tool where known, and the process.
+// actor names who did it: the agent's tool if known, and the process.
 func actor(a wire.Actor) string {
 	var parts []string
 	if a.Tool != "" {
@@ -218,7 +217,7 @@ func actor(a wire.Actor) string {
 	} else if a.Comm == "" && a.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", a.PID))
 	}
-	if a.Session != "" && !strings.HasPrefix(a.Session, "connection:") { // an id that means nothing to anybody
+	if a.Session != "" && !strings.HasPrefix(a.Session, "connection:") { // the id of a connection means nothing to a user
 		parts = append(parts, "session "+quote(short(a.Session)))
 	}
 	if a.Agent != "" {
@@ -238,7 +237,7 @@ func short(id string) string {
 	return id
 }
 
-// stamp is a time of today as a clock, any other with its date.
+// stamp formats a time of today as a clock time, any other with its date.
 func stamp(t time.Time) string {
 	t = t.Local()
 	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {

@@ -15,7 +15,7 @@ import (
 )
 
 // Server is one MCP server, as far as it serves one project: one process on stdio, or many
-// connections on HTTP. Further projects are opened as calls are about them.
+// connections on HTTP. Servers for further projects are opened by the calls about them.
 type Server struct {
 	*hub
 	opt   Options
@@ -24,7 +24,7 @@ type Server struct {
 	pages *cache.Cache[pageKey, page]
 }
 
-// hub is what the servers of all projects share.
+// hub holds what the servers of all projects share.
 type hub struct {
 	rpc   *server.MCPServer
 	tools []*tool
@@ -35,9 +35,9 @@ type hub struct {
 	mu       sync.Mutex
 	projects map[string]*Server // by root
 	conns    map[string]*conn   // by session id
-	windows  map[string]string  // of Codex's threads: the context window that asked last
+	windows  map[string]string  // for each Codex thread, the context window that last asked
 	schema   []byte             // as it was listed
-	schemaOf wire.Reader        // who was charged for it last
+	schemaOf wire.Reader        // who was last charged for it
 	order    []string           // of conns, oldest first
 	listed   []string           // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
@@ -107,8 +107,8 @@ func newServer(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// offers reports whether this profile has a tool of that name; texts only
-// advise what can be done.
+// offers reports whether this profile has a tool of that name: texts only advise what can be
+// done.
 func (s *Server) offers(name string) bool {
 	for _, t := range s.tools {
 		if t.name == name {
@@ -118,8 +118,8 @@ func (s *Server) offers(name string) bool {
 	return false
 }
 
-// countSchema enters what tools/list cost into the ledger: every context pays
-// for it. It runs beside the answer.
+// countSchema books the cost of tools/list, which every context pays. It runs in parallel with
+// the answer.
 func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
 	if b, err := jsonBytes(res); err == nil {
 		r := s.reader(ctx, nil)
@@ -133,14 +133,14 @@ func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest
 		}
 		s.mu.Unlock()
 		if known {
-			return // each thread pays by its first call
+			return // each thread pays with its first call
 		}
 		s.spendLater(ctx, wire.Spend{Reader: r, Tool: "schema", Kind: "overhead"}, b)
 	}
 }
 
-// countThread enters it for a session that was not known when the tools were
-// listed, in the place of the nameless account.
+// countThread books that cost for a session that was not known when the tools were listed, in
+// place of the account without a name.
 func (s *Server) countThread(ctx context.Context, session string) {
 	s.mu.Lock()
 	schema, of := s.schema, s.schemaOf
@@ -155,8 +155,7 @@ func (s *Server) countThread(ctx context.Context, session string) {
 	}
 }
 
-// spendLater books the tokens of sent without holding up the answer; the daemon
-// counts them.
+// spendLater books the tokens of sent without delaying the answer; the daemon counts them.
 func (s *Server) spendLater(ctx context.Context, sp wire.Spend, sent []byte) {
 	ctx = context.WithoutCancel(ctx)
 	s.work.Go(func() {

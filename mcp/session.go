@@ -27,8 +27,8 @@ type session struct {
 	streams []*stream
 }
 
-// stream is one subscriptions/listen request that is being answered. What it
-// asked for comes after its acknowledgement and before its answer.
+// stream is one subscriptions/listen request that is being answered. Its notifications come
+// after its acknowledgement and before its answer.
 type stream struct {
 	id     any
 	filter mcp.SubscriptionFilter
@@ -93,7 +93,7 @@ func (s *session) UnsubscribeFromResource(uri string) {
 	delete(s.uris, uri)
 }
 
-// SubscribedResources names what somebody at this connection waits for.
+// SubscribedResources returns the URIs to which this connection subscribes.
 func (s *session) SubscribedResources() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *session) IsSubscribedToResource(uri string) bool {
 	return slices.Contains(s.SubscribedResources(), uri)
 }
 
-// SetSubscriptionFilter is mcp-go's single filter per session; ours are kept
-// per stream by the stdio loop, which knows the request ids.
+// SetSubscriptionFilter does nothing: mcp-go has one filter per session, but ours are kept per
+// stream by the stdio loop, which knows the request ids.
 func (s *session) SetSubscriptionFilter(mcp.SubscriptionFilter) {}
 
 // SubscriptionFilter is the union of the open streams.
@@ -147,9 +147,9 @@ func (s *session) closeStream(st *stream) {
 	s.streams = slices.DeleteFunc(s.streams, func(other *stream) bool { return other == st })
 }
 
-// copies returns n as it goes out: once, or once per stream that asked for it.
-// What answers a request (progress, the acknowledgement of a stream) is never
-// multiplied. The caller holds the lock of the output until they are written.
+// copies returns n as it is sent: once, or once per stream that asked for it. What answers a
+// request (progress, the acknowledgement of a stream) is never multiplied. The caller holds the
+// lock of the output until the copies are written.
 func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	s.mu.Lock()
 	defer s.mu.Unlock()

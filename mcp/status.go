@@ -25,8 +25,7 @@ var cacheStatusTool = &tool{
 	}),
 }
 
-// statusFacts is what cache_status and cachebro://status tell, as fields and as
-// text alike.
+// statusFacts is what cache_status and cachebro://status report, as fields and as text.
 type statusFacts struct {
 	Version       string  `json:"version"`
 	Root          string  `json:"root,required"`

@@ -14,12 +14,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// maxLine bounds one message; a write_file of the largest file that is ever
-// versioned (32 MiB) fits, escapes included.
+// maxLine bounds one message. A write_file of the largest file that is ever versioned (32 MiB)
+// fits, including escapes.
 const maxLine = 80 << 20
 
-// parallel bounds the requests of one connection that are worked on at a time;
-// 50 readers at once must not wait for each other.
+// parallel bounds the requests of one connection that are handled at a time: 50 readers at once
+// must not wait for each other.
 const parallel = 64
 
 // stdioConn is one connection on stdio.
@@ -32,16 +32,16 @@ type stdioConn struct {
 
 	mu     sync.Mutex // guards flying and over
 	flying map[string]context.CancelFunc
-	over   bool // no more requests are taken
+	over   bool // no more requests are accepted
 
 	ended chan struct{} // closed at the end of input
 	slots chan struct{}
-	work  sync.WaitGroup // messages; added to only before over
+	work  sync.WaitGroup // messages being handled; only added to before over
 }
 
-// serveStdio answers until the end of input. A reader that blocks for ever on In
-// ends with the process: nothing can interrupt a read of a pipe, so it is the one
-// goroutine that is not waited for when ctx ends first.
+// serveStdio answers until the end of input. If ctx ends first, the goroutine that reads In is
+// the only one that is not waited for: nothing can interrupt a read of a pipe, so it ends with
+// the process.
 func (s *Server) serveStdio(ctx context.Context) error {
 	c := &stdioConn{s: s, sess: newSession(s.id), out: s.opt.Out,
 		flying: make(map[string]context.CancelFunc), ended: make(chan struct{}), slots: make(chan struct{}, parallel)}
@@ -62,18 +62,18 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
-	// What is under way at the end of input is answered, but what waits for
-	// ever (a stream of notifications) is not waited for.
+	// Requests under way at the end of input are answered, except streams of notifications,
+	// which would never end.
 	c.endStreams()
 	c.work.Wait()
 	cancel()
 	return nil
 }
 
-// follow reads messages until one is a request. Then another goroutine reads on, and
-// this one works on the request at once. Handing the request over instead would make
-// the client wait until another thread has woken up, which takes as long as all the
-// work for an unchanged file.
+// follow reads messages until one is a request. Then another goroutine goes on reading, and
+// this one handles the request at once. If the request were handed over instead, the client
+// would wait until another thread has woken up, which takes as long as all the work for an
+// unchanged file.
 func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	for {
 		line, err := readLine(br)
@@ -104,7 +104,8 @@ func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	}
 }
 
-// enter announces work on a message. It reports false once the connection is closing.
+// enter registers a message that is about to be handled. It returns false once the connection
+// is closing.
 func (c *stdioConn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,9 +115,9 @@ func (c *stdioConn) enter() bool {
 	return !c.over
 }
 
-// take begins with one message and returns the rest of the work on it, if there
-// is any. Requests run beside each other; notifications are done at once, so that
-// a cancellation overtakes.
+// take begins with one message and returns the rest of the work on it, if any. Requests run in
+// parallel; notifications are handled at once, so that a cancellation is not queued behind
+// requests.
 func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	var head struct {
 		ID     any    `json:"id"`
@@ -183,7 +184,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 		}
 	}
 	if head.Method == string(mcp.MethodInitialize) {
-		run() // what follows relies on it
+		run() // the following messages depend on it
 		return nil
 	}
 	return run
@@ -207,8 +208,8 @@ func (c *stdioConn) endStreams() {
 	}
 }
 
-// endStream answers the request that opened st. The answer comes after the acknowledgement,
-// and is the last message of the stream.
+// endStream answers the request that opened st. The answer comes after the acknowledgement and
+// is the last message of the stream.
 func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMessage) {
 	if _, ok := r.(mcp.JSONRPCResponse); ok {
 		select {
@@ -224,7 +225,7 @@ func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMess
 	}
 }
 
-// handle survives a panic below it: one bad request must not end the server.
+// handle recovers from a panic below it: one bad request must not end the server.
 func (c *stdioConn) handle(ctx context.Context, id any, line []byte) (reply mcp.JSONRPCMessage) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -260,7 +261,7 @@ func (c *stdioConn) write(m mcp.JSONRPCMessage) {
 	c.writeLocked(b)
 }
 
-// encode returns no bytes for what cannot be encoded.
+// encode returns no bytes for a message that cannot be encoded.
 func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 	b, err := jsonBytes(m)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// watchEvery is how often subscribed resources are looked at. The daemon sends
-// nothing by itself; without a subscription nothing is asked and no timer runs. While
-// the daemon does not answer, each pause is twice as long as the one before, up to
-// watchLast, because asking may start the daemon.
+// watchEvery is how often subscribed resources are polled, because the daemon sends nothing by
+// itself. Without a subscription nothing is asked and no timer runs. While the daemon does not
+// answer, each pause is twice as long as the one before, up to watchLast, because asking may
+// start the daemon.
 const (
 	watchEvery = time.Second
 	watchLast  = 30 * time.Second
@@ -25,8 +25,7 @@ type watcher struct {
 	idle int               // rounds without a subscription
 }
 
-// watch begins to look at the resources that the request's session subscribes
-// to.
+// watch begins to poll the resources that the request's session subscribes to.
 func (s *Server) watch(ctx context.Context) {
 	sess, ok := server.ClientSessionFromContext(ctx).(server.SessionWithResourceSubscriptions)
 	if !ok {
@@ -41,12 +40,12 @@ func (s *Server) watch(ctx context.Context) {
 	s.watchers[sess] = &watcher{sess: sess, seen: make(map[string]string)}
 	if !s.watching {
 		s.watching = true
-		// The server's own life, not the request's.
+		// For the life of the server, not of the request.
 		s.work.Go(func() { s.look(s.back.life) })
 	}
 }
 
-// look runs while somebody is subscribed.
+// look polls while there is a subscription.
 func (s *Server) look(ctx context.Context) {
 	for pause := watchEvery; ; {
 		if s.lookOnce(ctx) {
@@ -69,8 +68,8 @@ func (s *Server) look(ctx context.Context) {
 	}
 }
 
-// lookOnce renders each subscribed resource once and tells those sessions that
-// last saw another text. It reports whether the daemon answered.
+// lookOnce renders each subscribed resource once and notifies the sessions that last saw
+// another text. It reports whether the daemon answered.
 func (s *Server) lookOnce(ctx context.Context) bool {
 	answered := true
 	s.mu.Lock()
@@ -101,7 +100,7 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 				t, err = s.resource(ctx, uri)
 				if err != nil {
 					answered = answered && !unreachable(err)
-					continue // nothing is known to have changed
+					continue // no change is known
 				}
 				now[uri] = t
 			}

@@ -22,33 +22,31 @@ type tool struct {
 	title   string
 	desc    string
 	output  reflect.Type // of structuredContent; status and metrics only
-	profile string       // the smallest that has it
-	// lean takes the place of desc outside of the profile all, where only the arguments
-	// tagged lean are listed, without a word of which are required: what an agent cannot
-	// guess. The others are understood all the same, and named by the answers that they
-	// help with.
+	profile string       // the smallest profile that has it
+	// lean replaces desc outside of the profile all, where only the arguments tagged lean are
+	// listed, those that an agent cannot guess, and none is marked as required. The others are
+	// accepted too, and the answers for which they are useful mention them.
 	lean *string
-	// Hints, all three stated: the protocol's defaults are the other way round.
+	// Hints, all three stated, because the protocol's defaults are the opposite.
 	reads, destroys, idempotent bool
 	handler                     handler
 }
 
 // call is one tools/call.
 type call struct {
-	s      *Server  // of the project that it is about
-	start  *Server  // of the one that the process was started in
-	here   *Server  // of the one that the client's working directory is in
-	base   string   // the linked work tree inside of here that this directory is in
-	roots  []string // where the client says that it works
+	s      *Server  // of the project that the call is about
+	start  *Server  // of the project that the process was started in
+	here   *Server  // of the project that the client's working directory is in
+	base   string   // the linked work tree inside here that contains this directory
+	roots  []string // directories in which the client says that it works
 	req    mcp.CallToolRequest
 	reader wire.Reader
 	conn   *conn // nil: no connection
 	tool   *tool
-	counts atomic.Bool // the tool says itself how far it is
+	counts atomic.Bool // the tool reports its own progress
 }
 
-// toolTable is every tool, in the order of the profiles. mcp-go lists them by
-// name.
+// toolTable lists every tool, in the order of the profiles. mcp-go lists them by name.
 var toolTable = []*tool{
 	searchTool, searchHistoryTool, undoTool, revertFileTool,
 	readFileTool, readFilesTool, editFileTool, workingSetTool,
@@ -85,8 +83,8 @@ func (t *tool) describe(profile string) mcp.Tool {
 	return m
 }
 
-// handler turns errors into tool errors, which the model sees and can mend;
-// only a cancelled call has none.
+// handler turns errors into tool errors, which the model sees and can correct. Only a cancelled
+// call has none.
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{s: s, start: s, here: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
@@ -113,7 +111,7 @@ func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	}
 }
 
-// deadMount explains an error that comes of a mount which nobody serves.
+// deadMount explains an error that is caused by a mount which nobody serves.
 func (s *Server) deadMount(err error) error {
 	var st syscall.Statfs_t
 	if !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) || !errors.Is(syscall.Statfs(s.dir(), &st), syscall.ENOTCONN) {
@@ -123,11 +121,11 @@ func (s *Server) deadMount(err error) error {
 		Hint: "cachebro mount " + quote(s.dir()) + " mounts it again; nothing that is kept is lost"}
 }
 
-// beatEvery is how often a client is told that a call is still worked on.
+// beatEvery is how often a client is told that a call is still being worked on.
 const beatEvery = time.Second
 
-// beat tells a client that asked for progress how long a call takes so far, until stop,
-// unless the tool itself says how far it is.
+// beat tells a client that asked for progress how long a call has taken so far, until stop,
+// unless the tool reports its own progress.
 func (c *call) beat(ctx context.Context) (stop func()) {
 	if !c.wantsProgress() {
 		return func() {}
@@ -160,7 +158,7 @@ func (c *call) wantsProgress() bool {
 	return c.req.Params.Meta != nil && c.req.Params.Meta.ProgressToken != nil
 }
 
-// progress tells a client that asked for it how far a long call is.
+// progress tells a client that asked for it how far a long call has come.
 func (c *call) progress(ctx context.Context, done, total int, what string) {
 	if c.wantsProgress() {
 		c.counts.Store(true)

@@ -32,7 +32,7 @@ type undoArgs struct {
 	DryRun   *bool    `json:"dry_run"`
 }
 
-// takeBack is undo and redo.
+// takeBack implements undo and redo.
 func (c *call) takeBack(ctx context.Context, kind string, a undoArgs) (*mcp.CallToolResult, error) {
 	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
 	if a.Since != "" {
@@ -64,8 +64,8 @@ func (c *call) paths(names []string) (rels [][]byte, err error) {
 	return rels, nil
 }
 
-// planned carries a plan out, or shows it: where dry says so, or says nothing and there
-// is more than one file to change. done is the word for what was carried out.
+// planned carries a plan out, or only shows it if dry says so, or if dry is nil and more than
+// one file would change. verb is the word for a plan that was carried out.
 func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, verb string) (*mcp.CallToolResult, error) {
 	kind := req.Kind
 	cut, err := c.finishCut(ctx)
@@ -102,8 +102,7 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 		return nil, err
 	}
 	if dry == nil && apply.Files(p) > 1 {
-		// Somebody wrote between the two questions. The plan that was
-		// journalled is ended without a step.
+		// Somebody wrote between the two requests. The journalled plan is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 		return preview(), nil
 	}
@@ -114,8 +113,7 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	return planResult(cut, verb, p, done, out, others+other(c, kind)), nil
 }
 
-// withOthers adds to an error what the session or prompt that was meant changed in other
-// projects.
+// withOthers adds to an error what the session or prompt also changed in other projects.
 func (c *call) withOthers(ctx context.Context, err error, session, prompt string) error {
 	lines := c.s.opt.Others(ctx, session, prompt)
 	if len(lines) == 0 {
@@ -124,7 +122,7 @@ func (c *call) withOthers(ctx context.Context, err error, session, prompt string
 	return wire.Errorf(wire.AsError(err), wire.Hint(err), "%v; %s", err, strings.Join(lines, "; "))
 }
 
-// other names the way back.
+// other names the tool that takes this back.
 func other(c *call, kind string) string {
 	switch {
 	case kind == "undo" && c.s.offers("redo"):
@@ -135,7 +133,7 @@ func other(c *call, kind string) string {
 	return ""
 }
 
-// since reads a moment, or how long ago; what the command line takes.
+// since reads a moment, or how long ago it was, in the forms of the command line.
 func since(t string, now time.Time) (time.Time, error) {
 	at, ok := wire.ParseTime(strings.TrimSpace(t), now)
 	if !ok || !at.Before(now) {

@@ -26,9 +26,9 @@ var workingSetTool = &tool{
 	}),
 }
 
-// session names whose work "this session" is, for what is shown and for the
-// label on edits; never for what a reader has seen. The daemon books a
-// connection that is a reader as a session of this name.
+// session returns the session that "this session" means in what is shown and in the label on
+// edits; it is never used for what a reader has seen. If the connection is a reader, the daemon
+// books it as a session of this name.
 func (s *Server) session(c *conn) string {
 	if s.opt.Session == "" && s.opt.Reader == ReaderConnection && c != nil {
 		return "connection:" + c.id
@@ -36,10 +36,9 @@ func (s *Server) session(c *conn) string {
 	return s.opt.Session
 }
 
-// workingSet is the session's files. Where no session is known, or hooks have not
-// told the daemon of it, nothing joins a shell's writes to it. Then everything that
-// anybody changed since this server began counts too, because a client that gives no
-// session ids starts one server per session.
+// workingSet returns the session's files. If no session is known, or hooks have not told the
+// daemon of it, a shell's writes cannot be assigned to it. Then all changes since this server
+// began count too, because a client that gives no session ids starts one server per session.
 func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, error) {
 	var own, all wire.WorkingSet
 	session := s.session(c)
@@ -111,8 +110,8 @@ func workingLine(f wire.WorkingFile) string {
 	return line
 }
 
-// reads is search_history type=read: the log holds changes, the working set
-// knows what was read.
+// reads is search_history type=read. The log holds only changes; the working set knows what was
+// read.
 func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallToolResult, error) {
 	match := func(string) bool { return true }
 	switch {

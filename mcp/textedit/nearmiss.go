@@ -26,7 +26,7 @@ var slips = []slip{
 	{"tabs and blanks", func(l string) string { return strings.Join(strings.Fields(l), " ") }},
 }
 
-// all of them at once, where no single one does.
+// all applies all of them at once, if no single one explains the difference.
 var all = slip{"white space, quotes and the normal form of letters", func(l string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(quotes.Replace(l))), " ")
 }}
@@ -42,8 +42,8 @@ func otherSpaces(l string) string {
 
 var quotes = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`)
 
-// notFound says why a text is not found: what differs in the place that is meant, with
-// the file's own text, or that there is none.
+// notFound says why a text is not found: how it differs from the place that is probably meant,
+// with the file's own text there, or that there is no such place.
 func (p plain) notFound(name, old string, e text.Encoding) error {
 	if e == text.SingleByte && strings.Contains(old, "\uFFFD") {
 		return refuse("leave out the characters that read_file shows as \uFFFD: they stand for bytes that are not UTF-8", "old_string does not occur in %s, which is not UTF-8", name)
@@ -77,7 +77,7 @@ func (p plain) notFound(name, old string, e text.Encoding) error {
 	return refuse("nothing in the file is like it; read the lines that are meant", "old_string does not occur in %s", name)
 }
 
-// near are the lines at which wanted would be found if both were folded.
+// near returns the lines at which wanted would be found if both texts were folded.
 func near(file, wanted []string, fold func(string) string) (at []int) {
 	want := make([]string, len(wanted))
 	for i, l := range wanted {
@@ -109,7 +109,8 @@ func near(file, wanted []string, fold func(string) string) (at []int) {
 	return at
 }
 
-// longest is the line from which most of the first lines of wanted stand in the file.
+// longest returns the line where the most of wanted's first lines match the file, and their
+// number.
 func longest(file, wanted []string) (at, most int) {
 	for n := range file {
 		k := 0
@@ -123,7 +124,7 @@ func longest(file, wanted []string) (at, most int) {
 	return at, most
 }
 
-// quoted shows lines so that each character can be told.
+// quoted shows lines so that every character can be recognised.
 func quoted(lines []string) string {
 	t := strings.Join(lines, "\n")
 	if len(t) > 400 {

@@ -1,9 +1,9 @@
-// Package textedit replaces pieces of a file's text and leaves every byte outside them as
-// it is. Models write LF and UTF-8 whatever the file has, so a piece is found without
-// regard to the kind of its line ends, and what is written takes the line ends of the lines
-// around it and the encoding of the file.
+// Package textedit replaces pieces of a file's text and leaves every byte outside them as it
+// is. Models write LF and UTF-8 whatever the file has. So a piece is found whatever its line
+// ends are, and the new text gets the line ends of the lines around it and the encoding of the
+// file.
 //
-// What cannot be done so is refused: a Refusal says why, and what to do instead.
+// An edit that cannot be made so is refused: a Refusal says why, and what to do instead.
 package textedit
 
 import (
@@ -17,13 +17,13 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Edit is what is asked for: Old is replaced by New, in each place with All.
+// Edit asks for Old to be replaced by New, in every place if All is set.
 type Edit struct {
 	Old, New string
 	All      bool
 }
 
-// Done is a carried out Edit.
+// Done is the result of an Edit.
 type Done struct {
 	Content []byte
 	Lines   []int // of the places, from 1 on
@@ -40,7 +40,7 @@ func refuse(hint, format string, a ...any) error {
 	return &Refusal{fmt.Sprintf(format, a...), hint}
 }
 
-// Apply carries out an edit of a content. name is the file's, for what is said.
+// Apply carries out an edit of a content. name is the file's name, for messages.
 func Apply(name string, content []byte, e Edit) (Done, error) {
 	shown, ok := text.Shown(content)
 	if !ok {
@@ -103,9 +103,9 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 	return d, err
 }
 
-// Whole spells a new text for a file that has content: with its encoding, and with its line
-// ends where they are all CRLF and the text has only LF. kept says what was kept, "" if
-// there was nothing to keep.
+// Whole converts a new text for a file that has content: to its encoding and, if all its line
+// ends are CRLF and the text has only LF, to CRLF. kept says what was preserved, "" if there
+// was nothing to preserve.
 func Whole(content []byte, new string) (after []byte, kept string, err error) {
 	shown, ok := text.Shown(content)
 	if !ok || len(content) == 0 {
@@ -135,7 +135,7 @@ func Whole(content []byte, new string) (after []byte, kept string, err error) {
 	return after, strings.Join(what, " and "), err
 }
 
-// addsLetters reports whether new has a character outside ASCII that old has not.
+// addsLetters reports whether new has a character outside ASCII that old does not have.
 func addsLetters(old, new string) bool {
 	for _, r := range new {
 		if r >= 0x80 && !strings.ContainsRune(old, r) {
@@ -145,8 +145,8 @@ func addsLetters(old, new string) bool {
 	return false
 }
 
-// plain is a text with each line end folded into LF, and the way back. A CR alone is a
-// line end like the others; where a file has none it is a character.
+// plain is a text with each line end folded into LF, and the way back. loneCRs: a CR alone is a
+// line end too; if the file has none, a CR in a given text is a character.
 type plain struct {
 	text    string
 	folded  string
@@ -178,7 +178,7 @@ func plainOf(t string) plain {
 	return p
 }
 
-// fold is a given text as it is looked for in folded.
+// fold folds a given text in the same way, so that it can be looked for in folded.
 func (p plain) fold(t string) string {
 	t = strings.ReplaceAll(t, "\r\n", "\n")
 	if p.loneCRs {
@@ -187,12 +187,12 @@ func (p plain) fold(t string) string {
 	return t
 }
 
-// place is the place in text of a place in folded.
+// place returns the offset in text of an offset in folded.
 func (p plain) place(at int) int { return at + sort.SearchInts(p.twos, at) }
 
 func (p plain) lineAt(at int) int { return 1 + strings.Count(p.folded[:at], "\n") }
 
-// exact keeps the places where the text is old to the byte, or all if there is none.
+// exact keeps the places where the text equals old byte for byte, or all if there is none.
 func (p plain) exact(at []int, n int, old string) []int {
 	var kept []int
 	for _, a := range at {
@@ -206,7 +206,7 @@ func (p plain) exact(at []int, n int, old string) []int {
 	return kept
 }
 
-// places are the offsets that strings.ReplaceAll would replace.
+// places returns the offsets that strings.ReplaceAll would replace.
 func places(in, old string) (at []int) {
 	for from := 0; ; {
 		i := strings.Index(in[from:], old)
@@ -218,9 +218,9 @@ func places(in, old string) (at []int) {
 	}
 }
 
-// spelled gives each line end of repl, which is folded, the form that it has in the file: a
-// line that stays keeps its own, a line that takes another's place takes that one's end, a
-// new line takes the end of the line before it.
+// spelled gives each line end of repl, which is folded, its form in the file. A line that stays
+// keeps its own line end, a line that replaces another gets that one's, and a new line gets
+// that of the line before it.
 func (p plain) spelled(start, end int, repl string) string {
 	was, wasEnds := split(p.text[start:end], p.loneCRs)
 	is, isEnds := split(repl, false)
@@ -264,7 +264,7 @@ func (p plain) spelled(start, end int, repl string) string {
 	return out.String()
 }
 
-// endNear is the line end that follows a piece, else the one before it, else LF.
+// endNear returns the line end after a piece, else the one before it, else LF.
 func (p plain) endNear(end int) string {
 	if i := strings.IndexAny(p.text[end:], "\r\n"); i >= 0 && (p.loneCRs || p.text[end+i] == '\n' || strings.HasPrefix(p.text[end+i:], "\r\n")) {
 		return endAt(p.text[end+i:])
@@ -286,7 +286,7 @@ func endAt(t string) string {
 	return t[:1]
 }
 
-// split cuts a text at its line ends; the last piece has none.
+// split cuts a text at its line ends; the last piece has no line end.
 func split(t string, loneCRs bool) (pieces, ends []string) {
 	for {
 		i := strings.IndexByte(t, '\n')
