@@ -201,7 +201,7 @@ func TestOutputsLeftAlone(t *testing.T) {
 	if got := p.after("Bash", object{"command": "rg -n line src"}, odd); got != nil {
 		t.Errorf("a cut output: %v", got)
 	}
-	for option, rewritten := range map[string]bool{"--no-reshape": false, "--no-reshape=search": false, "--no-reshape=tree,tests": true, "--no-rewrite": false} {
+	for option, rewritten := range map[string]bool{"--no-reshape": false, "--no-reshape=search,alike": false, "--no-reshape=tree,tests": true, "--no-rewrite": false} {
 		p.args = []string{option}
 		if got := p.after("Bash", object{"command": "rg -n line src"}, bashResult(searchResult())); (got != nil) != rewritten {
 			t.Errorf("%s: %v", option, got)

@@ -15,7 +15,7 @@ type command struct {
 	numbered bool     // matches carry line numbers
 	roots    []string // what was searched; nil: the working directory
 	failed   bool
-	only     Rule // the one rule there is, for texts that no command line made
+	only     []Rule // the rules there are, for texts that no command line made
 }
 
 // parse reads a command line. ok: all that it runs is known to print for people.
@@ -41,6 +41,14 @@ func parse(line string) (*command, bool) {
 	}
 	c.searched()
 	return c, len(c.makers) > 0
+}
+
+// takes reports whether a rule is one for this output.
+func (c *command) takes(r rule) bool {
+	if c.only != nil {
+		return slices.Contains(c.only, r.name)
+	}
+	return c.any(r.by)
 }
 
 func (c *command) any(by func([]string) bool) bool { return slices.ContainsFunc(c.makers, by) }

@@ -19,13 +19,12 @@ func examples() (out []Example) {
 		Progress: {"npm install", "fetching 10%\rfetching 50%\rfetching 100%\n"},
 		Search:   {"rg -n go src", "src/a.go:1:go a()\nsrc/a.go:2:go b()\nsrc/b.go:3:go c()\nsrc/b.go:4:go d()\n"},
 		Tree:     {"find src", strings.Join([]string{"src/x/a", "src/x/b", "src/x/c", "src/x/d", "src/y/a", "src/y/b", "src/y/c", "src/y/d"}, "\n") + "\n"},
-		Columns:  {"ls -l", strings.Repeat("-rw-r--r-- 1 ann dev 10 Nov 23 02:38 a\n", 8)},
-		Blame:    {"git blame main.go", strings.Repeat("1a2b3c4d (Ann Other 2024-11-23 02:38:00 +0100 1) a\n", 4)},
 		Tests:    {"go test -v .", strings.Repeat("--- PASS: TestSum (0.00s)\n", 5) + "PASS\n"},
 		Frames:   {"pytest", "  File \"/usr/lib/python3.11/a.py\", line 1, in f\n  File \"/usr/lib/python3.11/a.py\", line 2, in g\n  File \"/usr/lib/python3.11/a.py\", line 3, in h\nValueError\n"},
 		Hints:    {"git status", "Changes not staged for commit:\n  (use \"git add <file>...\" to update what will be committed)\n\tmodified:   a\n"},
 		Repeats:  {"make", strings.Repeat("warning: the same thing as before, once more\n", 6)},
-		Numbers:  {"make", "Compiling part 1 of 6 of this program\nCompiling part 2 of 6 of this program\nCompiling part 3 of 6 of this program\nCompiling part 4 of 6 of this program\nCompiling part 5 of 6 of this program\nCompiling part 6 of 6 of this program\n"},
+		Alike:    {"git commit", strings.Repeat(" create mode 100644 src/auth/login.ts\n create mode 100644 src/auth/token.ts\n", 6)},
+		Numbers:  {"make", "Compiling part 1 of 12 of this program\nCompiling part 2 of 12 of this program\nCompiling part 3 of 12 of this program\nCompiling part 4 of 12 of this program\nCompiling part 5 of 12 of this program\nCompiling part 6 of 12 of this program\nCompiling part 7 of 12 of this program\nCompiling part 8 of 12 of this program\nCompiling part 9 of 12 of this program\nCompiling part 10 of 12 of this program\n"},
 	}
 	for _, rule := range table {
 		e := commands[rule.name]

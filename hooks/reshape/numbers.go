@@ -13,7 +13,7 @@ import (
 //	[cachebro: 50 lines "migrating record {1..50} (batch 7): ok"]
 
 const (
-	minRun   = 5
+	minRun   = 8 // a text in which short runs and lines alternate is worse to read
 	maxSlots = 12
 )
 

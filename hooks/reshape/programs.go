@@ -31,13 +31,7 @@ var never = map[string][]string{
 
 // runsPrograms: builds, tests, packages.
 func runsPrograms(words []string) bool {
-	first := ""
-	for _, w := range words[1:] {
-		if len(w) > 0 && w[0] != '-' {
-			first = w
-			break
-		}
-	}
+	first := firstOperand(words)
 	if only, ok := printing[words[0]]; ok {
 		return slices.Contains(only, first)
 	}
@@ -48,6 +42,16 @@ func runsPrograms(words []string) bool {
 	return !slices.ContainsFunc(words[1:], func(w string) bool {
 		return w == first && slices.Contains(no, w) || w != "" && w[0] == '-' && slices.Contains(no, w)
 	}) && !prints(words)
+}
+
+// firstOperand is the first word behind the program's name that is no option.
+func firstOperand(words []string) string {
+	for _, w := range words[1:] {
+		if w != "" && w[0] != '-' {
+			return w
+		}
+	}
+	return ""
 }
 
 // prints: a formatter that writes the formatted file, a compiler that writes code.
@@ -65,12 +69,36 @@ func prints(words []string) bool {
 	return false
 }
 
+// lists are printed for people by these, with one of these first words; nil: with any.
+var lists = map[string][]string{
+	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
+	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},
+	"go": {"list", "mod"}, "apt": {"list"}, "dpkg": nil, "journalctl": nil, "systemctl": nil,
+	"ls": nil, "pwd": nil, "date": nil, "which": nil, "wc": nil, "du": nil,
+}
+
+// printsLists: it prints a list or a log for people, and never what is in a file.
+func printsLists(words []string) bool {
+	if listsPaths(words) {
+		return true
+	}
+	only, ok := lists[words[0]]
+	first := firstOperand(words)
+	if words[0] == "git" && (first == "diff" || first == "show") {
+		return slices.Contains(words, "--stat")
+	}
+	return ok && (only == nil || slices.Contains(only, first))
+}
+
+// blames: its lines end in a program's source.
+func blames(words []string) bool { return words[0] == "git" && slices.Contains(words[1:], "blame") }
+
 // repeatsItself: blocks and lines of it may be said once.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
 // talks: what a terminal shows of it is what it says.
 func talks(words []string) bool {
-	return runsPrograms(words) || searches(words) || listsPaths(words) || listsLong(words)
+	return runsPrograms(words) || searches(words) || printsLists(words)
 }
 
 // asksGit: git gives hints.

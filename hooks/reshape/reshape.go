@@ -32,13 +32,12 @@ const (
 	Progress Rule = "progress" // lines that were written again and again; folds
 	Search   Rule = "search"   // matches under their path
 	Tree     Rule = "tree"     // lists of paths
-	Columns  Rule = "columns"  // ls -l
-	Blame    Rule = "blame"    // git blame
 	Tests    Rule = "tests"    // passed tests; folds
 	Frames   Rule = "frames"   // foreign stack frames; folds
 	Hints    Rule = "hints"    // git's; folds
 	Repeats  Rule = "repeats"  // blocks that stand there again
 	Numbers  Rule = "numbers"  // lines that count up
+	Alike    Rule = "alike"    // lines that begin or end alike
 )
 
 // Rules lists all rules.
@@ -71,13 +70,12 @@ func init() {
 		{Progress, talks, progress, nil},
 		{Search, searches, matches, ungroup},
 		{Tree, listsPaths, paths, untree},
-		{Columns, listsLong, columns, uncolumns},
-		{Blame, blames, blame, unblame},
 		{Tests, runsPrograms, tests, nil},
 		{Frames, runsPrograms, frames, nil},
 		{Hints, asksGit, hints, nil},
 		{Repeats, repeatsItself, repeats, unrepeat},
 		{Numbers, repeatsItself, numbers, unnumber},
+		{Alike, printsAlike, alike, unalike},
 	}
 }
 
@@ -121,7 +119,7 @@ func Output(line, text string, o Options) (Result, bool) {
 // Matches reshapes lines "path:line:text" that our own tools or a client's Grep
 // made; numbered: they carry line numbers.
 func Matches(text string, numbered bool, o Options) (Result, bool) {
-	c := &command{makers: [][]string{{"matches"}}, numbered: numbered, only: Search}
+	c := &command{makers: [][]string{{"matches"}}, numbered: numbered, only: []Rule{Search, Alike}}
 	if len(text) < minSaved || len(text) > MaxText || forbiddenText(text) {
 		return Result{}, false
 	}
@@ -131,7 +129,7 @@ func Matches(text string, numbered bool, o Options) (Result, bool) {
 // Paths reshapes a list of paths, one a line, that our own tools or a client's Glob
 // made.
 func Paths(text string, o Options) (Result, bool) {
-	c := &command{makers: [][]string{{"paths"}}, only: Tree}
+	c := &command{makers: [][]string{{"paths"}}, only: []Rule{Tree}}
 	if len(text) < minSaved || len(text) > MaxText {
 		return Result{}, false
 	}
@@ -147,7 +145,7 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	var notes []string
 	noFold := sync.OnceValue(func() bool { return o.NoFold || secrets(text) })
 	for _, rule := range table {
-		if o.Off[rule.name] || c.only != "" && c.only != rule.name || c.only == "" && !c.any(rule.by) || rule.name.Folds() && noFold() {
+		if o.Off[rule.name] || !c.takes(rule) || rule.name.Folds() && noFold() {
 			continue
 		}
 		out, note, ok := rule.do(c, r.Text)

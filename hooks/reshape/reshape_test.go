@@ -82,19 +82,6 @@ func TestInverses(t *testing.T) {
 	t.Run("tree", rapid.MakeCheck(func(t *rapid.T) {
 		must(t, Tree, &command{}, ended(rapid.SliceOfN(path, 8, 40).Draw(t, "paths")...))
 	}))
-	t.Run("columns", rapid.MakeCheck(func(t *rapid.T) {
-		var lines []string
-		wl, ws := rapid.IntRange(1, 3).Draw(t, "wl"), rapid.IntRange(4, 7).Draw(t, "ws")
-		n := rapid.IntRange(4, 12).Draw(t, "files")
-		for i := range n {
-			links, size := 1, rapid.IntRange(0, 999).Draw(t, "size")
-			if i == 0 { // ls pads to the widest
-				links, size = [4]int{0, 1, 10, 100}[wl], [8]int{0, 0, 0, 0, 1000, 10000, 100000, 1000000}[ws]
-			}
-			lines = append(lines, fmt.Sprintf("-rw-r--r-- %*d root root %*d Nov 23 02:38 %s", wl, links, ws, size, content.Draw(t, "name")))
-		}
-		must(t, Columns, &command{}, ended(append([]string{"total 12"}, lines...)...))
-	}))
 	t.Run("repeats", rapid.MakeCheck(func(t *rapid.T) {
 		block := rapid.SliceOfN(rapid.StringMatching(`[a-z "\\%]{20,80}`), 3, 6).Draw(t, "block")
 		var lines []string
@@ -106,6 +93,13 @@ func TestInverses(t *testing.T) {
 			}
 		}
 		must(t, Repeats, &command{}, ended(lines...))
+	}))
+	t.Run("alike", rapid.MakeCheck(func(t *rapid.T) {
+		words := []string{"src/", "app/", "warning: ", "test ", "(1)", "  ", "x", ": ", "ok", "'", "\t", "12:", " - unused", ", value"}
+		line := rapid.Custom(func(t *rapid.T) string {
+			return strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 7).Draw(t, "words"), "")
+		})
+		must(t, Alike, &command{}, ended(rapid.SliceOfN(line, 3, 30).Draw(t, "lines")...))
 	}))
 	t.Run("numbers", rapid.MakeCheck(func(t *rapid.T) {
 		var lines []string
@@ -187,31 +181,55 @@ func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 	}
 }
 
-// What git blame says of each line is said once for lines in a row; with other formats, or
-// another line among them, all stays.
-func TestBlame(t *testing.T) {
-	var in strings.Builder
-	for i := range 40 {
-		who := "1a2b3c4d (Ann Other 2024-11-23 02:38:00 +0100"
-		if i%10 > 6 {
-			who = "^9f8e7d6 (Not (me)  2025-01-02 12:00:00 -0500"
+// Lines that begin and end alike say it once, cut between words; source that a search or
+// git blame shows stays in one piece, and a heading of a search stays with its lines.
+func TestAlike(t *testing.T) {
+	many := func(format string, values ...string) string {
+		var b strings.Builder
+		for _, v := range values {
+			fmt.Fprintf(&b, format+"\n", v)
 		}
-		fmt.Fprintf(&in, "%s %2d) %s\n", who, i+1, []string{"func main() {", "", "\trun() // (x 2024-11-23 02:38:00 +0100 1)"}[i%3])
+		return b.String()
 	}
-	r, ok := Output("git blame main.go", in.String(), Options{})
-	if !ok || strings.Count(r.Text, "1a2b3c4d") != 4 || !strings.Contains(r.Text, "-0500\n  8) \trun() // (x 2024") && !strings.Contains(r.Text, "-0500\n  8) ") {
-		t.Fatalf("%v\n%s", ok, r.Text)
+	files := []string{"login.ts", "token.ts", "user.ts", "pages/home.ts", "pages/list.ts", "main.ts", "router.ts", "server.ts", "store.ts", "theme.ts",
+		"api.ts", "button.ts", "card.ts", "dialog.ts", "events.ts", "form.ts", "grid.ts", "hooks.ts", "icons.ts", "json.ts"}
+	pages := "pages/home.ts\n  pages/list.ts\n"
+	var blamed, numbered strings.Builder
+	for i := range 24 {
+		fmt.Fprintf(&blamed, "1a2b3c4d (Ann Other 2024-11-23 02:38:00 +0100 %2d) %s\n", i+1, []string{"func main() {", "\treturn nil, errNotFound", "\t\treturn nil, errNotFound"}[i%3])
+		fmt.Fprintf(&numbered, "src/components/dialogs/part%02d.ts:%d:\tthrow new TypeError(`no such thing: ${name}`);\n", i, i+3)
 	}
-	if back, ok := invert(r); !ok || back != in.String() {
-		t.Errorf("leads back to\n%s", back)
-	}
-	if r, ok := Output("git -C sub blame -L 1,40 main.go | head -40", in.String(), Options{}); !ok || r.Folded {
-		t.Errorf("%v %+v", ok, r)
+	for _, x := range []struct{ command, printed, want string }{
+		{"git add -A", many("warning: in the working copy of 'src/%s', LF will be replaced by CRLF the next time Git touches it", files...),
+			"\nwarning: in the working copy of 'src/…', LF will be replaced by CRLF the next time Git touches it\n  login.ts\n  token.ts\n  user.ts\n  " + pages},
+		{"git commit -m x", "[main 1a2b3c4] x\n" + many(" create mode 100644 apps/web/src/features/%s", files...) + many(" delete mode 100644 apps/web/old/%s", files...),
+			" create mode 100644 apps/web/src/features/…\n   login.ts\n   token.ts\n   user.ts\n   pages/home.ts\n"},
+		{"python3 -m pytest -v; true", many("tests/unit/test_models.py::test_round_trip[%s] PASSED", files...) + many("tests/unit/test_models.py::test_loads[%s] FAILED", files...) + "== 20 failed, 20 passed in 0.40s ==\n",
+			"tests/unit/test_models.py::…\n  test_round_trip…\n    [login.ts] PASSED\n"},
+		{"npx tsc", many("apps/web/src/features/pages/auth.ts(%s,7): error TS2304: Cannot find name 'x'.", "1", "2", "4", "8", "9", "11", "17", "19", "23", "29", "31", "37", "40", "42", "45", "49", "51", "58"),
+			"apps/web/src/features/pages/auth.ts…\n  (1,7): error TS2304: Cannot find name 'x'.\n"},
+		{"git blame main.go", blamed.String(), "1a2b3c4d (Ann Other 2024-11-23 02:38:00 +0100 …\n   1) func main() {\n   2) \treturn nil, errNotFound\n"},
+		{"rg -n TypeError", numbered.String(), "src/components/dialogs/…:\tthrow new TypeError(`no such thing: ${name}`);\n  part00.ts:3\n  part01.ts:4\n"},
+		{"rg -n TypeError", many("src/components/dialogs/a.ts:%s:new TypeError(1)", "1", "2", "3", "4", "5") + numbered.String(), "src/components/dialogs/a.ts\n1:new TypeError(1)\n2:new TypeError(1)\n3:new TypeError(1)\n4:new TypeError(1)\n5:new TypeError(1)\nsrc/components/dialogs/…"},
+		// A time is not cut, nor the blanks of a column.
+		{"docker logs web", many("web-server  | 2024-11-23T02:38:%s GET /api/items 200", "00", "01", "05", "07", "11", "13", "17", "19", "23", "29", "31", "37", "41", "42", "43", "44", "47", "48", "49", "50", "51", "53", "54", "55", "57", "58", "59", "59", "59", "59", "59", "59", "59", "59", "59", "59", "59"),
+			"web-server  | …\n  2024-11-23T02:38:00 GET /api/items 200\n"},
+		{"git diff --stat", many(" apps/web/src/features/billing/%-16s | 2 +-", files...), " apps/web/src/features/billing/…\n   login.ts         | 2 +-\n"},
+	} {
+		r, ok := Output(x.command, x.printed, Options{})
+		if !ok || !strings.Contains(r.Text, x.want) {
+			t.Errorf("%s: %v\n%s", x.command, ok, r.Text)
+			continue
+		}
+		if back, ok := invert(r); !ok || back != x.printed {
+			t.Errorf("%s leads back to\n%s", x.command, back)
+		}
 	}
 	for command, printed := range map[string]string{
-		"git blame -p main.go": strings.Repeat("1a2b3c4d5e6f 1 1 40\nauthor Ann Other\n\tfunc main() {\n", 40),
-		"git blame main.go":    in.String() + "fatal: no such path\n",
-		"git log":              in.String(),
+		"git blame -p main.go":  strings.Repeat("1a2b3c4d5e6f 1 1 40\nauthor Ann Other\n\tfunc main() {\n", 40),
+		"git show HEAD:main.ts": many("import thing from '@/components/ui/%s';", files...),
+		"cat main.ts":           many("import thing from '@/components/ui/%s';", files...),
+		"git add -A":            many("warning: … in the working copy of 'src/%s', LF will be replaced by CRLF", files...),
 	} {
 		if r, ok := Output(command, printed, Options{}); ok {
 			t.Errorf("%s: %s", command, r.Text)
@@ -248,7 +266,7 @@ func TestOnlyWhatCanBeTakenBack(t *testing.T) {
 		}
 		in := ended(lines...)
 		for _, c := range []*command{{numbered: true}, {}} {
-			for _, r := range []Rule{Search, Tree, Columns, Repeats, Numbers} {
+			for _, r := range []Rule{Search, Tree, Repeats, Numbers, Alike} {
 				inverts(t, r, c, in)
 			}
 		}
@@ -285,7 +303,7 @@ func checkResult(t failer, line, in string) {
 // invert takes back all rules of a result but the terminal's.
 func invert(r Result) (string, bool) {
 	out := r.Text
-	if h, rest, ok := strings.Cut(out, "\n"); ok && strings.HasPrefix(h, Mark) && !strings.HasPrefix(h, Mark+"owner") {
+	if h, rest, ok := strings.Cut(out, "\n"); ok && strings.HasPrefix(h, Mark) {
 		out = rest
 	}
 	for i := len(r.Parts) - 1; i >= 0; i-- {

@@ -1,6 +1,7 @@
 package reshape
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,9 @@ func listsPaths(words []string) bool {
 		f, _ := searchFlags(words)
 		return f.has("lL", "--files-with-matches", "--files-without-match") && !f.has("Zzc", "--null")
 	case "git":
+		if named := slices.Contains(words, "--name-only"); named && slices.Contains([]string{"diff", "ls-tree"}, firstOperand(words)) {
+			return true
+		}
 		if len(words) < 2 || words[1] != "ls-files" {
 			f, tool := searchFlags(words)
 			return tool == "git" && f.has("lL", "--files-with-matches", "--name-only") && !f.has("z", "--null")
