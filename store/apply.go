@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply makes versions of changes, in order, and moves the checkpoint with them. All
-// of it becomes visible in one step, or nothing does (ErrNoSpace, BaseError,
-// ErrDamaged …), and the batch may be given again. A nil checkpoint leaves the old
-// one. A checkpoint that equals the present one means that the batch is stored
-// already, and nothing is done.
+// Apply turns changes into versions, in order, and stores the checkpoint with them. The
+// whole batch becomes visible in one step or not at all; after an error (ErrNoSpace,
+// BaseError, ErrDamaged …) the caller may give the batch again. A nil checkpoint leaves
+// the old one in place. A checkpoint equal to the present one means that the batch is
+// already stored, and Apply does nothing.
 //
-// Apply returns the versions that it made: more than one for the rename of a
-// directory, none for a file that did not change. The store keeps references to the
-// contents; they must not change afterwards.
+// Apply returns the versions it made: several for the rename of a directory, none for a
+// file that did not change. The store keeps references to the contents, so the caller
+// must not modify them afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -54,13 +54,13 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	now := s.opt.Now()
 	s.applied.Store(now.UnixNano())
 	if err := s.room.NoteWrote(now); err != nil {
-		s.opt.Log.Warn("note the time of writing", "err", err) // it counts as idle too early
+		s.opt.Log.Warn("note the time of writing", "err", err) // until the next write, the project counts as idle too early
 	}
 	return b.made, nil
 }
 
-// Check does what Apply does with changes, up to where it would become visible. The
-// index of the change that is refused comes with it.
+// Check runs changes through everything that Apply does except the commit. With an
+// error it returns the index of the change that was refused.
 func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -70,10 +70,10 @@ func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 	b := s.newBatch()
 	defer b.discard()
 	err := b.changes(ctx, cs)
-	return b.at, err
+	return b.index, err
 }
 
-// changes makes the versions of all changes; at is how far it came.
+// changes makes the versions of all changes. b.index is the change it has reached.
 func (b *batch) changes(ctx context.Context, cs []Change) error {
 	if err := b.preload(cs); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (b *batch) changes(ctx context.Context, cs []Change) error {
 				return err
 			}
 		}
-		b.at = i
+		b.index = i
 		if err := b.change(&cs[i], i); err != nil {
 			return fmt.Errorf("apply %q: %w", string(cs[i].Path), err)
 		}
@@ -109,7 +109,7 @@ func (s *Store) roomFor(n int64) error {
 	return err
 }
 
-// Stopped tells why Apply refuses, "" when it does not.
+// Stopped returns why Apply refuses to store, or "" while it stores.
 func (s *Store) Stopped() string { return *s.stopped.Load() }
 
 // change makes the versions of one change.
@@ -137,17 +137,17 @@ func (b *batch) change(c *Change, i int) error {
 	return fmt.Errorf("operation %d cannot be stored", c.Op)
 }
 
-// byKnownName gives a change of a file's content or mode that was made through
-// another name the tracked name that the file is known to have, or else an ignored
-// one, if nothing is kept of the name that was used, or it is gone (""). False: there is
-// none, and only the fact of the change can be recorded, if the name is there.
+// byKnownName redirects a change of content or mode that was made through an untracked
+// name of a file with several names: to the tracked name that the file is known to have,
+// or else to an ignored one if the name used is excluded or already gone (""). It returns
+// false if the history has no such name; then at most the fact of the change is recorded.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
 	}
 	switch c.Op {
 	case OpWrite, OpTruncate, OpOutside, OpChmod:
-	case OpBaseline, OpCreate: // what an ignored name held, it held
+	case OpBaseline, OpCreate: // it found content; it did not write any
 		if c.Class != event.Excluded {
 			return true, nil
 		}
@@ -157,7 +157,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	gone := c.Path == ""
 	if (c.Stat.Nlink > 1 || gone) && !isDir(c.Stat) {
 		if is, live, err := b.live(c.Path); err != nil || !gone && live && InodeOf(is.Stat) != InodeOf(c.Stat) {
-			return err == nil, err // it was not written to by this name, it came under it
+			return err == nil, err // the file was not written through this name; it was moved or linked here
 		}
 		names, err := b.names(c.Stat, c.Path)
 		if err != nil {
@@ -174,22 +174,22 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 			}
 		}
 		if class < c.Class {
-			if c.Op == OpCreate { // it was not made under this name
+			if c.Op == OpCreate { // the file was not created under this name
 				c.Op = OpWrite
 			}
 			c.Path, c.Class = best, class
 			return true, nil
 		}
 		if c.Class == event.Excluded && c.Op != OpBaseline && c.Op != OpCreate && !gone {
-			return false, b.elsewhere(c)
+			return false, b.noteUnknownNames(c)
 		}
 	}
 	return c.Class != event.Excluded, nil
 }
 
-// elsewhere tells of a change where nothing is kept, of a file that has names of
-// which nothing is known: perhaps they are not there, and an undo has to name it.
-func (b *batch) elsewhere(c *Change) error {
+// noteUnknownNames records that a file outside the history was changed that also has names the
+// store does not know. Such a name may lie in the tree, and an undo has to mention it.
+func (b *batch) noteUnknownNames(c *Change) error {
 	v := c.version(c.Path, c.Op)
 	v.Stat.Attrs = ""
 	v.NoContent = "excluded from the history; other, unknown names of its file changed with it"
@@ -197,8 +197,8 @@ func (b *batch) elsewhere(c *Change) error {
 	return err
 }
 
-// cleaned drops what no project-relative path may hold; the edge has cleaned
-// it already, and a NUL would reach into another key.
+// cleaned cuts a path at its first NUL, which would reach into another key. The edges
+// have cleaned paths already.
 func cleaned(p Path) Path {
 	for i := 0; i < len(p); i++ {
 		if p[i] == 0 {
@@ -208,7 +208,7 @@ func cleaned(p Path) Path {
 	return p
 }
 
-// version starts a version from what the change says.
+// version returns a version of path p with the fields that the change gives.
 func (c *Change) version(p Path, op Op) Version {
 	return Version{
 		Path: p, Op: op, Class: c.Class, Time: c.Time, Stat: c.Stat,
@@ -216,8 +216,8 @@ func (c *Change) version(p Path, op Op) Version {
 	}
 }
 
-// takes gives v what another version holds, whose content nobody looked at again.
-func (v *Version) takes(was Version) {
+// inheritContent copies the content of another version into v, for a file that was not read again.
+func (v *Version) inheritContent(was Version) {
 	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
 	if v.Stat.Attrs == "" {
 		v.Stat.Attrs = was.Stat.Attrs
@@ -228,8 +228,8 @@ func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == 0 }
 func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
 
-// write is a regular file with (or, alas, without) its new content. What was
-// found is not always a file: a baseline also finds links and directories.
+// write records a regular file with its new content, or with the reason why there is
+// none. A baseline may also find links and directories, which go to plain.
 func (b *batch) write(c *Change, i int) error {
 	if !isRegular(c.Stat) {
 		return b.plain(c)
@@ -244,7 +244,7 @@ func (b *batch) write(c *Change, i int) error {
 		}
 		return err
 	}
-	if err := b.comes(c, cur, live); err != nil {
+	if err := b.countArrival(c, cur, live); err != nil {
 		return err
 	}
 	v := c.version(c.Path, c.Op)
@@ -264,7 +264,7 @@ func (b *batch) write(c *Change, i int) error {
 			}
 		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):
 			v.Blob, v.NoContent, v.Foreign = cur.Blob, "", cur.Foreign
-		case c.Stat.Nlink > 1 && (!live || InodeOf(cur.Stat) != InodeOf(c.Stat)): // it came under this name
+		case c.Stat.Nlink > 1 && (!live || InodeOf(cur.Stat) != InodeOf(c.Stat)): // the file was linked or renamed to this name
 			was, ok, err := b.byOtherName(c, func(o Version) bool { return unwritten(o, c.Stat) })
 			if err != nil {
 				return err
@@ -286,9 +286,9 @@ func (b *batch) write(c *Change, i int) error {
 	return nil
 }
 
-// comes counts the names of a file that has come under a path, and of the one that was
-// there.
-func (b *batch) comes(c *Change, was Version, live bool) error {
+// countArrival adjusts the counts of names when a path begins to hold another file: of the file
+// that comes to the path and of the one that was there.
+func (b *batch) countArrival(c *Change, was Version, live bool) error {
 	if c.Stat.Ino == 0 || live && InodeOf(was.Stat) == InodeOf(c.Stat) {
 		return nil
 	}
@@ -300,40 +300,40 @@ func (b *batch) comes(c *Change, was Version, live bool) error {
 	return b.countNames(c.Stat, c.Path, 0, 0)
 }
 
-// clockStep is more than the steps in which a file system's times go.
+// clockStep is longer than the resolution of any file system's timestamps, in ns.
 const clockStep = int64(20e6)
 
-// unwritten: a file that cannot be read any more (its owner removed the permission)
-// still is as it was captured, because nobody has written to it since. A file that
-// was captured right after a write could have been written to again within the same
-// step of the clock.
+// unwritten reports whether a file that can no longer be read (its owner removed the
+// permission) still has the captured content, because nobody has written to it since. A
+// file captured within clockStep of a write does not count: it could have been written to
+// again without a new mtime.
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
-// FoundNew: a scan found a file before it was told that somebody had made it. It was
-// not there before. Of one with several names that is not sure: what is told of one
-// is repeated for the others.
+// FoundNew reports whether v is the creation of a file that a scan had already found
+// (version found), so that nothing existed before found. Files with several names never
+// count, because versions of one name are repeated for the others.
 func FoundNew(found, v Version) bool {
 	return v.Op == OpCreate && v.Stat.Nlink < 2 && found.Op == OpBaseline && found.Stat.Nlink < 2 && found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)
 }
 
-// sameRights is true in doubt.
+// sameRights reports whether owner and attributes are equal. What is unknown counts as equal.
 func sameRights(cur, v Version) bool {
 	known := cur.Stat.Ino != 0 && v.Stat.Ino != 0 && !cur.Foreign && !v.Foreign
 	return (!known || cur.Stat.UID == v.Stat.UID && cur.Stat.GID == v.Stat.GID) && attrs.Set(cur.Stat.Attrs).Same(attrs.Set(v.Stat.Attrs))
 }
 
-// same reports whether a version would say nothing new: same kind, mode, owner and
-// content as the newest one.
+// same reports whether v adds nothing to cur, the newest version: kind, mode, owner and
+// content are equal.
 func same(cur, v Version) bool {
 	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && sameRights(cur, v) &&
 		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
 }
 
-// sameContent: two versions of files, links or directories that exist say the same of
-// what is in them.
+// sameContent reports whether two versions that exist have the same kind and content.
+// Regular files without a stored content are compared by size and mtime.
 func sameContent(a, b Version) bool {
 	switch {
 	case isRegular(a.Stat) && isRegular(b.Stat):
@@ -368,7 +368,8 @@ func (b *batch) otherNames(v Version) error {
 	return nil
 }
 
-// byOtherName is what another live name of a change's file says of it, with its content.
+// byOtherName returns the version of another live name of the change's file that has a
+// content and satisfies ok.
 func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {
@@ -386,8 +387,8 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 	return Version{}, false, nil
 }
 
-// byLostName is what the name of a change's file said of it that was removed last, with
-// its content, if nobody has written to the file since.
+// byLostName returns the last version with content of the file's most recently removed
+// name, if nobody has written to the file since.
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {
@@ -403,7 +404,7 @@ func (b *batch) byLostName(c *Change) (Version, bool, error) {
 			continue
 		}
 		item, err := b.w.Txn.Get(keyVersion(gone.Prev))
-		if errors.Is(err, badger.ErrKeyNotFound) { // dropped from the log
+		if errors.Is(err, badger.ErrKeyNotFound) { // the log no longer has it
 			continue
 		}
 		if err != nil {
@@ -416,7 +417,7 @@ func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	return last, last.Blob != (Hash{}) && InodeOf(last.Stat) == InodeOf(c.Stat) && last.Stat.Size == c.Stat.Size && last.Stat.Mtime == c.Stat.Mtime, nil
 }
 
-// plain is a directory, symlink, device or FIFO.
+// plain records a directory, symlink, device or FIFO.
 func (b *batch) plain(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
@@ -431,7 +432,7 @@ func (b *batch) plain(c *Change) error {
 	return err
 }
 
-// chmod keeps content, target and class.
+// chmod records a new mode, owner or attributes; content, target and class stay.
 func (b *batch) chmod(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
@@ -445,7 +446,7 @@ func (b *batch) chmod(c *Change) error {
 			return err
 		}
 	case live:
-		v.takes(cur)
+		v.inheritContent(cur)
 	default:
 		v.NoContent = c.NoContent
 		if v.NoContent == "" && isRegular(c.Stat) && c.Stat.Size > 0 {
@@ -472,7 +473,7 @@ func (b *batch) chmod(c *Change) error {
 			if live && InodeOf(cur.Stat) == InodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)) {
 				o := v
 				o.Path, o.Prev, o.Class = p, 0, cur.Class
-				o.takes(cur)
+				o.inheritContent(cur)
 				if _, err := b.add(o); err != nil {
 					return err
 				}

@@ -11,7 +11,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// batch collects what one Apply writes. writeMu is held for its whole life.
+// batch collects what one Apply writes. writeMu is held as long as the batch lives.
 type batch struct {
 	s        *Store
 	w        *db.Writer
@@ -19,13 +19,13 @@ type batch struct {
 	next     State
 	made     []Version
 	cur      map[Path]Version // newest versions made or looked up
-	dirty    map[Path][]byte  // paths of cur that this batch changed, with the encoded version; nil: encode it
+	dirty    map[Path][]byte  // the paths of cur that this batch changed, with the encoded version; nil: still to be encoded
 	linkage  linkCounts
-	nodes    map[uint64]*node // nil: forget it
+	nodes    map[uint64]*node // nil: to be forgotten
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
-	at       int              // the change that it is at
+	index    int              // index of the change in progress
 }
 
 func (s *Store) newBatch() *batch {
@@ -38,8 +38,8 @@ func (s *Store) newBatch() *batch {
 	}
 }
 
-// discard drops what was not committed. What earlier transactions of the batch
-// wrote is taken back at once, so that a failed batch leaves nothing.
+// discard drops a batch that was not committed. What its earlier transactions have
+// written is taken back at once, so that a failed batch leaves no trace.
 func (b *batch) discard() {
 	if b.w == nil {
 		return
@@ -79,10 +79,10 @@ func (b *batch) live(p Path) (Version, bool, error) {
 	return v, live, nil
 }
 
-// changed makes v the newest version of its path; enc is its encoding, if that is known.
+// changed makes v the newest version of its path. enc is its encoding, nil if unknown.
 func (b *batch) changed(v Version, enc []byte) {
 	b.cur[v.Path], b.dirty[v.Path] = v, enc
-	b.linkage.seen(v.Path)
+	b.linkage.markCurrent(v.Path)
 }
 
 // add appends a version with all its keys.
@@ -105,7 +105,7 @@ func (b *batch) add(v Version) (Version, error) {
 	return v, nil
 }
 
-// place writes a version that has its number, with all its keys, and counts it.
+// place writes a version that already has its number, with all its keys, and counts it.
 func (b *batch) place(v, was Version, wasLive bool) error {
 	b.next.Versions++
 	b.next.noteRun(&v)
@@ -138,8 +138,8 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	return nil
 }
 
-// keys writes the version and its index keys. That it is the newest of its path is
-// written at the end: a batch of renames makes many of one path.
+// keys writes the version and its index keys. The path's "newest version" key is written
+// at the end of the batch, because a batch of renames may give one path many versions.
 func (b *batch) keys(v *Version) (enc []byte, err error) {
 	enc = encode(v)
 	err = b.w.Set(keyVersion(v.Seq), enc)
@@ -157,14 +157,14 @@ func (b *batch) keys(v *Version) (enc []byte, err error) {
 	return enc, nil
 }
 
-// newest writes which versions are the newest of their paths.
+// newest writes the newest versions of all paths that the batch changed.
 func (b *batch) newest() error {
 	if err := b.countLinks(); err != nil {
 		return err
 	}
 	for p, enc := range b.dirty {
 		v := b.cur[p]
-		if enc == nil { // it was rewritten
+		if enc == nil { // the version was rewritten
 			enc = encode(&v)
 			if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (b *batch) newest() error {
 	return nil
 }
 
-// settle writes a version down that this batch has rewritten and another one follows.
+// settle writes out a rewritten version that is about to be followed by another one.
 func (b *batch) settle(was Version) error {
 	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
 		return nil
@@ -185,7 +185,7 @@ func (b *batch) settle(was Version) error {
 	return b.w.Set(keyVersion(was.Seq), encode(&was))
 }
 
-// indexes are the i keys of a version.
+// indexes returns the i keys of a version.
 func indexes(v *Version) [][]byte {
 	var ks [][]byte
 	for _, ix := range [...]struct {
@@ -202,7 +202,7 @@ func indexes(v *Version) [][]byte {
 	return ks
 }
 
-// refresh notes that the newest version was found again, with newer times.
+// refresh updates the times of the newest version after it was found unchanged.
 func (b *batch) refresh(cur, seen Version) error {
 	if seen.Stat.Attrs == "" {
 		seen.Stat.Attrs = cur.Stat.Attrs
@@ -210,7 +210,7 @@ func (b *batch) refresh(cur, seen Version) error {
 	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
 		return nil
 	}
-	// A version that was quiet and is now closed is no longer "idle".
+	// A version that was captured while open and has now been closed is no longer "idle".
 	if seen.Stat.Nlink > 1 && cur.Stat.Nlink < 2 && isRegular(seen.Stat) {
 		if err := b.name(seen.Stat, cur.Path); err != nil {
 			return err
@@ -234,7 +234,7 @@ func (b *batch) readTimes(blk uint64) (times, bool) {
 	return parseTimes(val)
 }
 
-// below lists the known paths below a directory that exist, parents first.
+// below lists the existing paths below a directory, parents first.
 func (b *batch) below(dir Path) ([]Path, error) {
 	var out []Path
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})
@@ -262,7 +262,7 @@ func (b *batch) below(dir Path) ([]Path, error) {
 	return out, nil
 }
 
-// commit writes the blobs, the rest and last the state, and publishes it.
+// commit writes the contents, then the rest, last the state, and publishes the batch.
 func (b *batch) commit() error {
 	if err := b.flush(); err != nil {
 		return fmt.Errorf("store a batch: %w", db.FailedWrite(err))
@@ -288,7 +288,7 @@ func (b *batch) commit() error {
 }
 
 func (b *batch) flush() error {
-	// Before the contents: those and what counts them go into one transaction if they can.
+	// Before the contents, so that they and the links that count them share a transaction if they fit.
 	if err := b.newest(); err != nil {
 		return err
 	}
@@ -310,8 +310,8 @@ func (b *batch) flush() error {
 	return b.w.Commit()
 }
 
-// store keeps the content of a change; cur is the newest version of the path
-// that it follows. i is the change's index for BaseError.
+// store keeps the content of a change. cur is the version of the path that it follows;
+// i is the change's index, for BaseError.
 func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	var t *content.Tail
 	var err error
@@ -338,7 +338,7 @@ func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// put keeps a content that resembles what cur held.
+// put keeps a content; cur is a version whose content it probably resembles.
 func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	t, err := b.contents.Put(bytes, func() Hash { return b.predecessor(cur) })
 	if err != nil {
@@ -347,11 +347,11 @@ func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// node finds what a node held before: the newest content of its path, which is known
-// to be of the same inode. The table of nodes only saves hashing the content again.
-// It is not trusted alone: node numbers start anew with each mount, and a file may
-// have changed while nothing was mounted. With several names and no entry in the
-// table, the content may have changed under another name.
+// node returns what a node held before: the newest content of its path, if that is known
+// to be of the same inode. The table of nodes only saves hashing the content again. It is
+// never trusted alone, because node numbers start anew with each mount and the file may
+// have changed while nothing was mounted. If a file has several names and no entry in the
+// table, node returns nil: the content may have changed under another name.
 func (b *batch) node(c *Change) *node {
 	cur, live, err := b.live(c.Path)
 	if err != nil || !live || cur.Blob == (Hash{}) || InodeOf(cur.Stat) != InodeOf(c.Stat) {
@@ -380,8 +380,8 @@ func (b *batch) forget(node uint64) {
 	}
 }
 
-// predecessor is the content that the next one of this path probably
-// resembles: the newest, or the last one before it was deleted.
+// predecessor returns the content that the next one of this path probably resembles: the
+// newest, or the last one before the path was deleted.
 func (b *batch) predecessor(cur Version) Hash {
 	for range 3 {
 		if cur.Seq == 0 || cur.Blob != (Hash{}) || cur.Prev == 0 {
@@ -400,8 +400,8 @@ func (b *batch) predecessor(cur Version) Hash {
 	return cur.Blob
 }
 
-// takeBack removes versions above seq: what a batch wrote whose last
-// transaction is missing.
+// takeBack removes all versions above seq: those of a batch whose last transaction is
+// missing.
 func (s *Store) takeBack(seq uint64) error {
 	var gone []Version
 	err := s.db.View(func(txn *badger.Txn) error {
@@ -425,7 +425,7 @@ func (s *Store) takeBack(seq uint64) error {
 	s.current.Clear()
 	w := s.db.NewWriter()
 	defer w.Close()
-	// Newest first: the v keys above seq are what a second try finds.
+	// Newest first, so that after a crash the remaining v keys above seq can be found again.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := &gone[i]
 		if err := restoreCurrent(w, v.Path, seq); err != nil {
@@ -440,7 +440,7 @@ func (s *Store) takeBack(seq uint64) error {
 	return w.Commit()
 }
 
-// restoreCurrent makes the newest version up to seq the current one.
+// restoreCurrent makes the newest version up to seq the current one of its path.
 func restoreCurrent(w *db.Writer, p Path, seq uint64) error {
 	v, found, err := newestOf(w.Snapshot(), p, seq)
 	if err != nil {
@@ -452,7 +452,7 @@ func restoreCurrent(w *db.Writer, p Path, seq uint64) error {
 	return w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v)))
 }
 
-// newestOf is the newest version of a path up to seq, by the p index.
+// newestOf returns the newest version of a path up to seq, using the p index.
 func newestOf(txn *badger.Txn, p Path, seq uint64) (v Version, found bool, err error) {
 	it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()

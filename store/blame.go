@@ -15,14 +15,14 @@ type BlameLine struct {
 	Version
 }
 
-// Blame says of each line of a file which version wrote it. at > 0 asks about
-// the file as of that version.
+// Blame returns, for each line of a file, the version that wrote it. If at > 0, it
+// looks at the file as of that version.
 func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	vs, err := s.History(p, true)
 	if err != nil {
 		return nil, err
 	}
-	var known []int // versions with a content other than the one before
+	var known []int // indexes of the versions whose content differs from the previous one
 	for i, v := range vs {
 		if at > 0 && v.Seq > at {
 			break
@@ -46,7 +46,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 			now, err = s.Content(vs[known[0]].Blob)
 			if err != nil {
 				known = known[1:]
-				continue // pruned: its lines are the next version's
+				continue // pruned: its lines are attributed to the next newer version
 			}
 			n = 1
 		}
@@ -73,11 +73,11 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	return out, nil
 }
 
-// grown is for a log that grows at its end. Reading and hashing each of 20,000 contents,
-// each nearly all of the next, takes most of a minute. So the content of the version that
-// is most places further is read, and n says how many of the known ones, from the first
-// on, have the hash of a beginning of it: 0 where the file did not only grow. Their
-// contents need not even be kept any more.
+// grown speeds up blame for a file that only grows, like a log: reading and hashing
+// 20,000 contents, each nearly the whole of the next, takes most of a minute. It reads
+// only the content of the version at most places further on and returns it, with the number n
+// of versions (from the first of known) whose hash is that of a beginning of this content.
+// These need not have their own content any more. n is 0 if the file did not only grow.
 func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byte) {
 	most = min(most, len(known)-1)
 	for i := range most {
@@ -109,8 +109,8 @@ func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byt
 	return n, content
 }
 
-// grower says how far ahead grown is to look: further each time that it paid, and seldom
-// where it did not.
+// grower decides how far ahead grown looks: twice as far after each success, and less and
+// less often after failures.
 type grower struct{ width, rest, pause int }
 
 func (g *grower) next() int {
@@ -133,9 +133,10 @@ func (g *grower) had(n int) {
 	}
 }
 
-// blameStep says who wrote each line of now, given that of was; what is new is by i.
+// blameStep returns who wrote each line of now, given who wrote each line of was. New
+// lines are attributed to i.
 func blameStep(who []int, was, now []byte, i int) []int {
-	// A log grows at its end. Comparing it whole, 20,000 times, takes a minute.
+	// Appending is the usual case of a log; comparing 20,000 whole contents takes a minute.
 	n := len(was)
 	if (n == 0 || was[n-1] == '\n') && n <= len(now) && (n == 0 || &was[0] == &now[0] || bytes.HasPrefix(now, was)) {
 		for range diff.Lines(now[n:]) {

@@ -6,14 +6,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Children passes the names of which anything was ever known directly below a
-// directory ("" is the root), sorted by bytes, be they there now or not, until fn
-// answers false. It skips what is below them.
+// Children passes the names directly below a directory ("" is the root) that the store
+// ever knew, existing or not, sorted by bytes, until fn returns false. It skips
+// everything below them.
 func (v *View) Children(dir Path, fn func(Path) bool) error {
 	prefix := keyCurrent(below(dir))
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	known := map[Path]bool{} // a name may come twice: "a", "a.b", "a/c"
+	known := map[Path]bool{} // a name may come up twice: "a", "a.b", "a/c"
 	for it.Rewind(); it.Valid(); {
 		key := it.Item().Key()
 		name := key[len(prefix):]

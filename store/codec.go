@@ -39,27 +39,27 @@ type State struct {
 	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
 	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
-	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // versions up to here have been dropped from the log, where nothing pinned them
+	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // versions up to here that nothing pinned have been dropped from the log
 	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that wait for a repack
-	// Found are parts of the log that hold nothing but baselines, in order.
+	// Found lists stretches of the log that hold only baselines, in order.
 	Found []Run `cbor:"11,keyasint,omitempty"`
 }
 
-// Run is a part of the log, both ends included.
+// Run is a stretch of the log, both ends included.
 type Run struct {
 	_        struct{} `cbor:",toarray"`
 	From, To uint64
 }
 
 const (
-	// runLeast is from how many versions on a run is worth a seek.
+	// runLeast is the length from which a run is worth a seek.
 	runLeast = 256
 	maxRuns  = 16
 )
 
-// noteRun extends the last run by a baseline, or begins another one. Who looks at what
-// was done passes over them: after the first scan of a million files, the log's last
-// twenty lines took minutes.
+// noteRun extends the last run by a baseline, or begins a new one. Readers who want to
+// know what was done skip the runs: after the first scan of a million files, showing the
+// last twenty lines of the log took minutes.
 func (st *State) noteRun(v *Version) {
 	if v.Op != OpBaseline {
 		return
@@ -85,7 +85,7 @@ func (st *State) noteRun(v *Version) {
 
 func (r Run) len() uint64 { return r.To - r.From + 1 }
 
-// foundAt is the run that a version is in.
+// foundAt returns the run that contains a version, if it is long enough to skip.
 func (st *State) foundAt(seq uint64) (Run, bool) {
 	for _, r := range slices.Backward(st.Found) {
 		if r.From <= seq && seq <= r.To {
@@ -131,7 +131,7 @@ func decodeVersion(key, val []byte) (Version, error) {
 	return v, nil
 }
 
-// versionIn decodes a version, which lacks its number.
+// versionIn decodes a version; its number is not part of the encoding.
 func versionIn(enc []byte) (v Version, err error) {
 	if readVersion(enc, &v) {
 		return v, nil
@@ -159,8 +159,8 @@ func decodeCurrent(val []byte) (Version, error) {
 	return v, nil
 }
 
-// currentDeleted is decodeCurrent(val).Deleted() for a fraction of its cost:
-// after rm -rf of a large directory, nearly all below its parent are deleted.
+// currentDeleted returns decodeCurrent(val).Deleted() at a fraction of the cost: after
+// rm -rf of a large directory, nearly every path below its parent is deleted.
 func currentDeleted(val []byte) (bool, error) {
 	if len(val) > 8 {
 		if op, class, ok := opIn(val[8:]); ok {
@@ -171,22 +171,22 @@ func currentDeleted(val []byte) (bool, error) {
 	return v.Deleted(), err
 }
 
-// opIn reads the operation and the class of an encoded Version, which follow its
-// path; false: it is encoded in another way than encode does it.
+// opIn reads the operation and the class, which follow the path in an encoded Version. It
+// returns false if the encoding does not have the form that encode produces.
 func opIn(enc []byte) (Op, Class, bool) {
 	_, rest, ok := pathIn(enc)
 	if !ok || len(rest) < 2 || rest[0] != 2 || rest[1] >= 24 {
 		return 0, 0, false
 	}
-	class := Class(0) // the default is left out
+	class := Class(0) // omitted when it is 0
 	if next := rest[2:]; len(next) > 1 && next[0] == 3 && next[1] < 24 {
 		class = Class(next[1])
 	}
 	return Op(rest[1]), class, true
 }
 
-// pathIn reads the path of an encoded Version, and says what follows it; false: it is
-// encoded in another way than encode does it.
+// pathIn reads the path of an encoded Version and returns the rest after it. It returns
+// false if the encoding does not have the form that encode produces.
 func pathIn(enc []byte) (path, rest []byte, ok bool) {
 	if len(enc) < 3 || enc[0]>>5 != 5 || enc[0]&31 >= 24 { // a small map
 		return nil, nil, false
@@ -216,8 +216,9 @@ func pathIn(enc []byte) (path, rest []byte, ok bool) {
 // times is the value of a z key: the lowest and highest time in a block of the log.
 type times struct {
 	Min, Max int64
-	// Who made all of them, and the longest pause between two; 0: several did, or the
-	// clock was set back, or an older program wrote the block.
+	// Who made all versions of the block (see Version.Who) and the longest pause between
+	// two of them. Who is 0 if several did, the clock was set back, or an older program
+	// wrote the block.
 	Who uint64
 	Gap int64
 }
@@ -243,8 +244,8 @@ func parseTimes(b []byte) (t times, ok bool) {
 	return t, true
 }
 
-// with is the block with one version more, the next in the log; known is false for the
-// first one.
+// with returns the block extended by v, the next version in the log. known is false if
+// v is the first one of its block.
 func (t times) with(v *Version, known bool) times {
 	if !known {
 		return times{Min: v.Time, Max: v.Time, Who: v.Who()}
@@ -257,8 +258,8 @@ func (t times) with(v *Version, known bool) times {
 	return t
 }
 
-// Who is a number for who made a version: the same process on the same behalf. It is
-// kept (see times), so it must not change. Never 0.
+// Who returns a number that identifies the author of a version: the process and on whose
+// behalf it ran. It is stored (see times), so its computation must not change. Never 0.
 func (v *Version) Who() uint64 {
 	h := fnv.New64a()
 	var b []byte

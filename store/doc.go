@@ -1,7 +1,7 @@
 // Package store keeps every version of every file, who wrote it, and what the
 // sessions did: the "version" station of observe → version → index → serve. It
 // owns one Badger database; exactly one process (the store daemon) opens it. The
-// contents of the versions are those of store/content.
+// contents of the versions are kept by store/content.
 //
 // # Key layout, schema 4
 //
@@ -33,11 +33,10 @@
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
 //
-// A version and all its index keys are always written by one transaction. A
-// batch too big for one transaction (the rename of a large directory) takes
-// several, of which the last one writes m state; versions above the sequence
-// number found there are taken back by Open. So a batch and its checkpoint
-// become visible together or not at all.
+// A version and all its index keys are always written by one transaction. A batch too
+// big for one transaction (the rename of a large directory) takes several, and the last
+// one writes m state. Open takes back versions above the sequence number in m state. So
+// a batch and its checkpoint become visible together or not at all.
 //
 // # Locks
 //

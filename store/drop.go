@@ -13,7 +13,7 @@ import (
 // writeMu, so that Apply waits a few milliseconds at most.
 const chunk = 200
 
-// References passes the contents that the log and open plans refer to.
+// References passes all contents that the log and open plans refer to.
 func (s *Store) References(ctx context.Context, add func(Hash)) error {
 	n := 0
 	err := s.Each(func(v Version) bool {
@@ -34,10 +34,10 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 	return err
 }
 
-// Each passes all versions, oldest first, until fn says false.
+// Each passes all versions, oldest first, until fn returns false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
-// Outdated is a version with content that has newer ones of its path.
+// Outdated is a version with content whose path has newer versions.
 type Outdated struct {
 	Seq  uint64
 	Path Path
@@ -46,8 +46,8 @@ type Outdated struct {
 	Blob Hash
 }
 
-// Superseded passes, path by path, the versions with content that have keep
-// newer ones of the same path with content; never the newest of a live path.
+// Superseded passes, path by path, the versions with content that are followed by at
+// least keep newer ones with content; never the newest version of a path.
 func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool) error {
 	return s.View(func(v *View) error {
 		all, ends, err := v.crowded(ctx, keep)
@@ -72,8 +72,8 @@ func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool
 	})
 }
 
-// crowded are the versions of all paths that have more than keep, path by path; ends is
-// where those of each end. Without content, or no longer there: without Blob.
+// crowded returns the versions of all paths that have more than keep, path by path. ends
+// holds the index at which each path's versions end. Blob is zero for versions without content.
 func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
 	defer it.Close()
@@ -99,7 +99,7 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 		all = append(all, Outdated{Seq: seq, Path: at})
 	}
 	end()
-	// One walk through the log: a look-up for each takes ten times as long.
+	// One walk through the log; looking up each version takes ten times as long.
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
@@ -118,8 +118,8 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 	return all, ends, cmp.Or(err, ctx.Err())
 }
 
-// DropContents takes the content off versions; why goes into their NoContent. It
-// goes in steps and tells how many it did. The lock of the contents is held.
+// DropContents removes the contents of versions and stores why in their NoContent. It
+// works in steps and returns how many it did. The caller holds the lock of the contents.
 func (s *Store) DropContents(ctx context.Context, seqs []uint64, why string) (done int, err error) {
 	for part := range slices.Chunk(seqs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropContents(part, why)); err != nil {
@@ -151,11 +151,11 @@ func (s *Store) dropContents(seqs []uint64, why string) error {
 			return err
 		}
 	}
-	s.nodes.clear() // it may build on what goes now
+	s.nodes.clear() // a node may build on a content that goes now
 	return b.commit()
 }
 
-// rewrite replaces a version's record, and that of its path if it is the newest.
+// rewrite replaces a version's record, and its path's record if it is the newest.
 func (b *batch) rewrite(v Version) error {
 	cur, _, err := b.live(v.Path)
 	if err != nil {
@@ -168,8 +168,8 @@ func (b *batch) rewrite(v Version) error {
 	return nil
 }
 
-// DropRecords takes versions out of the log, none of them the newest of its path.
-// It goes in steps and tells how many it did. The lock of the contents is held.
+// DropRecords removes versions from the log, none of which may be the newest of its path.
+// It works in steps and returns how many it did. The caller holds the lock of the contents.
 func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err error) {
 	for part := range slices.Chunk(vs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropRecords(part)); err != nil {

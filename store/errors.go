@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The errors a caller may ask for with errors.Is. Hint gives the sentence that
+// The errors that callers may test for with errors.Is. Hint returns the sentence that
 // says what to do.
 var (
 	// ErrLocked: another process has this store open.
@@ -23,13 +23,13 @@ var (
 	// ErrNoSpace: the state file system is below the free-space floor;
 	// nothing was written.
 	ErrNoSpace = space.ErrFull
-	// ErrPruned: the content was here once and has been dropped by retention
-	// or purge, or never was.
+	// ErrPruned: the content is not kept. Retention or a purge dropped it, or it was
+	// never stored.
 	ErrPruned = content.ErrPruned
 	// ErrNotFound: there is no such version, session or plan.
 	ErrNotFound = errors.New("not found")
-	// ErrNoBase: a Change with TailFrom whose beginning is not known here; the
-	// caller reads the whole file and applies the batch again. See BaseError.
+	// ErrNoBase: a Change has TailFrom, but the store does not know the beginning of its
+	// content. The caller reads the whole file and applies the batch again. See BaseError.
 	ErrNoBase = content.ErrNoBase
 	// ErrClosed: the store was closed.
 	ErrClosed = db.ErrClosed
@@ -48,7 +48,7 @@ var hints = map[error]string{
 	unix.EMFILE: "the limit on open files is too low: ulimit -n 4096",
 }
 
-// Hint is the advice that belongs to an error of this package, "" if none.
+// Hint returns the advice that belongs to an error of this package, "" if there is none.
 func Hint(err error) string {
 	for sentinel, hint := range hints {
 		if errors.Is(err, sentinel) {

@@ -4,8 +4,8 @@ import "cachebro/store/leaf/event"
 
 // Changes that are more than one version: removal, rename, exchange, link.
 
-// preimage stores the content that came with a destructive change as what the
-// path was just before.
+// preimage stores the content that came with a destructive change as a version of the
+// path from just before the change.
 func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, error) {
 	if !c.HasContent || c.TailFrom > 0 {
 		return cur, live, nil
@@ -20,7 +20,7 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 	return v, true, err
 }
 
-// remove is an unlink or rmdir.
+// remove records an unlink or rmdir.
 func (b *batch) remove(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
@@ -36,15 +36,16 @@ func (b *batch) remove(c *Change) error {
 	switch {
 	case live:
 	case c.Class != 2 && (c.Op == OpRmdir && isDir(c.Stat) || c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)):
-		// The making of one is told at once, so it was there before anybody looked.
+		// The creation of directories and special files is always reported at once, so this
+		// one existed before the overlay was mounted.
 		cur, err = b.wasThere(c, "")
 		if err != nil {
 			return err
 		}
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
-		// Nothing is recorded of an ignored file before. That it was here is known
-		// nevertheless, and what it held, if another name of it is known.
+		// Ignored files have no record until they are changed. The removal proves that the
+		// file was here, and another name of it, if known, tells what it held.
 		cur, err = b.wasThere(c, "not captured: the file had another name")
 		if err != nil {
 			return err
@@ -52,15 +53,15 @@ func (b *batch) remove(c *Change) error {
 		live = true
 	}
 	gone := -1
-	if c.LastName && c.Stat.Nlink > 1 { // it has the name still, where nothing is kept
+	if c.LastName && c.Stat.Nlink > 1 { // one of its names is excluded from the history and still exists
 		gone = 0
 	}
 	if err := b.countNames(c.Stat, c.Path, gone, 0); err != nil {
 		return err
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
-		// The kernel removes empty directories only: what is still known
-		// below went away unseen.
+		// The kernel removes only empty directories, so whatever the store still knows below
+		// this one was removed without being seen.
 		kids, err := b.below(c.Path)
 		if err != nil {
 			return err
@@ -95,7 +96,7 @@ func (b *batch) remove(c *Change) error {
 	return err
 }
 
-// wasThere adds what a path was before the change that is the first to tell of it.
+// wasThere adds a baseline that describes a path before the first change known of it.
 func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)
 	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
@@ -140,7 +141,7 @@ func (b *batch) rename(c *Change) error {
 			cur.NoContent = NoContentRenamed
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
-			// The making of one is told at once, so it was there before anybody looked.
+			// Their creation is always reported at once, so it existed before the mount.
 			cur, err = b.wasThere(c, "")
 			if err != nil {
 				return err
@@ -187,13 +188,13 @@ func (b *batch) rename(c *Change) error {
 		}
 	}
 	if replaces && over.Blob != (Hash{}) && cur.Blob != (Hash{}) {
-		// An atomic save: the temporary file had no predecessor, now it has.
+		// An atomic save: the temporary file had no predecessor; now it has one.
 		return b.contents.Rebase(cur.Blob, over.Blob)
 	}
 	return nil
 }
 
-// move makes the two versions of one renamed path; was is what it held.
+// move makes the two versions of one renamed path. was is the version that it had.
 func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 	gone := c.version(from, OpMoved)
 	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat
@@ -202,7 +203,7 @@ func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 		return err
 	}
 	v := c.version(to, op)
-	v.takes(was)
+	v.inheritContent(was)
 	v.From, v.Prev = from, gone.Prev
 	if v.Stat == (Stat{}) {
 		v.Stat = was.Stat
@@ -247,9 +248,9 @@ func (b *batch) exchange(c *Change) error {
 			if _, live, err := b.live(v.Path); err != nil {
 				return err
 			} else if !live && v.Path != sd.to {
-				v.Op = OpRename // nothing there to change places with
+				v.Op = OpRename // the other side has nothing at this path to swap with
 			}
-			v.takes(was)
+			v.inheritContent(was)
 			v.From, v.Stat, v.Class, v.Prev = was.Path, was.Stat, was.Class, was.Seq
 			if _, err := b.add(v); err != nil {
 				return err
@@ -272,8 +273,8 @@ func (b *batch) exchange(c *Change) error {
 	return nil
 }
 
-// link gives a file one more name. Of one where nothing is kept only the count
-// is noted.
+// link records a further name of a file. If the new name is excluded from the history,
+// only the link count is updated.
 func (b *batch) link(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
@@ -283,7 +284,7 @@ func (b *batch) link(c *Change) error {
 		if err := b.name(c.Stat, c.Path); err != nil {
 			return err
 		}
-		// Wherever a name moves to, it takes its link count along.
+		// All names get the new count, whatever paths they are renamed to.
 		before := c.Stat
 		before.Nlink--
 		linked := int64(0)
@@ -306,7 +307,7 @@ func (b *batch) link(c *Change) error {
 			return err
 		}
 	case live:
-		v.takes(cur)
+		v.inheritContent(cur)
 	default:
 		v.NoContent = "not captured before it was linked"
 	}

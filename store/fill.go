@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Found is the content of a version that was stored without.
+// Found is the content of a version that was stored without its content.
 type Found struct {
 	Version Version
 	Content []byte
 }
 
-// Fill gives versions that have no content theirs. One that is not the newest of
-// its path any more is passed over. ErrTooLarge, ErrNoSpace: nothing is stored.
+// Fill stores the contents of versions that have none. It skips versions that are no
+// longer the newest of their path. After ErrTooLarge or ErrNoSpace nothing is stored.
 func (s *Store) Fill(ctx context.Context, fs []Found) error {
 	if err := ctx.Err(); err != nil {
 		return err

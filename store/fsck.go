@@ -20,9 +20,9 @@ type Check struct {
 	Bytes    int64    // of contents that were read and verified
 	Problems []string // what was wrong, in words; 1,000 at most
 	Repaired int
-	Lost     []uint64 // versions whose content is gone, marked now
-	// Unread: the check itself could not read on; the store needs to be
-	// restored or begun anew.
+	Lost     []uint64 // versions whose content is gone; with repair they are marked as damaged
+	// Unread is set if the check could not go on reading. The store then has to be
+	// restored or started afresh.
 	Unread error
 }
 
@@ -35,10 +35,10 @@ func (c *Check) problem(format string, a ...any) {
 	}
 }
 
-// Fsck reads everything: each version and its index keys, each content and its hash,
-// the counters. With repair it makes index keys anew from the versions, drops
-// contents that cannot be read, notes that in their versions, and sets the counters
-// right. step, if not nil, hears how many contents are done.
+// Fsck reads and checks everything: each version and its index keys, each content and its
+// hash, the counters. With repair it rebuilds index keys from the versions, drops contents
+// that cannot be read, notes that in their versions, and corrects the counters. step, if
+// not nil, is called with the number of contents done.
 func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int)) (*Check, error) {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
@@ -80,25 +80,25 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	return c, b.commit()
 }
 
-// look is what one walk through the log found, for the walks through its indexes: a
-// look-up for each version and each of its keys takes eight times as long.
+// look is what one walk through the log collected for the walks through its indexes.
+// Looking up each version and each of its keys instead takes eight times as long.
 type look struct {
 	seed   maphash.Seed
-	want   []wanted // index keys, in the order of sum
-	have   []bool   // of want: the key is there
+	want   []wanted // index keys that must exist, sorted by sum
+	have   []bool   // for each of want: the key exists
 	newest map[Path]newest
 	lost   map[uint64]bool // as in Check
 	top    uint64          // the highest number
-	files  uint64          // as in State, once the c keys are right
+	files  uint64          // as in State, complete once the c keys have been checked
 }
 
-// wanted is an index key that a version has to have.
+// wanted is an index key, by its hash, that version seq must have.
 type wanted struct{ sum, seq uint64 }
 
-// newest is the newest version of a path, and its record.
+// newest is the number of a path's newest version and the hash of its record.
 type newest struct{ seq, sum uint64 }
 
-// found ticks an index key off; false: no version asks for it.
+// found ticks off an index key. It returns false if no version has this key.
 func (l *look) found(key []byte) bool {
 	sum := maphash.Bytes(l.seed, key)
 	i, ok := slices.BinarySearchFunc(l.want, sum, func(w wanted, sum uint64) int { return cmp.Compare(w.sum, sum) })
@@ -108,14 +108,14 @@ func (l *look) found(key []byte) bool {
 	return ok
 }
 
-// count counts the newest version of a path.
+// count adds the newest version of a path to the file counter.
 func (l *look) count(v *Version) {
 	if !v.Deleted() && !isDir(v.Stat) {
 		l.files++
 	}
 }
 
-// keysOf are the index keys of a version.
+// keysOf returns the index keys of a version.
 func keysOf(v *Version) [][]byte { return append(indexes(v), keyPath(v.Path, v.Seq)) }
 
 // checkLog reads each version, compares the log with its indexes, and queues repairs.
@@ -175,7 +175,7 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 		blocks[blk] = t.with(&v, ok)
 		if v.Blob != (Hash{}) {
 			missing := false
-			if !vd.Has(v.Blob) { // perhaps it came since
+			if !vd.Has(v.Blob) { // it may have been stored since Verify
 				kept, err := content.Kept(txn, v.Blob)
 				missing = !kept && err == nil
 			}
@@ -295,13 +295,13 @@ func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *
 	return nil
 }
 
-// stray takes a key away that belongs to no version or content.
+// stray removes a key that belongs to no version or content.
 func (b *batch) stray(c *Check, key []byte) error {
 	c.problem("a %q key belongs to nothing", string(key[:1]))
 	return b.w.Del(key)
 }
 
-// checkCounters compares the state with what is there.
+// checkCounters compares the counters of the state with what was counted.
 func (b *batch) checkCounters(c *Check, l *look) error {
 	have, err := b.counted(c, l)
 	if err != nil {
@@ -315,7 +315,7 @@ func (b *batch) checkCounters(c *Check, l *look) error {
 	return nil
 }
 
-// recount sets the counters of the state right.
+// recount corrects the counters of the state.
 func (b *batch) recount(c *Check, l *look) error {
 	n, err := b.counted(c, l)
 	if err == nil {
@@ -324,7 +324,7 @@ func (b *batch) recount(c *Check, l *look) error {
 	return err
 }
 
-// counted is the state with its counters as the batch leaves the store.
+// counted returns the state with the counters as they are after this batch.
 func (b *batch) counted(c *Check, l *look) (State, error) {
 	n := b.next
 	n.Versions, n.Files, n.Seq = uint64(c.Versions), l.files, max(n.Seq, l.top)

@@ -8,24 +8,24 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Notice is a line of the log that is not a version: an excluded directory was
-// deleted, capture was resumed.
+// Notice is a line of the log that is not a version, for example "an excluded directory
+// was deleted" or "capture was resumed".
 type Notice struct {
 	Time  int64  `cbor:"1,keyasint,omitempty"` // ns since the epoch
 	Text  string `cbor:"2,keyasint,omitempty"`
 	Actor Actor  `cbor:"3,keyasint,omitempty"`
 }
 
-// maxTimed is how many gaps and notices are kept; the oldest go.
+// maxTimed is how many gaps and how many notices are kept; the oldest are dropped.
 const maxTimed = 10000
 
-// Notes holds what the log tells besides versions: gaps and notices.
+// Notes are the entries of the log that are not versions: gaps and notices.
 type Notes struct {
 	s      *Store
-	serial atomic.Uint64 // tells apart what was noted within one nanosecond
+	serial atomic.Uint64 // distinguishes notes of the same nanosecond
 }
 
-// NoteGap records content that should have been kept and was not.
+// NoteGap records that content was not kept although it should have been.
 func (n *Notes) NoteGap(g Gap) error {
 	s := n.s
 	s.writeMu.Lock()
@@ -46,8 +46,8 @@ func (n *Notes) NoteGap(g Gap) error {
 	return nil
 }
 
-// Gaps returns the newest gaps, newest first (limit 0: 100), and how many
-// there have ever been.
+// Gaps returns the newest gaps, newest first (limit 0: 100), and the number of gaps there
+// have ever been.
 func (n *Notes) Gaps(limit int) ([]Gap, int64, error) {
 	gs, err := timed[Gap](n.s, kGap, limit)
 	return gs, n.s.state.Load().GapCount, err

@@ -9,20 +9,20 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// A plan looks at the histories of thousands of paths. One look-up for each version
-// took longer than the rest of the plan. Two walks, one through the keys of the paths
-// and one through the log, take a quarter of that.
+// A plan looks at the histories of thousands of paths. Looking up each version took longer
+// than the rest of the plan; two walks, one through the path keys and one through the log,
+// take a quarter of that.
 
 const (
-	// atOnce bounds the histories that are in memory at the same time.
+	// atOnce is how many histories are held in memory at the same time.
 	atOnce = 2000
-	// nearby: so many keys are stepped over; what is farther is sought.
+	// nearby is how many keys an iterator steps over before it seeks instead.
 	nearby = 16
 )
 
-// Histories passes the versions of each of these paths, which are in order,
-// oldest first, none where none are known, as History(p, false) answers them.
-// known spares reading what the caller has read.
+// Histories passes the history of each path, as History(p, false) returns it; it is empty
+// for an unknown path. paths must be sorted. Versions in known, by number, are not read
+// again.
 func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
 	for part := range slices.Chunk(paths, atOnce) {
 		owns, err := v.histories(part, known)
@@ -38,7 +38,7 @@ func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path
 	return nil
 }
 
-// histories are those of a few paths.
+// histories returns the histories of some paths.
 func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, error) {
 	type place struct {
 		seq  uint64
@@ -79,8 +79,8 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, 
 	return owns, nil
 }
 
-// NewestBelow finds the newest version of each path whose number is below the one given
-// with the path; a path without one is left out.
+// NewestBelow returns for each path its newest version with a number below the given one.
+// Paths without such a version are left out.
 func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 	type place struct {
 		seq  uint64
@@ -89,7 +89,7 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 	var all []place
 	keys := walk{it: v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kPath}}), down: true}
 	defer keys.it.Close()
-	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // neighbours share a block
+	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // in order, because neighbours share a block
 		if below[p] == 0 {
 			continue
 		}
@@ -120,27 +120,27 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 	return out, nil
 }
 
-// walk is an iterator that only goes up, or only down.
+// walk is an iterator that moves in one direction only.
 type walk struct {
 	it    *badger.Iterator
 	down  bool
 	began bool
-	seeks int // how often it had to seek
+	seeks int // number of seeks so far
 }
 
-// pays: after n keys, it had to seek so rarely that it is quicker than a look-up
-// for each of them. Those are helped by the filters of Badger's tables, while an
-// iterator has to look into every table.
+// pays reports whether, after n keys, the walk had to seek so rarely that it is quicker
+// than n look-ups. A look-up uses the filters of Badger's tables, while an iterator has to
+// look into every table.
 func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
 
-// to goes to the first key that is not below this one; going down, not above it.
+// to moves to the first key at or above key; going down, at or below it.
 func (w *walk) to(key []byte) {
 	for range nearby {
 		if !w.began || w.it.Valid() && !w.short(key) {
 			break
 		}
 		if !w.it.Valid() {
-			return // there is nothing beyond what was sought before
+			return // the walk ended before an earlier key, so there is nothing at this one
 		}
 		w.it.Next()
 	}
@@ -151,7 +151,7 @@ func (w *walk) to(key []byte) {
 	}
 }
 
-// short: it has not come as far as this key.
+// short reports whether the walk has not yet reached key.
 func (w *walk) short(key []byte) bool {
 	order := bytes.Compare(w.it.Item().Key(), key)
 	return w.down && order > 0 || !w.down && order < 0

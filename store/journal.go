@@ -9,14 +9,14 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Journal holds the plans that were begun, and how far each is.
+// Journal holds the plans that were begun and their progress.
 type Journal struct {
 	s *Store
 }
 
-// Begin gives a plan its ID and writes it into the journal. From then on it is
-// open, until Finish, and retention leaves its contents alone. made are the
-// contents that its steps write and that no version has had.
+// Begin gives a plan its ID and writes it into the journal. The plan stays open until
+// Finish, and retention keeps its contents that long. made holds contents that the plan's
+// steps write and that no version has.
 func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) error {
 	if p.ID != "" {
 		return fmt.Errorf("plan %s was begun before", p.ID)
@@ -55,8 +55,8 @@ func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) erro
 	return nil
 }
 
-// putPlan writes a plan: the head under its key, the steps in pieces behind
-// it, because a plan of 10,000 files is longer than one value should be.
+// putPlan writes a plan: the head under its key, the steps in pieces under keys that
+// follow it, because the value for a plan of 10,000 files would be too long.
 func (b *batch) putPlan(p *Plan) error {
 	head := *p
 	head.Steps, head.Returns = nil, nil
@@ -79,8 +79,8 @@ func keyPlanPart(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlan, id), 0), uint32(n))
 }
 
-// Plan returns a journalled plan with its Done steps. ErrNotFound: there
-// is none with this ID.
+// Plan returns a journalled plan with its Done steps. ErrNotFound: there is no plan with
+// this ID.
 func (j *Journal) Plan(id string) (Plan, error) {
 	var p Plan
 	err := j.s.db.View(func(txn *badger.Txn) (err error) {
@@ -112,8 +112,8 @@ func (j *Journal) Plan(id string) (Plan, error) {
 	return p, err
 }
 
-// Head returns a journalled plan without its steps. ErrNotFound: there is
-// none with this ID.
+// Head returns a journalled plan without its steps. ErrNotFound: there is no plan with
+// this ID.
 func (j *Journal) Head(id string) (p Plan, err error) {
 	err = j.s.db.View(func(txn *badger.Txn) (err error) {
 		p, err = planHead(txn, id)
@@ -152,9 +152,8 @@ func (j *Journal) Plans() ([]Plan, error) {
 	return out, err
 }
 
-// Open returns the plans that were begun and not finished: what a killed
-// client left. They may be resumed (each step that is not in Done) or rolled
-// back.
+// Open returns the plans that were begun and not finished, for example because the client
+// was killed. A plan may be resumed (with the steps that are not in Done) or rolled back.
 func (j *Journal) Open() ([]Plan, error) {
 	heads, err := j.Plans()
 	if err != nil {
@@ -193,7 +192,7 @@ func keyPlanStep(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlanStep, id), 0), uint32(n))
 }
 
-// Finish closes a plan; failed are the steps that could not be carried out.
+// Finish closes a plan. failed lists the paths of steps that could not be carried out.
 func (j *Journal) Finish(id string, failed []Conflict) error {
 	j.s.writeMu.Lock()
 	defer j.s.writeMu.Unlock()

@@ -108,7 +108,7 @@ func keyNamed(prefix byte, parts ...string) []byte {
 	return k
 }
 
-// cleanID keeps a client's id from reaching into another key: NUL separates.
+// cleanID replaces NUL bytes, which separate key parts, in an id given by a client.
 func cleanID(id string) []byte {
 	return bytes.ReplaceAll([]byte(id), []byte{0}, []byte{0xff})
 }

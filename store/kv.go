@@ -17,7 +17,7 @@ type KV struct {
 	prefix []byte
 }
 
-// KV returns the set with this name; it exists as soon as something is in it.
+// KV returns the set with this name. It need not be created.
 func (s *Store) KV(bucket string) KV {
 	return KV{s, append(keyNamed(kKV, bucket), 0)}
 }
@@ -70,8 +70,8 @@ func (k KV) SetAll(vals map[string][]byte) error {
 // Delete removes a key; a missing one is no error.
 func (k KV) Delete(key string) error { return k.SetAll(map[string][]byte{key: nil}) }
 
-// Scan passes the keys that begin with prefix, sorted, until fn answers an
-// error, which Scan returns. val is valid during the call only.
+// Scan passes the entries whose keys begin with prefix, sorted by key, until fn returns an
+// error, which Scan returns. val is valid only during the call.
 func (k KV) Scan(prefix string, fn func(key string, val []byte) error) error {
 	return k.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: k.key(prefix)})

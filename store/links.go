@@ -7,38 +7,38 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Names of a file that has several, and how many it has. Each name's newest version
-// tells the number, so a new name of a file with 5,000 changes 5,000 versions. A batch
-// only notes that, and looks at each name once at its end: that made of 5,000 links, one
-// after the other, 12 million rewritten versions.
+// The names of files with several names (hard links), and their link counts. The newest
+// version of each name holds the count, so one new name of a file with 5,000 names changes
+// 5,000 versions. A batch therefore only notes new counts and updates each name once, at
+// its end; updating them at once, 5,000 new links rewrote 12 million versions.
 
-// linkNote says of a file that it has so many names now.
+// linkNote is the new link count of a file.
 type linkNote struct {
-	at     int // of all notes of the batch
-	but    Path
+	at     int // position among all notes of the batch
+	except Path
 	nlink  uint32
-	ctime  int64 // 0: as it was
+	ctime  int64 // 0: unchanged
 	linked int64
 }
 
-// linkCounts are the notes of a batch.
+// linkCounts holds the notes of a batch.
 type linkCounts struct {
 	notes map[Inode][]linkNote
-	of    map[Inode]Stat // what keys its names
+	of    map[Inode]Stat // a stat of each file, from which the keys of its names are built
 	n     int
-	known map[Path]int // how many notes there were when the path's newest version was made or counted last
+	known map[Path]int // how many notes there were when the path's newest version was last made or recounted
 }
 
-// seen: the newest version of a path knows of all notes so far.
-func (l *linkCounts) seen(p Path) {
+// markCurrent marks that the newest version of a path takes account of all notes so far.
+func (l *linkCounts) markCurrent(p Path) {
 	if l.n > 0 {
 		l.known[p] = l.n
 	}
 }
 
-// countNames notes in the newest versions of an inode's other names that it has so
-// many names more than st says; linked: see Version.Linked.
-func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
+// countNames notes that an inode now has st.Nlink + more names. The newest versions of its
+// names, without the path except, are updated later. For linked see Version.Linked.
+func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	n := int(st.Nlink) + more
 	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
 		return nil
@@ -48,7 +48,7 @@ func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
 		l.notes, l.of, l.known = map[Inode][]linkNote{}, map[Inode]Stat{}, map[Path]int{}
 	}
 	l.n++
-	note := linkNote{at: l.n, but: but, nlink: uint32(n), linked: linked}
+	note := linkNote{at: l.n, except: except, nlink: uint32(n), linked: linked}
 	if more > 0 {
 		note.ctime = st.Ctime
 	}
@@ -57,8 +57,8 @@ func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
 	return nil
 }
 
-// recounted is the newest version of a path, which exists, after the notes that it does
-// not know of yet.
+// recounted applies the notes that the newest version v of an existing path does not take
+// account of yet, and returns the result.
 func (b *batch) recounted(v Version) (Version, bool, error) {
 	l := &b.linkage
 	notes := l.notes[InodeOf(v.Stat)]
@@ -68,7 +68,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	}
 	_, err := b.w.Txn.Get(keyLink(v.Stat, v.Path))
 	l.known[v.Path] = l.n
-	if errors.Is(err, badger.ErrKeyNotFound) { // its names are not known to be several
+	if errors.Is(err, badger.ErrKeyNotFound) { // this path was never one of several names
 		return v, true, nil
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	}
 	was := v
 	for _, n := range notes {
-		if n.at <= known || n.but == v.Path || v.Stat.Nlink == n.nlink && n.linked == 0 {
+		if n.at <= known || n.except == v.Path || v.Stat.Nlink == n.nlink && n.linked == 0 {
 			continue
 		}
 		v.Stat.Nlink = n.nlink
@@ -91,7 +91,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	return v, true, nil
 }
 
-// countLinks counts all names of the files with notes.
+// countLinks brings the versions of all names of the noted files up to date.
 func (b *batch) countLinks() error {
 	for _, st := range b.linkage.of {
 		names, err := b.names(st, "")
@@ -114,8 +114,8 @@ func (b *batch) name(st Stat, p Path) error {
 	return b.w.Set(keyLink(st, p), nil)
 }
 
-// names lists the other names that an inode is known to have had.
-func (b *batch) names(st Stat, but Path) ([]Path, error) {
+// names lists the paths that an inode is known to have had as names, without except.
+func (b *batch) names(st Stat, except Path) ([]Path, error) {
 	prefix := keyLinkPrefix(st)
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -125,5 +125,5 @@ func (b *batch) names(st Stat, but Path) ([]Path, error) {
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	return slices.DeleteFunc(out, func(p Path) bool { return p == but }), nil
+	return slices.DeleteFunc(out, func(p Path) bool { return p == except }), nil
 }

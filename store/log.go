@@ -10,8 +10,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Filter selects versions. The zero value is everything but baselines, newest
-// first, 1,000 at most.
+// Filter selects versions. The zero value selects everything except baselines, newest
+// first, at most 1,000.
 type Filter struct {
 	// Path is one file, whose renames are followed, or a directory with
 	// everything below it. "" is everything.
@@ -30,10 +30,10 @@ type Filter struct {
 	Ops           []Op      // empty: all
 	Oldest        bool      // oldest first
 	Limit         int       // 0: 1,000
-	Baselines     bool      // with what the baseline scan found
+	Baselines     bool      // include what the baseline scan found
 	Match         func(Version) bool
-	// Pass, if not nil, says which parts of the log need not be read: those that one
-	// process wrote. It is not asked where an index of the log serves the filter.
+	// Pass, if not nil, decides which blocks written by a single process need not be read.
+	// It is not called if an index serves the filter.
 	Pass func(Block) bool
 }
 
@@ -47,8 +47,8 @@ type Block struct {
 
 const defaultLimit = 1000
 
-// Log returns the versions that a filter selects; more says that the limit cut
-// it (go on with Before or After).
+// Log returns the versions that a filter selects. more reports that the limit cut the
+// result; the caller can go on with Before or After.
 func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -67,7 +67,7 @@ func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	return vs, more, err
 }
 
-// Each passes the versions that a filter selects, whatever its limit, until fn says
+// Each passes the versions that a filter selects, ignoring its limit, until fn returns
 // false.
 func (v *View) Each(f Filter, fn func(Version) bool) error {
 	f, err := v.bounded(f)
@@ -82,7 +82,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 		}
 		if file {
 			path := f.Path
-			f.Path = "" // the names differ where it was renamed
+			f.Path = "" // after a rename, earlier versions have another name
 			if !f.Oldest {
 				return v.back(path, take)
 			}
@@ -117,9 +117,9 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	return v.scan(from, !f.Oldest, take, over)
 }
 
-// Changed passes versions of what is at or below a path, newest first, until fn says
-// false: all that are no baselines, and then those baselines that found something else
-// than was known. Of a file it passes the newest alone.
+// Changed passes versions at or below a path, newest first, until fn returns false: first
+// all that are not baselines, then the baselines that found a change to something known.
+// If the path is a file, it passes only the newest version.
 func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	return s.View(func(v *View) error {
 		if file, err := v.isFile(below); err != nil {
@@ -145,8 +145,8 @@ func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	})
 }
 
-// ChangedAfter passes the path of each version after seq, baselines too, oldest first. It
-// reads no more of them than that.
+// ChangedAfter passes the path of each version after seq, baselines included, oldest
+// first. It decodes nothing else of the versions.
 func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kVersion}})
 	defer it.Close()
@@ -173,8 +173,8 @@ func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 	return nil
 }
 
-// bounded is a filter with sequence numbers in place of its times: those are in
-// order whatever was done to the clock.
+// bounded returns the filter with its times replaced by sequence numbers, which stay in
+// order even if the clock was set.
 func (v *View) bounded(f Filter) (Filter, error) {
 	if !f.Since.IsZero() {
 		at, err := v.SeqAt(f.Since.Add(-1))
@@ -196,9 +196,9 @@ func (v *View) bounded(f Filter) (Filter, error) {
 	return f, nil
 }
 
-// SeqAt is the newest version that is not younger than t, 0 if all are. A time before
-// that of an older version is ignored, because the clock was set back in between; so
-// is a time that is still to come.
+// SeqAt returns the newest version that is not younger than t, the newest of all if none
+// is younger. Versions with a time in the future are ignored. If the clock was set back,
+// the first version younger than t counts.
 func (v *View) SeqAt(t time.Time) (uint64, error) {
 	n, now := t.UnixNano(), v.s.opt.Now().UnixNano()
 	at := v.seq
@@ -212,15 +212,15 @@ func (v *View) SeqAt(t time.Time) (uint64, error) {
 	return at, err
 }
 
-// SeqAt is View.SeqAt now.
+// SeqAt is View.SeqAt on the present history.
 func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 	err = s.View(func(v *View) (err error) { at, err = v.SeqAt(t); return })
 	return at, err
 }
 
-// Whole is the newest version of the operation that version seq is part of. A rename
-// is two versions, and that of a directory two for each path below it: between them
-// the log tells of a tree that never was.
+// Whole returns the newest version of the operation that version seq is part of. A rename
+// is two versions, and the rename of a directory two for each path below it; between them
+// the log describes a tree that never existed.
 func (s *Store) Whole(seq uint64) (uint64, error) {
 	renamed := func(o Version) bool { return o.Op == OpMoved || o.Op == OpRename || o.Op == OpExchange }
 	whole := seq
@@ -243,7 +243,7 @@ func (s *Store) Whole(seq uint64) (uint64, error) {
 	return whole, err
 }
 
-// index picks the narrowest index that serves.
+// index picks the narrowest index that can answer the filter.
 func (f *Filter) index() (byte, string) {
 	switch {
 	case f.Plan != "":
@@ -256,7 +256,7 @@ func (f *Filter) index() (byte, string) {
 	return ixSession, string(f.Session)
 }
 
-// selects is for a filter that is bounded.
+// selects reports whether a bounded filter selects v.
 func (f *Filter) selects(v Version) bool {
 	switch {
 	case f.Path != "" && !v.Path.Inside(f.Path),
@@ -278,8 +278,8 @@ func (f *Filter) selects(v Version) bool {
 
 func (f *Filter) withBaselines() bool { return f.Baselines || slices.Contains(f.Ops, OpBaseline) }
 
-// isFile tells a path that is or was last a file from a directory, or from a
-// prefix of which only children are known.
+// isFile distinguishes a path that is, or last was, a file from a directory or a prefix of
+// which only children are known.
 func (v *View) isFile(p Path) (bool, error) {
 	o, found, err := v.Current(p)
 	if err != nil || !found {
@@ -339,7 +339,7 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		}
 		var o Version
 		var err error
-		if n++; !down && log.pays(n) { // the versions of a session lie together
+		if n++; !down && log.pays(n) { // the versions of a session lie close together in the log
 			at := keyVersion(seq)
 			if log.to(at); !log.it.ValidForPrefix(at) {
 				continue

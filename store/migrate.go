@@ -10,18 +10,18 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// schema is the layout that this program writes.
+// schema is the number of the key layout that this program writes.
 const schema = 4
 
-// migrations[n] takes a store from schema n to n+1. Each only adds or rewrites keys,
-// so repeating it after a crash gives the same result; the transaction that ends it
-// changes the number. No migration drops data.
+// migrations[n] takes a store from schema n to n+1. A migration only adds or rewrites keys,
+// so it can be repeated after a crash; its last transaction changes the number. No
+// migration drops data.
 var migrations = map[uint64]func(*Store, *db.Writer) error{
 	1: addTimes,
 	2: noteLoose,
-	// Schema 4 puts frames into pack files. Frames of schema 3 stay where they are
-	// until they are packed again. A program that does not know pack files must not
-	// take their contents for lost, hence the number. More can be packed than before.
+	// Schema 4 puts frames into pack files. Frames of schema 3 stay where they are until
+	// they are packed again. The number changed because a program that does not know pack
+	// files would think their contents are lost. noteLoose runs again because more can be packed.
 	3: noteLoose,
 }
 
@@ -53,7 +53,7 @@ func migrate(s *Store) error {
 	return nil
 }
 
-// setSchema notes the number behind what change writes.
+// setSchema runs change and then stores the schema number.
 func setSchema(s *Store, n uint64, change func(*Store, *db.Writer) error) error {
 	w := s.db.NewWriter()
 	defer w.Close()
@@ -66,7 +66,7 @@ func setSchema(s *Store, n uint64, change func(*Store, *db.Writer) error) error 
 	return w.Commit()
 }
 
-// schemaOf reads the number; 0 for an empty store.
+// schemaOf reads the schema number, 0 for an empty store.
 func schemaOf(d *db.DB) (uint64, error) {
 	var n uint64
 	err := d.View(func(txn *badger.Txn) error {
@@ -89,7 +89,7 @@ func schemaOf(d *db.DB) (uint64, error) {
 	return n, err
 }
 
-// addTimes makes the z records, which schema 1 did not have.
+// addTimes writes the z records, which schema 1 did not have.
 func addTimes(s *Store, w *db.Writer) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kVersion}})
@@ -119,7 +119,7 @@ func addTimes(s *Store, w *db.Writer) error {
 	})
 }
 
-// noteLoose counts what can be put into frames, which schema 2 did not have.
+// noteLoose counts the contents that can be put into frames; schema 2 had no frames.
 func noteLoose(s *Store, w *db.Writer) error {
 	var st State
 	found, err := get(s.db, keyState, &st)

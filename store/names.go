@@ -10,16 +10,15 @@ import (
 // Name is an entry of a directory as the history knows it.
 type Name struct {
 	Path    Path
-	Dir     bool // something lies, or lay, below it
-	Deleted bool // nothing of it exists any more
+	Dir     bool // something is, or was, below it
+	Deleted bool // neither it nor anything below it exists any more
 }
 
-// namesMost bounds the keys that Names looks at: somebody waits at a prompt.
+// namesMost bounds the keys that Names looks at, because someone is waiting at a prompt.
 const namesMost = 50_000
 
-// Names lists what the history knows directly below a directory under names that
-// begin with prefix, in the order of their bytes: what exists and what does not
-// any more. dir "" is the root.
+// Names lists the entries of a directory ("" is the root) that begin with prefix, sorted by
+// bytes. Entries that no longer exist are included.
 func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	base := below(dir)
 	at := map[Path]int{}
@@ -49,8 +48,8 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	return names, err
 }
 
-// Gone passes the last version of each path at or below a directory ("" is the root)
-// that does not exist any more, in the order of their bytes, until fn says false.
+// Gone passes the last version of each path at or below a directory ("" is the root) that
+// no longer exists, sorted by bytes, until fn returns false.
 func (s *Store) Gone(dir Path, fn func(Version) bool) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(dir)})

@@ -3,19 +3,18 @@ package store
 import "cachebro/store/content"
 
 const (
-	// maxNodes bounds the table; a node that fell out is found again through
-	// the newest version of its path (see batch.node).
+	// maxNodes bounds the table. A node that is no longer in it is found again through the
+	// newest version of its path (see batch.node).
 	maxNodes = 4096
-	// tailBuffers bounds what all nodes together hold in memory.
+	// tailBuffers bounds the bytes that all nodes together hold in memory.
 	tailBuffers = 8 << 20
 )
 
-// nodeTable remembers, per inode of the present mount, which content it had
-// when it was last closed, so that an append costs the appended bytes and not
-// the whole file.
+// nodeTable remembers, per inode of the present mount, which content it had when it was
+// last closed. So an append costs as much as the appended bytes, not as the whole file.
 type nodeTable struct {
 	young, old map[uint64]*node // two generations, as in cache.Cache
-	buffered   int              // bytes in tails, at most
+	buffered   int              // upper bound of the bytes in tails
 }
 
 type node struct {

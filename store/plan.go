@@ -5,9 +5,9 @@ import "cachebro/store/leaf/attrs"
 // The kinds of plans.
 const (
 	PlanRevert  = "revert"  // one file to an earlier version
-	PlanUndo    = "undo"    // what some actor did, taken back
-	PlanRedo    = "redo"    // what a plan took back, brought back
-	PlanRestore = "restore" // paths, or the whole tree, as they were at a moment
+	PlanUndo    = "undo"    // take back what some actor did
+	PlanRedo    = "redo"    // bring back what a plan took back
+	PlanRestore = "restore" // paths, or the whole tree, as they were at some moment
 )
 
 // What a step does.
@@ -19,17 +19,17 @@ const (
 	DoRename  = "rename"
 	DoSymlink = "symlink"
 	DoChmod   = "chmod"
-	DoLink    = "link" // Path becomes a name of the file To, if it is not one
-	// DoExchange: Path and To, which is a directory, change places.
+	DoLink    = "link" // make Path a name of the file To, if it is not one yet
+	// DoExchange swaps Path and To, which is a directory.
 	DoExchange = "exchange"
 )
 
-// ExpectAbsent in Step.Expect: nothing may be there.
+// ExpectAbsent in Step.Expect: nothing may exist at the path.
 const ExpectAbsent = "absent"
 
-// Plan is a list of steps that take something back. Making one writes nothing;
-// Journal.Begin puts it in the journal, and a client carries it out through the
-// mountpoint, where its writes become versions with this plan's ID.
+// Plan is a list of steps that take something back. Making a plan writes nothing.
+// Journal.Begin puts it into the journal, and a client carries it out through the mount,
+// where its writes become versions with this plan's ID.
 type Plan struct {
 	ID        string     `cbor:"1,keyasint,omitempty"`
 	Kind      string     `cbor:"2,keyasint,omitempty"`
@@ -43,8 +43,8 @@ type Plan struct {
 	Begun     int64      `cbor:"10,keyasint,omitempty"` // ns since the epoch
 	Finished  int64      `cbor:"11,keyasint,omitempty"` // 0: open
 	Failed    []Conflict `cbor:"12,keyasint,omitempty"`
-	// Tree is the directory that it was begun for, as far as that can be told: a plan
-	// in a copied state directory is for another one, and is not gone on with.
+	// Tree is the directory that the plan was begun for, if known. A plan in a copied state
+	// directory belongs to another tree and is not resumed.
 	Tree Tree `cbor:"13,keyasint,omitzero"`
 	// Done holds the numbers of the steps carried out (of a journalled plan).
 	Done []int `cbor:"-"`
@@ -56,8 +56,8 @@ type Tree struct {
 	Birth int64  `cbor:"2,keyasint,omitempty"`
 }
 
-// Step is one change of one path. Steps are carried out in order of N; a step
-// whose result is there already counts as done, so that a plan may be resumed.
+// Step is one change of one path. Steps are carried out in order of N. A step whose result
+// already exists counts as done, so that a plan can be resumed.
 type Step struct {
 	N       int    `cbor:"1,keyasint"`
 	Do      string `cbor:"2,keyasint"`
@@ -72,38 +72,38 @@ type Step struct {
 	ExpMode uint32 `cbor:"11,keyasint,omitempty"` // st_mode that it must have; 0: any
 	Added   int    `cbor:"12,keyasint,omitempty"` // lines
 	Removed int    `cbor:"13,keyasint,omitempty"`
-	// Apart: the path gets a file of its own, whatever other names it has now.
+	// Apart: the path gets a file of its own, even if its present file has other names.
 	Apart bool `cbor:"14,keyasint,omitempty"`
-	// Ino is the inode number of the directory Path that is renamed or exchanged:
-	// by it who resumes a plan knows whether that was done.
+	// Ino is the inode number of the directory Path that is renamed or exchanged. Whoever
+	// resumes the plan tells by it whether the step was done.
 	Ino uint64 `cbor:"20,keyasint,omitempty"`
-	// Owned: UID and GID are who has the file afterwards. Without that it is whose
-	// place it takes, and nothing of the mode that depends on an owner is given.
+	// Owned: UID and GID are the owner that the file gets. Otherwise it keeps the owner of
+	// the file it replaces, and mode bits that depend on an owner are left out.
 	Owned bool   `cbor:"15,keyasint,omitempty"`
 	UID   uint32 `cbor:"16,keyasint,omitempty"`
 	GID   uint32 `cbor:"17,keyasint,omitempty"`
-	// Attrs are the extended attributes that it has afterwards; "": those of the file
-	// whose place it takes.
+	// Attrs are the extended attributes that the file gets; "": those of the file that it
+	// replaces.
 	Attrs attrs.Set `cbor:"18,keyasint,omitempty"`
 }
 
-// Return says to which version's state a plan takes a path, so that a later
-// undo knows whose work it finds there. Back 0: the path did not exist.
+// Return records to which version's state a plan takes a path, so that a later undo knows
+// whose work the path then holds. Back 0: the path did not exist.
 type Return struct {
 	Path Path   `cbor:"1,keyasint"`
 	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version when the plan was made
 	Back uint64 `cbor:"3,keyasint,omitempty"`
-	// Made: the state is that of no version (a merge).
+	// Made: the state is a merge, not that of any version.
 	Made bool `cbor:"4,keyasint,omitempty"`
-	// Took is, of a state that was made, the newest of the versions that are taken out of
-	// it. Edits are those of its edits that go, where not all do; Part says so too where
-	// they have no number.
+	// Took is, for a merged state, the newest of the versions taken out of it. Edits are
+	// the numbers of the edits that were taken out, if only some were; Part says the same
+	// where edits have no numbers.
 	Took  uint64 `cbor:"5,keyasint,omitempty"`
 	Edits []int  `cbor:"6,keyasint,omitempty"`
 	Part  bool   `cbor:"7,keyasint,omitempty"`
 }
 
-// Conflict is a path that a plan leaves alone.
+// Conflict is a path that a plan does not change, and why.
 type Conflict struct {
 	Path  Path   `cbor:"1,keyasint"`
 	Why   string `cbor:"2,keyasint"`

@@ -7,12 +7,12 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// preloadFrom is how many unknown paths make a walk worth its iterators.
+// preloadFrom is the number of unknown paths from which one walk beats single look-ups.
 const preloadFrom = 16
 
-// preload reads the newest versions of the paths of many changes in one walk, in
-// their order. Paths that change together mostly lie together: in rm -rf of a large
-// directory, a look-up for each path took half of the time of Apply.
+// preload reads the newest versions of the paths of many changes in one walk. Paths that
+// change together mostly lie together: for rm -rf of a large directory, looking up each
+// path took half of the time of Apply.
 func (b *batch) preload(cs []Change) error {
 	if len(cs) < preloadFrom {
 		return nil

@@ -8,9 +8,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Records as they lie, for store/portable, which carries a whole history elsewhere.
+// Raw records, for store/portable, which carries a whole history to another machine.
 
-// Kinds of records, the first byte of their keys.
+// Kinds of records: the first byte of their keys.
 const (
 	RecordVersion  = byte(kVersion)
 	RecordSession  = byte(kSession)
@@ -21,8 +21,8 @@ const (
 	RecordPlanStep = byte(kPlanStep)
 )
 
-// Independent are the kinds of records that do not follow from the versions. A
-// plan's head comes before its parts, and the plans before their steps.
+// Independent lists the kinds of records that cannot be derived from the versions. A plan's
+// head comes before its parts, and all plans come before their steps.
 var Independent = []byte{kSession, kPrompt, kToolCall, kToolList, kWorking, kGap, kNotice, kKV, kPlan, kPlanStep}
 
 // DecodeVersion reads a record of kind RecordVersion.
@@ -30,16 +30,16 @@ func DecodeVersion(key, val []byte) (Version, error) {
 	return decodeVersion(append([]byte{kVersion}, key...), val)
 }
 
-// Raw is the store while nothing is dropped or moved. Others go on storing: what has
-// a sequence number above Seq came later.
+// Raw is the store while nothing is dropped or moved. Versions are still added; those above
+// Seq came after Raw was called.
 type Raw struct {
 	s      *Store
 	Seq    uint64
 	Oldest uint64 // as in State
-	Gaps   int64  // ever
+	Gaps   int64  // gaps there have ever been
 }
 
-// Raw calls fn, and keeps retention waiting meanwhile.
+// Raw calls fn and keeps retention from running meanwhile.
 func (s *Store) Raw(fn func(Raw) error) error {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
@@ -47,8 +47,8 @@ func (s *Store) Raw(fn func(Raw) error) error {
 	return fn(Raw{s: s, Seq: st.Seq, Oldest: st.Oldest, Gaps: st.GapCount})
 }
 
-// Records passes all records of a kind in the order of their keys, which lack the
-// kind. The slices are valid during the call.
+// Records passes all records of a kind, sorted by key; the keys come without the kind. The
+// slices are valid only during the call.
 func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}})
@@ -66,15 +66,15 @@ func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	})
 }
 
-// Moment is a point in the life of the database: each write has a later one. What is
-// stored after Moment was asked for belongs to a later one.
+// Moment returns a point in the life of the database. Everything stored after the call
+// belongs to a later moment.
 func (r Raw) Moment() (at uint64, err error) {
 	err = r.s.db.View(func(txn *badger.Txn) error { at = txn.ReadTs(); return nil })
 	return at, err
 }
 
-// WrittenSince passes the records of a kind that were written after a moment, in the
-// order of their keys, from the key from on. What was deleted is not among them.
+// WrittenSince passes the records of a kind that were written after a moment, sorted by
+// key, beginning at the key from. Deleted records are not among them.
 func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, val []byte) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}, SinceTs: moment})
@@ -89,7 +89,7 @@ func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, va
 	})
 }
 
-// ByPath passes the versions in the order of paths, those of a path oldest first.
+// ByPath passes the versions sorted by path, those of each path oldest first.
 func (r Raw) ByPath(fn func(Version) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
@@ -120,17 +120,17 @@ const (
 	fillCount = 500
 )
 
-// Filler fills a store that nobody else writes, a new one or one that was filled before,
-// with the records of another one.
+// Filler copies the records of another store into a store that nobody else writes to,
+// whether it is new or has been filled before.
 type Filler struct {
 	s     *Store
 	b     *batch // nil: nothing waits
 	held  int
 	bytes int64
-	near  Hash // the content before, which the next one probably resembles
+	near  Hash // the previous content, which the next one probably resembles
 }
 
-// FillNew stores what fn puts in, in a store of this process alone. When fn fails, part of it may be stored already.
+// FillNew calls fn to fill a store that no other process uses. If fn fails, part of the records may already be stored.
 func (s *Store) FillNew(fn func(*Filler) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -144,7 +144,7 @@ func (s *Store) FillNew(fn func(*Filler) error) error {
 	return f.commit()
 }
 
-// batch is the one that is being filled; a full one is committed first.
+// batch returns the batch that is being filled. A full one is committed first.
 func (f *Filler) batch(n int64) (*batch, error) {
 	if f.held >= fillCount || f.bytes+n > fillBytes {
 		if err := f.commit(); err != nil {
@@ -172,7 +172,7 @@ func (f *Filler) commit() error {
 	return b.commit()
 }
 
-// Begin takes over what the other store counted.
+// Begin takes over the counters of the other store.
 func (f *Filler) Begin(gaps int64, oldest uint64) error {
 	b, err := f.batch(0)
 	if err == nil {
@@ -190,7 +190,7 @@ func (f *Filler) Record(kind byte, key, val []byte) error {
 	return b.w.Set(append([]byte{kind}, key...), bytes.Clone(val))
 }
 
-// Content stores a content that has this hash.
+// Content stores a content whose hash is h.
 func (f *Filler) Content(h Hash, content []byte) error {
 	b, err := f.batch(int64(len(content)))
 	if err != nil {
@@ -201,8 +201,8 @@ func (f *Filler) Content(h Hash, content []byte) error {
 	return err
 }
 
-// Version stores a version, whose number is above those of all before. ErrNotFound:
-// its content is not there.
+// Version stores a version. Its number must be above all earlier ones. ErrNotFound: its
+// content has not been stored.
 func (f *Filler) Version(v Version) error {
 	b, err := f.batch(512)
 	if err != nil {

@@ -9,30 +9,30 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// View is the history up to one version, read from one snapshot of the database; it
-// does not see what is written meanwhile. One goroutine at a time uses it, and none
-// after the function that it was given to has returned.
+// View is the history up to one version, read from one snapshot of the database; later
+// writes are not visible in it. Only one goroutine may use it at a time, and nobody after
+// the function it was given to has returned.
 type View struct {
 	s   *Store
 	txn *badger.Txn
 	seq uint64
 }
 
-// View runs fn on the history as it is now. fn must not write to the store: Close
-// holds off writers while it waits for the views to end. ErrClosed: fn was not run.
+// View runs fn on the present history. fn must not write to the store: Close holds off
+// writers while it waits for views to end. ErrClosed: fn was not run.
 func (s *Store) View(fn func(*View) error) error { return s.ViewUpTo(s.Seq(), fn) }
 
-// ViewUpTo is View of a history that ends with the version seq.
+// ViewUpTo is like View, but the history ends with version seq.
 func (s *Store) ViewUpTo(seq uint64, fn func(*View) error) error {
 	seq = min(seq, s.Seq())
 	return s.db.View(func(txn *badger.Txn) error { return fn(&View{s, txn, seq}) })
 }
 
-// Seq is the newest version of the view.
+// Seq returns the number of the newest version of the view.
 func (v *View) Seq() uint64 { return v.seq }
 
-// Version returns the version with this sequence number. ErrNotFound: there is
-// none, or it has been dropped.
+// Version returns the version with this sequence number. ErrNotFound: it does not exist
+// or has been dropped.
 func (v *View) Version(seq uint64) (Version, error) {
 	if seq > v.seq {
 		return Version{}, fmt.Errorf("version %d: %w", seq, ErrNotFound)
@@ -40,7 +40,7 @@ func (v *View) Version(seq uint64) (Version, error) {
 	return v.s.versionIn(v.txn, seq)
 }
 
-// Version is View.Version now.
+// Version is View.Version on the present history.
 func (s *Store) Version(seq uint64) (out Version, err error) {
 	err = s.View(func(v *View) (err error) { out, err = v.Version(seq); return })
 	return out, err
@@ -53,7 +53,7 @@ func (s *Store) versionIn(txn *badger.Txn, seq uint64) (v Version, err error) {
 	return versionOf(txn, seq)
 }
 
-// versionOf is versionIn, of a version that was not published yet too.
+// versionOf is like versionIn, but also finds versions that are not published yet.
 func versionOf(txn *badger.Txn, seq uint64) (v Version, err error) {
 	item, err := txn.Get(keyVersion(seq))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -80,16 +80,16 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 	return s.View(func(v *View) error { return v.scan(from, down, fn, over) })
 }
 
-// pass is what a scan passes over without reading it.
+// pass says what a scan skips without reading it.
 type pass struct {
 	block     func(blk uint64, t times) bool // whole time blocks; nil: none
 	baselines bool
-	beside    Path // what is neither this nor below it; "": nothing is
-	// after and before are where it ends: only numbers strictly above, below; 0: no bound.
+	beside    Path // skip what is not at or below this path; "": skip nothing
+	// Where the scan ends: only numbers strictly above after and below before; 0: no bound.
 	after, before uint64
 }
 
-// scan passes versions from seq on, in either direction, until fn says false.
+// scan passes versions from seq on, in either direction, until fn returns false.
 func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
 	if down {
 		from = min(from, v.seq)
@@ -164,7 +164,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	return nil
 }
 
-// inside is Path.Inside for a path that is not one yet.
+// inside is Path.Inside for the bytes of a path.
 func inside(p []byte, dir Path) bool {
 	return len(p) >= len(dir) && Path(p[:len(dir)]) == dir && (dir == "" || len(p) == len(dir) || p[len(dir)] == '/')
 }
@@ -178,8 +178,8 @@ func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
 	return t, ok
 }
 
-// Current returns the newest version of a path; false when none is known. It
-// may be a deletion.
+// Current returns the newest version of a path, which may be a deletion. It returns false
+// if the path is unknown.
 func (v *View) Current(p Path) (Version, bool, error) {
 	if o, ok := v.s.current.Get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
 		return o, true, nil
@@ -195,13 +195,13 @@ func (v *View) Current(p Path) (Version, bool, error) {
 	if err := item.Value(func(val []byte) (err error) { o, err = decodeCurrent(val); return }); err != nil {
 		return Version{}, false, damaged(err)
 	}
-	if o.Seq > v.seq { // of a batch in progress
+	if o.Seq > v.seq { // written by a batch in progress
 		return newestOf(v.txn, p, v.seq)
 	}
 	return o, true, nil
 }
 
-// Current is View.Current now.
+// Current is View.Current on the present history.
 func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	if v, ok := s.current.Get(p); ok && v.Seq != 0 {
 		return v, true, nil
@@ -210,7 +210,7 @@ func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	return out, found, err
 }
 
-// own returns all versions of a path itself, oldest first, up to seq most.
+// own returns the versions of the path itself up to number most, oldest first.
 func (v *View) own(p Path, most uint64) ([]Version, error) {
 	var seqs []uint64
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: keyPathPrefix(p)})
@@ -234,10 +234,10 @@ func (v *View) own(p Path, most uint64) ([]Version, error) {
 	return out, nil
 }
 
-// History returns the versions of a path, oldest first. With follow it is the
-// history of the file that is (or was last) there: where it came from another
-// name, that name's versions come first. A file that was replaced by a rename
-// (an atomic save) stays the same file.
+// History returns the versions of a path, oldest first. With follow it returns the history
+// of the file that is (or was last) there: if the file came from another name, the versions
+// of that name come first. A path that was replaced by a rename (an atomic save) counts as
+// the same file.
 func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	most := v.seq
 	for hops := 0; ; hops++ {
@@ -260,8 +260,8 @@ func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	}
 }
 
-// back passes the versions of a file as History(p, true) answers them, newest first,
-// until fn says false: no more of them are read than that.
+// back passes the versions that History(p, true) returns, newest first, until fn returns
+// false. It reads no versions beyond that.
 func (v *View) back(p Path, fn func(Version) bool) error {
 	most := v.seq
 	for hops := 0; ; hops++ {
@@ -273,8 +273,8 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 	}
 }
 
-// backIn is back for one name of the file. from is the version by which it came to it
-// from another one, zero: none; on is what fn said last.
+// backIn is back for one name of the file. from is the version by which the file came to
+// this name from another one, zero if it did not. on is what fn returned last.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -318,14 +318,14 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 	return from, true, err
 }
 
-// History is View.History now.
+// History is View.History on the present history.
 func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 	err = s.View(func(v *View) (err error) { out, err = v.History(p, follow); return })
 	return out, err
 }
 
-// arrival is the index of the last version by which another file came to a
-// path where none was, -1 if the history begins here.
+// arrival returns the index of the last version by which a file came from another name to
+// a path where there was none, -1 if the history begins here.
 func (v *View) arrival(vs []Version) (int, error) {
 	for i := len(vs) - 1; i >= 0; i-- {
 		var below Version
@@ -339,8 +339,8 @@ func (v *View) arrival(vs []Version) (int, error) {
 	return -1, nil
 }
 
-// arrives: by a version another file came to a path where none was. below is the
-// path's version before that, zero: there is none.
+// arrives reports whether version o brought a file from another name to a path where there
+// was none. below is the path's previous version, zero if there is none.
 func (v *View) arrives(o, below Version) (bool, error) {
 	moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
 	if !moved || o.From == "" || o.Op != OpExchange && below.Seq != 0 && !below.Deleted() {
@@ -350,8 +350,9 @@ func (v *View) arrives(o, below Version) (bool, error) {
 	return err == nil && !temp, err
 }
 
-// fromPlan: what was renamed, or exchanged, was made by the same plan, which writes a file
-// beside its place first. What it brought back is the file that was here before.
+// fromPlan reports whether the same plan had created the file that o renamed or exchanged.
+// A plan writes a file beside its destination first; what it brings back that way is the
+// file that was here before.
 func (v *View) fromPlan(o Version) (bool, error) {
 	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil
@@ -368,14 +369,14 @@ func (v *View) AtSeq(p Path, seq uint64) (Version, bool, error) {
 	return newestOf(v.txn, p, min(seq, v.seq))
 }
 
-// AtSeq is View.AtSeq now.
+// AtSeq is View.AtSeq on the present history.
 func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 	err = s.View(func(v *View) (err error) { out, found, err = v.AtSeq(p, seq); return })
 	return out, found, err
 }
 
-// Live passes the newest versions of all paths that exist at or below prefix,
-// parents first, until fn answers an error, which Live returns.
+// Live passes the newest versions of all existing paths at or below prefix, parents first,
+// until fn returns an error, which Live returns.
 func (v *View) Live(prefix Path, fn func(Version) error) error {
 	if prefix != "" {
 		item, err := v.txn.Get(keyCurrent(prefix))
@@ -389,8 +390,8 @@ func (v *View) Live(prefix Path, fn func(Version) error) error {
 	return v.liveFrom(keyCurrent(below(prefix)), keyCurrent(below(prefix)), fn)
 }
 
-// LiveAfter passes the newest versions of the paths that exist and come after a path,
-// sorted by bytes, until fn answers an error, which LiveAfter returns.
+// LiveAfter passes the newest versions of all existing paths that sort after a path, in
+// byte order, until fn returns an error, which LiveAfter returns.
 func (v *View) LiveAfter(after Path, fn func(Version) error) error {
 	from := keyCurrent(after)
 	if after != "" {
@@ -410,7 +411,7 @@ func (v *View) liveFrom(prefix, from []byte, fn func(Version) error) error {
 	return nil
 }
 
-// live passes what the item of a c key says, if the path exists.
+// live passes the version in the item of a c key, if the path exists.
 func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	var o Version
 	gone := false
@@ -440,13 +441,12 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	return fn(o)
 }
 
-// Live is View.Live now.
+// Live is View.Live on the present history.
 func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }
 
-// NamesOf lists the paths that are known to have been names of a file while it
-// had several.
+// NamesOf lists all paths that a file is known to have had as names while it had several.
 func (v *View) NamesOf(in Inode) (all []Path, err error) {
 	prefix := keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

@@ -12,10 +12,9 @@ import (
 // saveTime bounds how long a process may take for an atomic save, in ns.
 const saveTime = int64(60e9)
 
-// MadeFor tells an atomic save from a rename. When the process that renamed a file
-// had made that file itself a moment before, as sed -i and editors do, MadeFor
-// returns the number of the version that the file began with. 0: it is an ordinary
-// rename.
+// MadeFor distinguishes an atomic save from an ordinary rename. If the process that renamed
+// a file had created it a moment before, as sed -i and editors do, MadeFor returns the
+// number of the file's first version. For an ordinary rename it returns 0.
 func (s *Store) MadeFor(v Version) (uint64, error) {
 	if v.Op != OpRename || v.Plan != "" || v.Actor.PID == 0 || !isRegular(v.Stat) {
 		return 0, nil
@@ -28,7 +27,7 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 		if o.Deleted() || o.Actor.PID != v.Actor.PID || o.Actor.Start != v.Actor.Start || v.Time-o.Time > saveTime {
 			return false
 		}
-		// A chmod through the descriptor is told of before the file is.
+		// A chmod through the descriptor is reported before the creation of the file.
 		first, made = o.Seq, made || o.Op == OpCreate
 		return true
 	}
@@ -41,9 +40,9 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	return first, nil
 }
 
-// backwards passes the versions of a path from seq down, until fn returns false. It
-// reads no more than it passes: a temporary name that every save of a file uses has
-// thousands of versions, and the log asks about each of them.
+// backwards passes the versions of a path from seq down, until fn returns false. It reads
+// no more than it passes, because a temporary name used by every save of a file has
+// thousands of versions and the log calls this for each of them.
 func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -63,22 +62,23 @@ func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	return nil
 }
 
-// OwnFile recognises files that cachebro itself writes into a project for a moment:
-// files that a plan renames into place, and doctor's canary. "The last action" is
-// never one of ours; otherwise an undo after doctor would do nothing.
+// OwnFile recognises files that cachebro itself writes into a project for a moment: files
+// that a plan renames into place, and doctor's canary. They must never count as "the last
+// action"; otherwise an undo after doctor would do nothing.
 func OwnFile(p Path) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")
 }
 
-// Lasting leaves out, of one path's versions in order, those of files that were made
-// to be put elsewhere a moment later: by a plan, or for an atomic save (see MadeFor).
+// Lasting filters one path's versions, which are in order. It leaves out those of files
+// that were created to be moved elsewhere a moment later: by a plan, or for an atomic save
+// (see MadeFor).
 func Lasting(vs []Version) []Version {
 	if len(vs) > 0 && OwnFile(vs[0].Path) {
 		return nil
 	}
 	var out []Version
-	life := 0 // where in out the present file begins
+	life := 0 // index in out at which the present file begins
 	for _, v := range vs {
 		out = append(out, v)
 		if !v.Deleted() {

@@ -23,10 +23,10 @@ type Session struct {
 	Last       int64     `cbor:"8,keyasint,omitempty"` // last event
 	Ended      int64     `cbor:"9,keyasint,omitempty"`
 	Source     string    `cbor:"10,keyasint,omitempty"` // startup, resume, clear, compact, fork
-	Prompt     string    `cbor:"11,keyasint,omitempty"` // id of the current one
+	Prompt     string    `cbor:"11,keyasint,omitempty"` // id of the present prompt
 	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when it began
 	Branch     string    `cbor:"13,keyasint,omitempty"`
-	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when it was last told what others changed
+	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when the session was last told what others had changed
 }
 
 // Prompt is one message of the user within a session.
@@ -36,8 +36,8 @@ type Prompt struct {
 	Time    int64     `cbor:"3,keyasint,omitempty"`
 	Text    string    `cbor:"4,keyasint,omitempty"` // its beginning, for people
 	Seq     uint64    `cbor:"5,keyasint,omitempty"` // newest version when it was sent
-	// Continues is the prompt that this one belongs to, if a client sent it by itself
-	// and nobody typed it.
+	// Continues is the prompt that this one belongs to, if the client sent this one by
+	// itself and nobody typed it.
 	Continues string `cbor:"6,keyasint,omitempty"`
 }
 
@@ -55,13 +55,13 @@ type ToolCall struct {
 	Failed  bool      `cbor:"10,keyasint,omitempty"`
 }
 
-// Sessions are what clients told of theirs: sessions, prompts, tool calls, and what
-// each session read and edited.
+// Sessions holds what clients reported: their sessions, prompts and tool calls, and the
+// files that each session read and edited.
 type Sessions struct {
 	db *db.DB
 }
 
-// Put stores a session, replacing what was known under its ID.
+// Put stores a session, replacing an earlier record with the same ID.
 func (s *Sessions) Put(v Session) error {
 	return s.putRecord("session", keyNamed(kSession, string(v.ID)), &v)
 }
@@ -72,8 +72,7 @@ func (s *Sessions) Get(id SessionID) (v Session, found bool, err error) {
 	return v, found, err
 }
 
-// List returns the sessions, the one with the youngest event first
-// (limit 0: all).
+// List returns the sessions, the one with the latest event first (limit 0: all).
 func (s *Sessions) List(limit int) ([]Session, error) {
 	vs, err := records[Session](s.db, []byte{kSession})
 	slices.SortStableFunc(vs, func(a, b Session) int { return -compare(a.Last, b.Last) })
@@ -96,15 +95,15 @@ func (s *Sessions) Prompts(session SessionID) ([]Prompt, error) {
 	return slices.DeleteFunc(vs, Prompt.continued), err
 }
 
-// AllPrompts is Prompts with those that a client sent by itself.
+// AllPrompts is like Prompts, but includes those that a client sent by itself.
 func (s *Sessions) AllPrompts(session SessionID) ([]Prompt, error) {
 	return records[Prompt](s.db, append(keyNamed(kPrompt, string(session)), 0))
 }
 
 func (p Prompt) continued() bool { return p.Continues != "" }
 
-// LastPrompts are the youngest prompts of a session, or of all for session "",
-// the youngest first (limit 0: all).
+// LastPrompts returns the latest prompts of a session, or of all sessions for "", newest
+// first (limit 0: all).
 func (s *Sessions) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 	prefix := []byte{kPrompt}
 	if session != "" {
@@ -204,7 +203,7 @@ func compare[T int64 | uint64](a, b T) int {
 	return 0
 }
 
-// SessionStart is the newest version from before a session began.
+// SessionStart returns the newest version from before a session began.
 func (s *Store) SessionStart(id SessionID) (uint64, error) {
 	ses, found, err := s.Sessions.Get(id)
 	if err != nil {

@@ -27,21 +27,21 @@ type Store struct {
 	db   *db.DB
 	room *space.Room
 
-	// tidyMu is the lock of the contents, taken before writeMu: nobody drops or moves
-	// any.
+	// tidyMu is the lock of the contents, taken before writeMu. While it is held, nobody
+	// else drops or moves contents.
 	tidyMu sync.Locker
 
-	// writeMu is the database's lock of the writer. It guards next and
-	// nodes, and serialises appends, plans and the steps of a collection.
+	// writeMu is the writer lock of the database. It guards next and nodes, and serialises
+	// appends, plans and the steps of a collection.
 	writeMu sync.Locker
 	next    State
 	nodes   nodeTable
 
 	state    atomic.Pointer[State]  // published; immutable
-	stopped  atomic.Pointer[string] // why nothing is stored, "" if it is
+	stopped  atomic.Pointer[string] // why nothing is stored, "" while Apply stores
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
-	applied  atomic.Int64 // when Apply stored something last, by Options.Now
+	applied  atomic.Int64 // when Apply last stored something, by Options.Now
 }
 
 // Open opens the store in dir, creating it if it is missing, and takes back
@@ -82,7 +82,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// begin reads the state, migrates, and takes back a batch without an end.
+// begin reads the state, migrates, and takes back an incomplete batch.
 func (s *Store) begin() error {
 	if err := migrate(s); err != nil {
 		return err
@@ -102,10 +102,10 @@ func (s *Store) begin() error {
 	return s.contents.Open()
 }
 
-// Close writes out what is pending and releases the store. A second Close does
-// nothing. ErrNoSpace: the disk is so full that Badger would die of writing;
-// its files are left as a kill would leave them (nothing that Apply returned is
-// lost), and stay locked until the process ends.
+// Close writes out what is pending and releases the store. A second Close does nothing.
+// ErrNoSpace: the disk is so full that Badger would die while writing. Its files are then
+// left as after a kill (nothing that Apply returned is lost) and stay locked until the
+// process ends.
 func (s *Store) Close() error {
 	if !s.db.Shut() {
 		return nil
@@ -127,16 +127,16 @@ func (s *Store) Close() error {
 // Sync makes everything that Apply has returned durable against power loss.
 func (s *Store) Sync() error { return s.db.Sync() }
 
-// Seq is the sequence number of the newest version, 0 for an empty log.
+// Seq returns the number of the newest version, 0 for an empty log.
 func (s *Store) Seq() uint64 { return s.state.Load().Seq }
 
-// Checkpoint is what the last Apply with a checkpoint was given.
+// Checkpoint returns the last checkpoint given to Apply.
 func (s *Store) Checkpoint() []byte { return s.state.Load().Checkpoint }
 
-// Dir is the directory of the store.
+// Dir returns the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// get decodes the record under key into v; false when there is none.
+// get decodes the record under key into v. It returns false if there is none.
 func get(d *db.DB, key []byte, v any) (bool, error) {
 	found := false
 	err := d.View(func(txn *badger.Txn) error {
@@ -161,18 +161,17 @@ func txnGet(txn *badger.Txn, key []byte, v any) (bool, error) {
 // damaged marks an error of Badger's as damage.
 func damaged(err error) error { return db.Damaged(err) }
 
-// Contents are what the versions refer to.
+// Contents returns the store of the contents that versions refer to.
 func (s *Store) Contents() *content.Store { return s.contents }
 
 // Has reports whether the content is kept.
 func (s *Store) Has(h Hash) bool { return s.contents.Has(h) }
 
-// Content returns the bytes whose SHA-256 is h; the caller must not change
-// them. Errors: ErrPruned when they are not kept, ErrDamaged when what is kept
-// does not have this hash.
+// Content returns the bytes whose SHA-256 is h; the caller must not change them. Errors:
+// ErrPruned if they are not kept, ErrDamaged if the stored bytes have another hash.
 func (s *Store) Content(h Hash) ([]byte, error) { return s.contents.Get(h) }
 
-// writeContents makes fn a batch of its own, in which only contents change.
+// writeContents runs fn in a batch of its own that changes only contents.
 func (s *Store) writeContents(fn func(*content.Batch) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -187,28 +186,28 @@ func (s *Store) writeContents(fn func(*content.Batch) error) error {
 	return b.commit()
 }
 
-// uses passes the contents of versions, oldest first, until fn says false.
+// uses passes the contents of all versions, oldest first, until fn returns false.
 func (s *Store) uses(fn func(h Hash, path string) bool) error {
 	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, pass{})
 }
 
-// DB is the database that the store lies in.
+// DB returns the database in which the store is kept.
 func (s *Store) DB() *db.DB { return s.db }
 
-// Room tells what the store takes on its file system and what is free there.
+// Room returns what measures the store's size and the free space of its file system.
 func (s *Store) Room() *space.Room { return s.room }
 
-// Options are those that the store was opened with, defaults filled in.
+// Options returns the options that the store was opened with, defaults filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Applied is when Apply stored something last, by Options.Now.
+// Applied returns when Apply last stored something, by Options.Now.
 func (s *Store) Applied() time.Time { return time.Unix(0, s.applied.Load()) }
 
 // Stats returns the counters.
 func (s *Store) Stats() State { return *s.state.Load() }
 
-// DiskUsage is the allocated size of the store's directory in bytes without
-// the ballast, and what is free on its file system. The size may be 2 s old.
+// DiskUsage returns the allocated size of the store's directory in bytes without the
+// ballast, and the free bytes of its file system. The size may be 2 s old.
 func (s *Store) DiskUsage() (used, free int64, err error) {
 	free, _, err = s.room.Free()
 	return s.room.Usage(s.opt.Now(), false), free, err

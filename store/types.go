@@ -7,8 +7,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Path is slash-separated, relative to the project's root and cleaned once at
-// the edge; raw bytes, not necessarily UTF-8. "" is the root itself.
+// Path is slash-separated, relative to the project's root, and cleaned once at the edge. It
+// holds raw bytes, not necessarily UTF-8. "" is the root itself.
 type Path string
 
 // Inside reports whether p is dir or below it.
@@ -22,10 +22,10 @@ type Hash = content.Hash
 // SessionID is a client's own id of a session.
 type SessionID string
 
-// What the overlay and the spool call the same.
+// Types that the overlay and the spool use as well.
 type (
 	Op    = event.Op
-	Class = event.Class // of a path when the version was made
+	Class = event.Class // class of a path when the version was made
 	Stat  = event.Stat
 	Inode = event.Inode
 )
@@ -51,10 +51,10 @@ const (
 	OpSeen     = event.OpSeen
 )
 
-// InodeOf is the file that a Stat describes.
+// InodeOf returns the identity of the file that a Stat describes.
 func InodeOf(st Stat) Inode { return event.InodeOf(st) }
 
-// Actor is who did it, as far as known.
+// Actor describes who did something, as far as known.
 type Actor struct {
 	PID       uint32    `cbor:"1,keyasint,omitempty"`
 	Start     uint64    `cbor:"2,keyasint,omitempty"`
@@ -66,9 +66,9 @@ type Actor struct {
 	Prompt    string    `cbor:"8,keyasint,omitempty"`
 	ToolCall  string    `cbor:"9,keyasint,omitempty"`
 	Tool      string    `cbor:"10,keyasint,omitempty"`
-	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell them apart
-	Line      int64     `cbor:"12,keyasint,omitempty"` // of a terminal: what its foreground did between two inputs has one number; see capture
-	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call had ended, by a process that it started
+	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell which one it was
+	Line      int64     `cbor:"12,keyasint,omitempty"` // number shared by everything a terminal's foreground did between two inputs; see capture
+	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call had ended, by a process that the call started
 }
 
 // Version is one entry of the append-only version log. Immutable.
@@ -81,8 +81,8 @@ type Version struct {
 	To     Path   `cbor:"5,keyasint,omitempty"`
 	Target string `cbor:"6,keyasint,omitempty"` // symlink
 	Blob   Hash   `cbor:"7,keyasint,omitempty"`
-	// NoContent says why Blob is zero although the file had content: "too
-	// large", "gap: …", "pruned", "purged", "".
+	// NoContent is the reason why Blob is zero although the file had content: "too
+	// large", "gap: …", "pruned", "purged", or "" if there is no reason.
 	NoContent string `cbor:"8,keyasint,omitempty"`
 	Time      int64  `cbor:"9,keyasint,omitempty"` // ns since the epoch
 	Stat      Stat   `cbor:"10,keyasint,omitempty"`
@@ -90,41 +90,41 @@ type Version struct {
 	// Prev is the Seq of the previous version of this path (of From for a
 	// rename), 0 for the first one.
 	Prev uint64 `cbor:"12,keyasint,omitempty"`
-	// Plan is the undo, redo, restore or revert that wrote it, "" else.
+	// Plan is the undo, redo, restore or revert that wrote the version; "": none.
 	Plan string `cbor:"13,keyasint,omitempty"`
-	// Idle: captured while a writer still had it open.
+	// Idle: captured while a writer still had the file open.
 	Idle bool `cbor:"14,keyasint,omitempty"`
-	// Taken is when the content was read, in ns since the epoch, where that was
-	// later than Time (see Fill); 0 else.
+	// Taken is when the content was read, in ns since the epoch, if that was later than
+	// Time (see Fill); 0: at Time.
 	Taken int64 `cbor:"15,keyasint,omitempty"`
-	// Foreign: the content, or who had it, is what an import says and nobody here has
-	// seen. Its owners are perhaps other people here.
+	// Foreign: content or ownership come from an import and were never observed here. The
+	// owner IDs may belong to other people on this machine.
 	Foreign bool `cbor:"17,keyasint,omitempty"`
-	// Linked is when the file was last given a name of which nothing is kept, in
-	// ns since the epoch, where that was later than Time: Stat counts it.
+	// Linked is when the file last got a name outside the history, in ns since the epoch,
+	// if that was later than Time. Stat counts that name.
 	Linked int64 `cbor:"18,keyasint,omitempty"`
 }
 
-// Reasons in Version.NoContent that say more than that there is none.
+// Values of Version.NoContent that the program acts on.
 const (
 	NoContentPurged  = "purged"                             // by Purge
 	NoContentRenamed = "not captured before it was renamed" // an ignored file
 )
 
-// Deleted reports whether the path does not exist after this version, or nothing is
-// kept of it: what is excluded is not there as far as the history goes.
+// Deleted reports whether the path does not exist after this version. Excluded paths count
+// as deleted, because the history does not keep them.
 func (v Version) Deleted() bool {
 	return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved || v.Class == event.Excluded
 }
 
-// Excluded: the version is of a path of which nothing is kept. It says only that
-// something was changed there.
+// Excluded reports whether the path is excluded from the history. Such a version only says
+// that something changed there.
 func (v Version) Excluded() bool { return v.Class == event.Excluded }
 
-// When is the version's time.
+// When returns the version's time.
 func (v Version) When() time.Time { return time.Unix(0, v.Time) }
 
-// Change is what the daemon hands to Apply: a version to be, with content.
+// Change is what the daemon gives to Apply: a future version, with its content.
 type Change struct {
 	Op     Op
 	Class  Class
@@ -135,31 +135,31 @@ type Change struct {
 	Stat   Stat
 	Time   int64
 	Actor  Actor
-	// HasContent: Content is the file's content, or, with TailFrom > 0, what
-	// follows the first TailFrom bytes of the previous version of Node.
+	// HasContent: Content is the file's content, or, with TailFrom > 0, the bytes that
+	// follow the first TailFrom bytes of the previous version of Node.
 	HasContent bool
 	Content    []byte
 	TailFrom   int64
-	NoContent  string // why there is none, where there should be
+	NoContent  string // why there is no content although there should be
 	LastName   bool
-	// NotRead: a baseline that tells how a file was found, without its content.
-	// It says nothing new of one that is known.
+	// NotRead: a baseline that says how a file was found, but did not read its content. It
+	// is ignored if the file is already known.
 	NotRead bool
 	Idle    bool
-	// Plan is the ID of the undo, redo, restore or revert this is a part of.
+	// Plan is the ID of the undo, redo, restore or revert that this change is part of.
 	Plan string
 }
 
-// Gap is content that should have been kept and was not.
+// Gap records that content was not kept although it should have been.
 type Gap struct {
 	Path   Path   `cbor:"1,keyasint"`
 	Time   int64  `cbor:"2,keyasint"`
 	Reason string `cbor:"3,keyasint"`
-	Seq    uint64 `cbor:"4,keyasint,omitempty"` // the version without content, if there is one
+	Seq    uint64 `cbor:"4,keyasint,omitempty"` // the version without content, 0 if there is none
 }
 
-// Reader is one context window's owner: a client session and, within it, one
-// agent ("" is the main loop). The zero Reader is unknown and has seen nothing.
+// Reader is the owner of one context window: a client session and, within it, one agent
+// ("" is the main loop). The zero Reader is unknown and has seen nothing.
 type Reader struct {
 	Session SessionID
 	Agent   string

@@ -8,7 +8,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// WorkingFile is what one session did with one path: an entry of the working set.
+// WorkingFile counts what one session did with one path: an entry of the working set.
 type WorkingFile struct {
 	Session  SessionID `cbor:"1,keyasint,omitempty"`
 	Path     Path      `cbor:"2,keyasint,omitempty"`
@@ -25,7 +25,7 @@ type workingKey struct {
 	path    Path
 }
 
-// edited counts a version of a tracked file for its session's working set.
+// edited counts a version of a tracked file towards its session's working set.
 func (b *batch) edited(v Version) {
 	if v.Actor.Session == "" || v.Op == OpBaseline || v.Op == OpMoved || v.Op == OpMkdir || v.Class != 0 || isDir(v.Stat) {
 		return
@@ -40,7 +40,7 @@ func (b *batch) edited(v Version) {
 	t.LastEdit, t.EditBy = v.Time, v.Actor.By()
 }
 
-// By is the tool that did it, or the command's name.
+// By returns the tool that did it, or else the command's name.
 func (a Actor) By() string {
 	if a.Tool != "" && a.Tool != "Bash" {
 		return a.Tool
@@ -75,8 +75,8 @@ func addWorking(w *db.Writer, k workingKey, add *WorkingFile) error {
 	return w.Set(key, encode(&t))
 }
 
-// NoteReads counts reads of paths by a session; by is the tool or command, t
-// in ns since the epoch.
+// NoteReads counts reads of paths by a session. by is the tool or command; t is in ns since
+// the epoch.
 func (s *Sessions) NoteReads(session SessionID, by string, t int64, paths []Path) error {
 	if session == "" || len(paths) == 0 {
 		return nil

@@ -16,29 +16,29 @@ import (
 
 // Sibling is the store of another worktree of the same repository.
 type Sibling struct {
-	Dir  string // of the store
-	Root string // of the worktree, for people
+	Dir  string // directory of the store
+	Root string // root of the worktree, for people
 }
 
-// keyAlone is there when something was purged. What was purged must not come
-// back by way of a sibling, so nothing is adopted from then on.
+// keyAlone exists once something was purged. From then on nothing is adopted, because purged
+// content must not come back from a sibling.
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
-	// adoptLeast is how many bytes of contents a sibling's pack file must spare
-	// to be adopted, unless they are half of it.
+	// adoptLeast is how many bytes a sibling's pack file must save to be adopted, unless they
+	// are half of the file.
 	adoptLeast = 64 << 10
 )
 
-// adopted is a pack file with a name in this store.
+// adopted is a pack file that has been linked into this store.
 type adopted struct {
 	name   packName
 	frames []packFrame
-	id     uint64 // of its first frame
+	id     uint64 // number of its first frame
 	first  bool   // the sibling's directory sorts before ours
 }
 
-// candidate is a pack file that only a sibling has.
+// candidate is a pack file that a sibling has and this store does not.
 type candidate struct {
 	name   packName
 	file   string
@@ -46,11 +46,10 @@ type candidate struct {
 	frames []packFrame
 }
 
-// Adopt gives this store names (hard links) for the pack files of its siblings and
-// offers their contents: what is stored from now on and is among them is taken from
-// there. It is meant for a new store, before its first scan. A file of which nothing
-// was taken is removed later. Adopt returns the number of contents on offer. The
-// siblings may be in use; they notice nothing.
+// Adopt links the pack files of its siblings into this store (hard links) and offers their
+// contents: what is stored from now on and is among them is taken from there. It is meant for
+// a new store, before its first scan. A file from which nothing was taken is removed later.
+// Adopt returns the number of contents on offer. It does not disturb siblings that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -61,7 +60,7 @@ func (s *Store) Adopt(ctx context.Context) (int, error) {
 	return s.offers.Load().count(), err
 }
 
-// alone reports whether this store adopts nothing.
+// alone reports whether this store must not adopt anything.
 func (s *Store) alone() bool {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return true
@@ -70,7 +69,7 @@ func (s *Store) alone() bool {
 	return !errors.Is(err, badger.ErrKeyNotFound)
 }
 
-// candidates lists the siblings' pack files that are not here.
+// candidates lists the siblings' pack files that this store does not have.
 func (s *Store) candidates(ctx context.Context) []candidate {
 	var own unix.Stat_t
 	if unix.Stat(s.dir, &own) != nil {
@@ -80,14 +79,14 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 	var out []candidate
 	for _, sib := range s.opt.Siblings() {
 		dir := filepath.Join(sib.Dir, space.PacksDir)
-		files, _ := os.ReadDir(dir) // nothing packed yet
+		files, _ := os.ReadDir(dir) // it may not exist yet
 		for _, f := range files {
 			n, ok := parsePackName(f.Name())
 			if _, known := have[n]; !ok || known || ctx.Err() != nil {
 				continue
 			}
 			c := candidate{name: n, file: filepath.Join(dir, f.Name()), dir: sib.Dir}
-			// Of the same user, and nobody else's to write to.
+			// Only files of the same user that nobody else can write to.
 			var st unix.Stat_t
 			if unix.Lstat(c.file, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o022 != 0 || st.Uid != own.Uid || st.Dev != own.Dev {
 				continue
@@ -105,9 +104,8 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 	return out
 }
 
-// adopt links the candidates that are wanted, enters their frames and offers
-// their contents. Killed in between, it leaves files that Open removes.
-// s is locked.
+// adopt links the candidates that are wanted, records their frames and offers their contents.
+// If the process is killed meanwhile, Open removes the files that are left. s is locked.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
 	st := &stock{last: s.lastFrame}
 	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
@@ -132,7 +130,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 		}
 		err := os.Link(c.file, s.packPath(c.name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return false, fmt.Errorf("adopt: %w", db.FailedWrite(err))
@@ -145,7 +143,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 	if len(got) == 0 {
 		return false, ctx.Err()
 	}
-	// The names must last before anything relies on them.
+	// The names must be durable before anything relies on them.
 	if err := syncDir(s.packsDir()); err != nil {
 		return false, fmt.Errorf("adopt: %w", err)
 	}
@@ -160,7 +158,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 	return true, nil
 }
 
-// enterPack notes the frames of an adopted file.
+// enterPack records the frames of an adopted file.
 func (s *Store) enterPack(p adopted, pack uint64) error {
 	return s.db.Update(func(txn *badger.Txn) error {
 		for i, fr := range p.frames {
@@ -173,8 +171,7 @@ func (s *Store) enterPack(p adopted, pack uint64) error {
 	})
 }
 
-// FetchPacks gets a pack file that is missing back from a sibling that has it.
-// s is locked.
+// FetchPacks gets missing pack files back from siblings that have them. s is locked.
 func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return
@@ -187,7 +184,7 @@ func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 		return nil
 	})
 	if err != nil || len(missing) == 0 {
-		return // Verify finds what is wrong
+		return // Verify reports what is wrong
 	}
 	for _, cand := range s.candidates(context.Background()) {
 		if missing[cand.name] && os.MkdirAll(s.packsDir(), 0o700) == nil && os.Link(cand.file, s.packPath(cand.name)) == nil {

@@ -8,18 +8,18 @@ import (
 	"cachebro/store/db"
 )
 
-// Counts sum up the contents that are kept.
+// Counts sum up the stored contents.
 type Counts struct {
 	Blobs  uint64
-	Stored int64 // bytes as they are stored
-	Raw    int64 // bytes as they are
-	Loose  int64 // bytes, as they are, of what waits for a repack
+	Stored int64 // bytes as stored
+	Raw    int64 // bytes of the contents themselves
+	Loose  int64 // bytes of contents that wait for a repack
 }
 
-// Batch stores contents together with what refers to them, by one writer. The lock
-// of the writer is held for its whole life.
+// Batch stores contents together with what refers to them, through one writer. The writer's
+// lock is held as long as the batch lives.
 type Batch struct {
-	// Counts are those of the store with what the batch changes.
+	// Counts are the store's counts including the changes of the batch.
 	Counts Counts
 
 	s     *Store
@@ -28,22 +28,22 @@ type Batch struct {
 	order []Hash
 }
 
-// pending is a blob of this batch; it is written when the batch is complete,
-// because a rename may still give it a better base.
+// pending is a blob of this batch. It is written only when the batch is complete, because a
+// rename may still give it a better base.
 type pending struct {
 	header
 	payload []byte
 	content []byte  // nil for a tail
-	was     *header // how it was kept before, when it was in the store already
-	// header.pieces is how many it had before; writeBlob counts anew.
+	was     *header // its former header, if the store already had the blob
+	// header.pieces is the former number of pieces; writeBlob counts them anew.
 }
 
-// Batch begins to store contents by w; have is what is counted so far.
+// Batch begins a batch that writes through w. have are the present counts.
 func (s *Store) Batch(w *db.Writer, have Counts) *Batch {
 	return &Batch{Counts: have, s: s, w: w, blobs: map[Hash]*pending{}}
 }
 
-// Flush gives everything to the writer, which has not committed it then.
+// Flush passes everything to the writer, which still has to commit it.
 func (b *Batch) Flush() error {
 	for _, h := range b.order {
 		if err := b.writeBlob(h, b.blobs[h]); err != nil {
@@ -53,7 +53,7 @@ func (b *Batch) Flush() error {
 	return nil
 }
 
-// Committed follows the writer's last commit.
+// Committed is called after the writer's last commit. It fills the cache.
 func (b *Batch) Committed() {
 	for h, p := range b.blobs {
 		if p.content != nil {
@@ -62,23 +62,23 @@ func (b *Batch) Committed() {
 	}
 }
 
-// Refer notes that something in the batch refers to a content, which a sweep that
-// is under way must not take then.
+// Refer notes that the batch refers to a content, so that a sweep in progress does not delete
+// it.
 func (b *Batch) Refer(h Hash) {
 	if b.s.fresh != nil {
 		b.s.fresh[h] = true
 	}
 }
 
-// Put keeps a content. near, asked only when it is new, names one that it probably
-// resembles; nil: none. Error: ErrTooLarge.
+// Put stores a content. near is called only if the content is new; it returns one that the
+// content probably resembles. near may be nil. Error: ErrTooLarge.
 func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	if int64(len(content)) > b.s.opt.MaxBlob {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(content))
 	}
 	h, sum := hashFrom(nil, content)
 	t := newTail(h, int64(len(content)), sum)
-	if b.Has(h) { // what is brought back, copied or written again
+	if b.Has(h) { // restored, copied or written again
 		return t, nil
 	}
 	base := Hash{}
@@ -88,9 +88,8 @@ func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	return t, b.putNew(h, content, base)
 }
 
-// Append keeps what a file holds after it was cut to its first from bytes and more
-// was appended; t is what it held. Errors: ErrNoBase when that cannot be known,
-// ErrTooLarge.
+// Append stores the content of a file that held t, was cut to its first from bytes and got
+// more appended. Errors: ErrNoBase if the first bytes are not known, ErrTooLarge.
 func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 	if from > t.size {
 		return nil, ErrNoBase
@@ -117,7 +116,7 @@ func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 			return next, nil
 		}
 	}
-	// Something else than a plain append, or a chain at its end: all of it.
+	// Not a plain append, or the chain is full: store the whole content.
 	base, err := b.content(t.hash)
 	if err != nil || int64(len(base)) < from {
 		return nil, ErrNoBase
@@ -127,7 +126,7 @@ func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 	return newTail(h, int64(len(full)), sum), b.PutHashed(h, full, t.hash)
 }
 
-// Tail is what a file holds whose content is kept: appends go on from it.
+// Tail returns the tail of a stored content, on which appends can build.
 func (b *Batch) Tail(h Hash) (*Tail, error) {
 	hd, err := b.header(h)
 	if err != nil {
@@ -136,8 +135,8 @@ func (b *Batch) Tail(h Hash) (*Tail, error) {
 	return newTail(h, hd.size, nil), nil
 }
 
-// PutHashed keeps a content whose hash is known, of whatever size; near is one that
-// it probably resembles.
+// PutHashed stores a content of any size whose hash is known. near is one that it probably
+// resembles.
 func (b *Batch) PutHashed(h Hash, content []byte, near Hash) error {
 	if b.Has(h) {
 		return nil
@@ -145,7 +144,7 @@ func (b *Batch) PutHashed(h Hash, content []byte, near Hash) error {
 	return b.putNew(h, content, near)
 }
 
-// putNew keeps a content that the store does not have.
+// putNew stores a content that the store does not have yet.
 func (b *Batch) putNew(h Hash, content []byte, near Hash) error {
 	if content == nil {
 		content = []byte{}
@@ -162,7 +161,7 @@ func (b *Batch) putNew(h Hash, content []byte, near Hash) error {
 	return nil
 }
 
-// offered finds a new content among the offers, and compares it.
+// offered looks for a new content among the offers and compares its bytes.
 func (b *Batch) offered(h Hash, content []byte) (header, bool) {
 	o := b.s.offers.Load()
 	for _, x := range o.find(tagOf(h)) {
@@ -178,7 +177,7 @@ func (b *Batch) offered(h Hash, content []byte) (header, bool) {
 	return header{}, false
 }
 
-// encode picks the smaller of plain and delta.
+// encode picks the smaller of the plain and the delta encoding.
 func (b *Batch) encode(h Hash, content []byte, near Hash) (header, []byte, error) {
 	if near == (Hash{}) || near == h || len(content) < 64 {
 		return b.s.codecs.plain(content)
@@ -212,7 +211,7 @@ func (b *Batch) pend(h Hash, p *pending) {
 	b.blobs[h] = p
 }
 
-// Has reports whether a content is kept, or will be by this batch.
+// Has reports whether a content is stored, or will be by this batch.
 func (b *Batch) Has(h Hash) bool {
 	if b.blobs[h] != nil {
 		return true
@@ -238,7 +237,7 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 		return out, err
 	}
 	if p.content == nil {
-		// A tail of this batch: its base may be of this batch, too.
+		// A tail of this batch; its base may belong to this batch as well.
 		var base []byte
 		if p.based() {
 			var err error
@@ -256,12 +255,12 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 	return p.content, nil
 }
 
-// Rebase turns a content that is stored whole into a delta against near, when
-// that makes it smaller and makes no circle.
+// Rebase turns a content that is stored whole into a delta against near, if that makes it
+// smaller and creates no cycle.
 func (b *Batch) Rebase(h, near Hash) error {
 	hd, err := b.header(h)
 	if err != nil || h == near || hd.based() || hd.enc == encFrame || hd.stored != 0 && hd.stored < 256 || hd.size < 256 {
-		return nil // missing contents are fsck's business
+		return nil // fsck deals with missing contents
 	}
 	for at, n := near, 0; ; n++ {
 		x, err := b.header(at)
@@ -291,7 +290,7 @@ func (b *Batch) Rebase(h, near Hash) error {
 	return nil
 }
 
-// writeBlob sets a blob's keys.
+// writeBlob writes a blob's keys.
 func (b *Batch) writeBlob(h Hash, p *pending) error {
 	if p.enc != encFrame {
 		p.stored = int64(len(p.payload))
@@ -308,7 +307,7 @@ func (b *Batch) writeBlob(h Hash, p *pending) error {
 	return writeBlob(b.w, h, p.header, p.payload)
 }
 
-// count and uncount keep the counts.
+// count and uncount update the counts.
 func (b *Batch) count(hd header) {
 	b.Counts.Blobs++
 	b.Counts.Raw += hd.size
@@ -345,8 +344,8 @@ func writeBlob(w *db.Writer, h Hash, hd header, payload []byte) error {
 	return nil
 }
 
-// Drop deletes a content and returns the bytes that it took; nothing may refer to
-// it. Error: ErrPruned when there is none.
+// Drop deletes a content and returns the bytes that it took. Nothing may refer to the content.
+// Error: ErrPruned if it is not stored.
 func (b *Batch) Drop(h Hash) (int64, error) {
 	hd, err := b.header(h)
 	if errors.Is(err, ErrPruned) {

@@ -33,26 +33,26 @@ func IsKey(key []byte) bool {
 const (
 	encRaw   = 0 // the bytes
 	encZstd  = 1 // zstd of them
-	encDelta = 2 // the first Pre and the last Suf bytes are those of Base; between them zstd with Base[DictAt:DictAt+DictLen] as raw dictionary
-	encGraft = 3 // as encDelta, but the middle is stored as it is
-	encFrame = 4 // the bytes at At of a frame (see frame.go)
+	encDelta = 2 // the first pre and the last suf bytes are those of base; between them zstd with base[dictAt:dictAt+dictLen] as raw dictionary
+	encGraft = 3 // like encDelta, but the middle is stored uncompressed
+	encFrame = 4 // the bytes at offset at of a frame (see frame.go)
 )
 
 const (
-	// maxDepth is the number of deltas with a dictionary in a chain; then
-	// comes a keyframe.
+	// maxDepth is the number of deltas with a dictionary in a chain. The next blob is stored
+	// whole.
 	maxDepth = 16
-	// maxLinks bounds the whole chain, tails included (see nodes.go).
+	// maxLinks bounds the length of a chain, tails included (see tail.go).
 	maxLinks = 200
-	// pieceSize is the part of a payload that goes into one value.
+	// pieceSize is the largest part of a payload stored under one key.
 	pieceSize = 1 << 20
 )
 
 // header precedes the payload under a b key.
 type header struct {
 	enc     byte
-	depth   int // deltas below
-	links   int // all blobs below
+	depth   int // number of deltas below
+	links   int // number of blobs below
 	size    int64
 	pieces  int // 0: the payload follows the header
 	stored  int64
@@ -92,7 +92,7 @@ func (h header) loose() bool {
 
 var errHeader = fmt.Errorf("%w: blob header", db.ErrDamaged)
 
-// parseHeader returns the header and what follows it.
+// parseHeader returns the header and the bytes after it.
 func parseHeader(b []byte) (header, []byte, error) {
 	var h header
 	if len(b) < 2 || b[0] > encFrame {
@@ -127,9 +127,9 @@ func parseHeader(b []byte) (header, []byte, error) {
 	return h, b, nil
 }
 
-// assemble decodes a blob without verifying it. A chain is followed by
-// recursion; its length is bounded by maxLinks when it is written, and here
-// against damage that made a circle.
+// assemble decodes a blob without verifying it. It follows a chain by recursion. When a chain
+// is written its length is bounded by maxLinks; the bound here guards against damage that
+// made a cycle.
 func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	if b, ok := s.contents.Get(h); ok && links > 0 {
 		return b, nil
@@ -147,7 +147,7 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	return s.build(txn, h, val, links)
 }
 
-// build is assemble of a blob whose value has been read.
+// build is assemble for a blob whose value has already been read.
 func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, error) {
 	hd, payload, err := wholeBlob(txn, h, val)
 	if err != nil {
@@ -167,18 +167,18 @@ func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, e
 }
 
 const (
-	// mostValues is how many bytes under the contents' own keys somebody keeps who has
-	// walked through all and then reads them in another order, in which each look-up
-	// decodes a block of keys.
+	// mostValues bounds the bytes of blob values that are kept in memory by code that walks
+	// through all of them and then reads them in another order. In that order each look-up
+	// would decode a block of keys.
 	mostValues = 48 << 20
-	// smallValue is the largest of them.
+	// smallValue is the largest value that is kept.
 	smallValue = 1 << 10
 )
 
-// values are those kept, by their sum.
+// values is the total size of the kept values.
 type values int
 
-// keep copies a value; nil: it is to be read again.
+// keep copies a value if it may be kept. It returns nil if the value has to be read again.
 func (n *values) keep(val []byte) []byte {
 	if len(val) > smallValue || int(*n)+len(val) > mostValues {
 		return nil
@@ -187,7 +187,7 @@ func (n *values) keep(val []byte) []byte {
 	return bytes.Clone(val)
 }
 
-// readValue fetches what is under a content's own key.
+// readValue returns the value of a content's own key.
 func readValue(txn *badger.Txn, h Hash) ([]byte, error) {
 	item, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -200,7 +200,7 @@ func readValue(txn *badger.Txn, h Hash) ([]byte, error) {
 	return val, db.Damaged(err)
 }
 
-// wholeBlob takes apart what is under a content's own key, and fetches what is not there.
+// wholeBlob parses the value of a content's own key, and reads the pieces that are not in it.
 func wholeBlob(txn *badger.Txn, h Hash, val []byte) (header, []byte, error) {
 	hd, payload, err := parseHeader(val)
 	if err != nil || hd.pieces == 0 {
@@ -219,7 +219,7 @@ func wholeBlob(txn *badger.Txn, h Hash, val []byte) (header, []byte, error) {
 	return hd, payload, nil
 }
 
-// readHeader fetches the header alone.
+// readHeader reads only the header.
 func readHeader(txn *badger.Txn, h Hash) (hd header, err error) {
 	item, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -236,7 +236,7 @@ func readHeader(txn *badger.Txn, h Hash) (hd header, err error) {
 	return hd, db.Damaged(err)
 }
 
-// eachBlob passes all headers, in the order of hashes.
+// eachBlob passes all headers, sorted by hash.
 func (s *Store) eachBlob(fn func(Hash, header) error) error {
 	return s.db.View(func(txn *badger.Txn) error { return eachBlob(txn, fn) })
 }
@@ -245,7 +245,7 @@ func eachBlob(txn *badger.Txn, fn func(Hash, header) error) error {
 	return eachValue(txn, func(h Hash, hd header, _ []byte) error { return fn(h, hd) })
 }
 
-// eachValue is eachBlob with what is under the contents' own keys, which is valid during
+// eachValue is eachBlob with the values of the contents' own keys, which are valid only during
 // the call.
 func eachValue(txn *badger.Txn, fn func(h Hash, hd header, val []byte) error) error {
 	it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kBlob}})
@@ -260,7 +260,7 @@ func eachValue(txn *badger.Txn, fn func(h Hash, hd header, val []byte) error) er
 		pass := func(v []byte) error {
 			hd, _, err := parseHeader(v)
 			if err != nil {
-				hd = header{} // fsck's business
+				hd = header{} // fsck deals with it
 			}
 			asked, failed = true, fn(Hash(key[1:]), hd, v)
 			return nil

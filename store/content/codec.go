@@ -12,9 +12,9 @@ import (
 
 const (
 	// dictMargin is how much of the base on either side of a changed span goes into the
-	// dictionary: text that was moved or repeated is mostly near.
+	// dictionary. Text that was moved or repeated is mostly nearby.
 	dictMargin = 16 << 10
-	// dictWhole is up to which size a base is the dictionary as a whole.
+	// dictWhole is the size up to which the whole base is used as dictionary.
 	dictWhole = 64 << 10
 	// dictMost bounds the dictionary; zstd's window is 8 MiB.
 	dictMost = 4 << 20
@@ -27,13 +27,13 @@ const (
 	smallEdit = 4 << 10
 )
 
-// codecPool lends out zstd encoders and decoders; each holds about a megabyte,
-// so few are kept.
+// codecPool lends zstd encoders and decoders. Each holds about a megabyte, so it keeps only a
+// few.
 type codecPool struct {
 	// mu guards the lists; a leaf lock.
 	mu sync.Mutex
-	// Plain and with dictionary, each default and fastest: an encoder that
-	// changes between the two has to make its tables anew.
+	// By kind: plain and with dictionary, each at default and fastest level. An encoder that
+	// changed between kinds would have to rebuild its tables.
 	encs [4][]*zstd.Encoder
 	decs []*zstd.Decoder
 }
@@ -60,7 +60,7 @@ func (p *codecPool) encoder(kind int) (*zstd.Encoder, error) {
 	o := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(level)}
 	if kind == 0 {
-		o = append(o, zstd.WithWindowSize(fast)) // no content is larger; the level's own would be 8 MiB, held for ever
+		o = append(o, zstd.WithWindowSize(fast)) // no content is larger; the level's own window would be 8 MiB, held forever
 	}
 	return zstd.NewWriter(nil, o...)
 }
@@ -68,12 +68,12 @@ func (p *codecPool) encoder(kind int) (*zstd.Encoder, error) {
 func (p *codecPool) putEncoder(kind int, e *zstd.Encoder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.encs[kind]) == 0 { // writeMu: there is one writer
+	if len(p.encs[kind]) == 0 { // one is enough, because there is one writer (writeMu)
 		p.encs[kind] = append(p.encs[kind], e)
 	}
 }
 
-// compress is zstd of b with dict as raw dictionary; nil dict: none.
+// compress compresses b with zstd, with dict as raw dictionary (nil: none).
 func (p *codecPool) compress(b, dict []byte) ([]byte, error) {
 	kind := 0
 	if len(b) > fast || len(dict) > 0 && len(b) <= smallEdit {
@@ -103,7 +103,7 @@ func (p *codecPool) compress(b, dict []byte) ([]byte, error) {
 	return stream.Bytes(), err
 }
 
-// expand undoes compress; size is what must come out.
+// expand undoes compress. size is the expected length of the result.
 func (p *codecPool) expand(b, dict []byte, size int64) ([]byte, error) {
 	p.mu.Lock()
 	var d *zstd.Decoder
@@ -161,9 +161,9 @@ func (p *codecPool) plain(content []byte) (header, []byte, error) {
 	return h, z, nil
 }
 
-// delta encodes content against base, whose own header is baseHeader. The
-// common beginning and end cost nothing, so that a small edit of a large file
-// takes microseconds; the rest is compressed with the base as dictionary.
+// delta encodes content against base, whose own header is baseHeader. The common beginning and
+// end cost nothing, so a small edit of a large file takes microseconds. The rest is compressed
+// with the base as dictionary.
 func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header) (header, []byte, error) {
 	pre := commonPrefix(content, base)
 	suf := commonSuffix(content[pre:], base[pre:])
@@ -192,7 +192,7 @@ func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header
 	return h, z, nil
 }
 
-// tail encodes base followed by more, where the base need not be at hand.
+// tail encodes the first at bytes of a base followed by more. It does not need the base's bytes.
 func (p *codecPool) tail(more []byte, baseHash Hash, base header, at int64) (header, []byte, error) {
 	h := header{
 		enc: encGraft, size: at + int64(len(more)), base: baseHash,
@@ -209,7 +209,7 @@ func (p *codecPool) tail(more []byte, baseHash Hash, base header, at int64) (hea
 	return h, z, nil
 }
 
-// decode returns the content of a blob; base is that of h.base, if it has one.
+// decode returns the content of a blob. base is the content of h.base, if it has one.
 func (p *codecPool) decode(h header, payload, base []byte) ([]byte, error) {
 	switch h.enc {
 	case encRaw:

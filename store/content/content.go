@@ -21,18 +21,18 @@ import (
 // Hash is the SHA-256 of a content. The zero Hash means: no content.
 type Hash [32]byte
 
-// The errors of contents; those of db and space are others.
+// The errors of this package; it also returns those of db and space.
 var (
-	// ErrPruned: the content was here once and has been dropped by retention
-	// or purge, or never was.
+	// ErrPruned: the content is not stored. Retention or a purge dropped it, or it was never
+	// stored.
 	ErrPruned = errors.New("the content is no longer kept")
-	// ErrNoBase: what an append goes on from is not known here.
+	// ErrNoBase: the content that an append builds on is not known here.
 	ErrNoBase = errors.New("the beginning of an appended file is not known")
 	// ErrTooLarge: content above Options.MaxBlob.
 	ErrTooLarge = errors.New("content too large")
 )
 
-// Options of the contents. All are set but Siblings.
+// Options of the contents. All but Siblings must be set.
 type Options struct {
 	MaxBlob  int64 // the largest content in bytes
 	Now      func() time.Time
@@ -43,23 +43,23 @@ type Options struct {
 	Siblings func() []Sibling
 }
 
-// Log is what the contents ask of the log that refers to them.
+// Log is what this package needs from the log that refers to the contents.
 type Log struct {
-	// Write runs fn as one step of the writer: it takes the writer's lock, and what
-	// fn leaves in the batch is committed with its counts.
+	// Write runs fn with a batch while it holds the writer's lock, and commits what fn leaves
+	// in the batch together with its counts.
 	Write func(fn func(*Batch) error) error
-	// Uses passes, oldest first, the contents that versions hold, with their paths,
-	// until fn says false.
+	// Uses passes the contents of all versions with their paths, oldest first, until fn
+	// returns false.
 	Uses func(fn func(h Hash, path string) bool) error
 }
 
 // Store keeps contents. All methods may be called concurrently.
 type Store struct {
-	// Mutex is held by whoever drops or moves contents, or needs that nobody does:
-	// one collection, fsck, purge or adoption at a time. It guards lastFrame and all
-	// pack files. It is taken before the lock of the writer.
+	// Mutex is held by whoever drops or moves contents, or needs that nobody does: one
+	// collection, fsck, purge or adoption at a time. It guards lastFrame and all pack files,
+	// and is taken before the lock of the writer.
 	sync.Mutex
-	lastFrame uint64 // the largest number given to a frame
+	lastFrame uint64 // the largest number ever given to a frame
 
 	dir  string
 	opt  Options
@@ -67,11 +67,11 @@ type Store struct {
 	db   *db.DB
 	room *space.Room
 
-	fresh map[Hash]bool // referred to since a sweep began, nil: none runs; under the lock of the writer
+	fresh map[Hash]bool // contents referred to since a sweep began; nil: no sweep is running; guarded by the writer's lock
 
 	contents *cache.Cache[Hash, []byte]
 	frames   *cache.Cache[uint64, []byte]
-	offers   atomic.Pointer[offers] // changed under Mutex and the lock of the writer; nil: none
+	offers   atomic.Pointer[offers] // changed only with both Mutex and the writer's lock; nil: none
 	codecs   codecPool
 }
 
@@ -84,13 +84,13 @@ func New(dir string, d *db.DB, room *space.Room, log Log, o Options) *Store {
 	}
 }
 
-// Open removes what a killed process left half-made. Nobody else is there yet.
+// Open removes what a killed process left unfinished. It must be called before anything else.
 func (s *Store) Open() error { return s.dropPacks() }
 
-// Close gives memory back; nobody reads any more.
+// Close frees memory. Nobody may read any more.
 func (s *Store) Close() { s.codecs.close() }
 
-// Forget empties the caches: what is read next comes from the disk.
+// Forget empties the caches, so that the next reads come from the disk.
 func (s *Store) Forget() {
 	s.contents.Clear()
 	s.frames.Clear()
@@ -110,9 +110,8 @@ func (s *Store) Has(h Hash) bool {
 	return found
 }
 
-// Get returns the bytes whose SHA-256 is h; the caller must not change
-// them. Errors: ErrPruned when they are not kept, db.ErrDamaged when what is kept
-// does not have this hash.
+// Get returns the bytes whose SHA-256 is h; the caller must not change them. Errors: ErrPruned
+// if they are not stored, db.ErrDamaged if the stored bytes have another hash.
 func (s *Store) Get(h Hash) ([]byte, error) {
 	if h == (Hash{}) {
 		return nil, fmt.Errorf("%w: the version has no content", ErrPruned)
@@ -127,7 +126,7 @@ func (s *Store) Get(h Hash) ([]byte, error) {
 	}
 	err := s.db.View(read)
 	if errors.Is(err, db.ErrDamaged) {
-		// Perhaps only moved: a repack took away what the snapshot saw.
+		// It may only have moved: a repack removed the frame that this snapshot refers to.
 		err = s.db.View(read)
 	}
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
 	return s.contentOf(txn, h, nil)
 }
 
-// contentOf is contentIn; val is what is under the content's key, nil: is to be read.
+// contentOf is contentIn with the value of the content's key; nil: it has to be read.
 func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err error) {
 	if b, ok := s.contents.Get(h); ok {
 		return b, nil
@@ -161,21 +160,21 @@ func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err er
 	return b, nil
 }
 
-// Place says where a content lies: in a frame, or by itself under its hash. Whoever
-// reads thousands of contents reads them in this order, because one look-up decodes a
-// block of dozens of keys, and one content of a frame decodes the whole frame.
+// Place says where a content is stored: in a frame, or by itself under its hash. Sorting
+// thousands of contents by place makes reading them fast, because one look-up decodes a block
+// of dozens of keys, and one content of a frame decodes the whole frame.
 type Place struct {
 	Frame uint64 // 0: none
 	At    int64
 	Hash  Hash
 }
 
-// ComparePlaces orders places as they are read best.
+// ComparePlaces orders places so that reading in this order is fastest.
 func ComparePlaces(a, b Place) int {
 	return cmp.Or(cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.At, b.At), bytes.Compare(a.Hash[:], b.Hash[:]))
 }
 
-// Place finds a content; false if in doubt, like Has.
+// Place finds a content. It returns false if the content is not stored or cannot be read.
 func (s *Store) Place(h Hash) (p Place, kept bool) {
 	p.Hash = h
 	s.db.View(func(txn *badger.Txn) error {
@@ -189,7 +188,7 @@ func (s *Store) Place(h Hash) (p Place, kept bool) {
 	return p, kept
 }
 
-// Kept reports whether the content is kept, as a snapshot sees it.
+// Kept reports whether a content is stored in this snapshot.
 func Kept(txn *badger.Txn, h Hash) (bool, error) {
 	_, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -198,14 +197,14 @@ func Kept(txn *badger.Txn, h Hash) (bool, error) {
 	return err == nil, err
 }
 
-// Sizes maps contents, by Short, to the bytes that they take.
+// Sizes maps each content, by Short, to its stored size in bytes.
 func (s *Store) Sizes() (map[uint64]int64, error) {
 	sizes := map[uint64]int64{}
 	err := s.eachBlob(func(h Hash, hd header) error { sizes[Short(h)] = hd.stored; return nil })
 	return sizes, err
 }
 
-// Count counts the contents anew, as the transaction sees them.
+// Count recounts the contents, as the transaction sees them.
 func Count(txn *badger.Txn) (n Counts, err error) {
 	b := Batch{}
 	err = eachBlob(txn, func(_ Hash, hd header) error { b.count(hd); return nil })

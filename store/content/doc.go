@@ -1,18 +1,17 @@
 // Package content stores the contents of versions under their hashes: plain, compressed,
 // as deltas, and finally packed into files that the stores of sibling worktrees share.
 //
-// It knows nothing of the log. The caller supplies functions that list what refers to a
-// content and which paths it had (Log, Sweep). What is stored becomes visible when the
-// log commits (Batch).
+// It does not know the log. The caller supplies functions that list what refers to a content
+// and which paths it had (Log, Sweep). Contents become visible when the log commits (Batch).
 //
 // # Pack files
 //
-// Beside the database, in packs/, lie the files that repacks wrote (see
-// packfile.go). A sealed one never changes, so the stores of sibling worktrees
-// share it by hard links: a new store adopts its siblings' files before its first
-// scan and refers to what is in them instead of storing it again (Adopt); what
-// several stored without knowing of each other is brought together by EndOffers.
-// No store asks another, waits for it or depends on its life: the link keeps the
-// bytes. A file goes when no frame of this store is in it; what was being made or
-// adopted when a process was killed goes at the next Open.
+// The directory packs/ next to the database holds the files that repacks wrote (see
+// packfile.go). A finished one never changes, so the stores of sibling worktrees share it by
+// hard links. A new store adopts its siblings' files before its first scan and refers to
+// their contents instead of storing them again (Adopt). Contents that several stores stored
+// independently are merged by EndOffers. No store asks another, waits for it or depends on
+// its life, because the link keeps the bytes. A file is removed once no frame of this store
+// is in it. Files that were being written or adopted when a process was killed are removed by
+// the next Open.
 package content

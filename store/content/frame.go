@@ -13,28 +13,25 @@ import (
 )
 
 const (
-	// frameSize is how many bytes of contents share a frame. Neighbours are
-	// versions of one file and files of one kind, so most of it is repetition;
-	// the larger, the smaller the store, but whoever reads one content decodes
-	// its whole frame: 0.5 to 1 ms at this size.
+	// frameSize is how many bytes of contents share a frame. Neighbours in a frame are versions
+	// of one file and files of one kind, so most of it is repetition. Larger frames make the
+	// store smaller, but reading one content decodes its whole frame: 0.5 to 1 ms at this size.
 	frameSize = 2 << 20
-	// frameMost is the largest content that goes into a frame though it is
-	// stored as a delta: of a larger one a frame would hold fewer versions than
-	// a chain has. What is stored whole goes into one up to a frame's size; if
-	// it does not compress, at least siblings can share it.
+	// frameMost is the largest content that goes into a frame although it is stored as a
+	// delta; of a larger one, a frame would hold fewer versions than a chain does. A content
+	// stored whole goes into a frame up to frameSize: even if it does not compress, siblings
+	// can share it.
 	frameMost = 128 << 10
-	// frameCount bounds the contents of a frame: their keys change in one
-	// transaction.
+	// frameCount bounds the contents of a frame, because their keys change in one transaction.
 	frameCount = 2000
 )
 
-// frameHead begins the value of an F key. What follows is the frame itself, as
-// up to schema 3, or, after a byte with which zstd never begins, where it lies
-// in a pack file.
+// frameHead is the beginning of the value of an F key. After it comes the frame itself, as up
+// to schema 3, or, after a byte with which zstd never begins, its position in a pack file.
 type frameHead struct {
-	pack  uint64 // the repack that made it, counted from 1
-	raw   int64  // bytes of contents
-	filed bool   // in a pack file:
+	pack  uint64 // number of the repack that made it, counted from 1
+	raw   int64  // total size of its contents
+	filed bool   // it is in a pack file:
 	file  packName
 	at, n int64
 }
@@ -83,7 +80,7 @@ func parseFrame(b []byte) (h frameHead, z []byte, err error) {
 
 func keyFrame(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{kFrame}, id) }
 
-// unpack reads a content out of its frame.
+// unpack returns a content from its frame.
 func (s *Store) unpack(txn *badger.Txn, hd header) ([]byte, error) {
 	b, err := s.frame(txn, hd.frame)
 	if err != nil {
@@ -92,11 +89,11 @@ func (s *Store) unpack(txn *badger.Txn, hd header) ([]byte, error) {
 	if hd.at > int64(len(b)) || hd.size > int64(len(b))-hd.at {
 		return nil, fmt.Errorf("%w: frame %d is shorter than a content in it", db.ErrDamaged, hd.frame)
 	}
-	// A copy: a cached content must not keep the frame in memory.
+	// Copied, so that a cached content does not keep the frame in memory.
 	return bytes.Clone(b[hd.at : hd.at+hd.size : hd.at+hd.size]), nil
 }
 
-// frame returns all contents of a frame, one behind the other.
+// frame returns all contents of a frame, concatenated.
 func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 	if b, ok := s.frames.Get(id); ok {
 		return b, nil
@@ -129,7 +126,7 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 	return out, nil
 }
 
-// eachFrame passes the heads of all frames, oldest first, and their stored size.
+// eachFrame passes the heads and stored sizes of all frames, oldest first.
 func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kFrame}})
@@ -142,7 +139,7 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 			var h frameHead
 			err := it.Item().Value(func(v []byte) (err error) { h, _, err = parseFrame(v); return })
 			if err != nil {
-				h = frameHead{} // fsck's business
+				h = frameHead{} // fsck deals with it
 			}
 			stored := it.Item().ValueSize()
 			if h.filed {
@@ -156,7 +153,7 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 	})
 }
 
-// framer compresses frames. It holds some 40 MB, so it lives for one repack only.
+// framer compresses frames. It holds about 40 MB, so it exists only during a repack.
 type framer struct{ better, best *zstd.Encoder }
 
 func newFramer() (*framer, error) {
@@ -172,9 +169,9 @@ func newFramer() (*framer, error) {
 	return &framer{better, best}, err
 }
 
-// compress appends zstd of raw to head. The best level is worth 5 % and fast
-// where much is repeated; with what hardly repeats it takes 200 ms for a frame,
-// ten times as long, for nothing.
+// compress appends zstd of raw to head. If there is much repetition, the best level saves 5 %
+// and is fast. With little repetition it takes 200 ms per frame, ten times as long, and gains
+// nothing.
 func (f *framer) compress(raw, head []byte) []byte {
 	z := f.better.EncodeAll(raw, head)
 	if len(z) > len(raw)/4 {

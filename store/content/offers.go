@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// offers are the contents of adopted pack files: what comes to be stored and is
-// among them is not stored again. It is immutable.
+// offers are the contents of adopted pack files. A new content that is among them is not
+// stored again. Immutable.
 type offers struct {
-	list   []offer // by tag
+	list   []offer // sorted by tag
 	frames []offeredFrame
 	files  map[packName]bool
-	since  time.Time // when the last were added
+	since  time.Time // when the last offers were added
 }
 
-// offer is where a content may lie.
+// offer is a place where a content may be stored.
 type offer struct {
 	tag      uint32
 	frame    uint32 // in frames
@@ -29,9 +29,9 @@ type offeredFrame struct {
 }
 
 const (
-	// offersMost bounds the memory that they take: 16 bytes each.
+	// offersMost bounds the number of offers, each of which takes 16 bytes of memory.
 	offersMost = 500_000
-	// offersLast is for how long they stand; a first scan is over by then.
+	// offersLast is how long offers stand. A first scan takes less.
 	offersLast = 10 * time.Minute
 )
 
@@ -57,7 +57,7 @@ func (o *offers) find(tag uint32) []offer {
 	return o.list[from:to]
 }
 
-// header is that of a content which is what the offer says.
+// header returns the header of a content that is stored where the offer says.
 func (o *offers) header(x offer) header {
 	f := o.frames[x.frame]
 	from, to := int64(x.at), int64(x.at)+int64(x.size)
@@ -67,7 +67,7 @@ func (o *offers) header(x offer) header {
 	}
 }
 
-// with adds what entered pack files hold; ids are the numbers of their frames.
+// with returns the offers extended by the contents of adopted pack files.
 func (o *offers) with(now time.Time, packs []adopted) *offers {
 	out := &offers{files: map[packName]bool{}, since: now}
 	if o != nil {
@@ -93,8 +93,8 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 	return out
 }
 
-// retire ends the offers; the files of which nothing was taken go with the next
-// dropFrames. s is locked.
+// retire ends the offers. The next dropFrames removes the files of which nothing was taken. s
+// is locked.
 func (s *Store) retire() {
 	s.db.Lock()
 	defer s.db.Unlock()

@@ -21,11 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pack file holds the frames of one part of a repack. It is written once,
-// under a name of its own, and never again: so the stores of sibling worktrees
-// can share it by hard links, and whoever goes first takes nothing from the
-// others. It tells what is in it, so that a sibling can look without asking its
-// owner. Layout:
+// A pack file holds the frames of one part of a repack. It is written once, under a name of
+// its own, and never changes. So the stores of sibling worktrees can share it by hard links,
+// and a store that is deleted takes nothing from the others. It contains its own index, so
+// that a sibling can read it without asking its owner. Layout:
 //
 //	packMagic
 //	frames          zstd of contents, one behind the other
@@ -34,19 +33,19 @@ import (
 //	                tags (4 bytes) and sizes (uvarint)
 //	trailer         8 bytes where the index begins, 4 bytes CRC-32C of it, packMagic
 //
-// A tag is the beginning of a content's hash: it only says where to look. What
-// is found there counts when it is what was looked for, byte by byte.
+// A tag is the beginning of a content's hash. It only says where to look; what is found there
+// is compared byte by byte.
 const (
 	packTemp  = "new-"
 	packMagic = "cbpack1\n"
-	// packTrailer is its size, packIndexMost that of the largest index.
+	// packTrailer is the size of the trailer, packIndexMost that of the largest index.
 	packTrailer   = 8 + 4 + len(packMagic)
 	packIndexMost = 64 << 20
 )
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// packName is drawn at random: two stores never make the same.
+// packName is random, so that two stores never make the same name.
 type packName [16]byte
 
 func (n packName) file() string { return hex.EncodeToString(n[:]) + space.PackExt }
@@ -66,7 +65,7 @@ func (s *Store) packPath(n packName) string { return filepath.Join(s.packsDir(),
 
 // packFrame is one frame in a pack file's index.
 type packFrame struct {
-	at, n, raw int64 // where it lies in the file, its bytes, those of its contents
+	at, n, raw int64 // offset in the file, stored size, size of its contents
 	tags       []uint32
 	sizes      []int64
 }
@@ -81,7 +80,7 @@ type packWriter struct {
 	frames []packFrame
 }
 
-// newPack begins a pack file; nothing refers to it before seal.
+// newPack begins a pack file. Nothing refers to it before seal.
 func (s *Store) newPack() (*packWriter, error) {
 	if err := os.MkdirAll(s.packsDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("make a pack file: %w", db.FailedWrite(err))
@@ -103,7 +102,7 @@ func (w *packWriter) write(b []byte) error {
 	return nil
 }
 
-// add appends a frame and returns where it begins.
+// add appends a frame and returns its offset.
 func (w *packWriter) add(z []byte, raw int64, parts []parcel) (int64, error) {
 	fr := packFrame{at: w.at, n: int64(len(z)), raw: raw}
 	for _, p := range parts {
@@ -113,7 +112,7 @@ func (w *packWriter) add(z []byte, raw int64, parts []parcel) (int64, error) {
 	return fr.at, w.write(z)
 }
 
-// seal ends the file, makes it durable and gives it its name.
+// seal completes the file, makes it durable and gives it its name.
 func (w *packWriter) seal() (packName, error) {
 	at := w.at
 	ix := binary.AppendUvarint(nil, uint64(len(w.frames)))
@@ -150,7 +149,7 @@ func (w *packWriter) seal() (packName, error) {
 	return name, nil
 }
 
-// abandon takes away what was not sealed.
+// abandon removes a file that was not sealed.
 func (w *packWriter) abandon() {
 	w.f.Close()
 	os.Remove(w.f.Name())
@@ -164,7 +163,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// openPack opens a pack file and tells its size.
+// openPack opens a pack file and returns its size.
 func openPack(file string) (*os.File, int64, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -181,7 +180,7 @@ func openPack(file string) (*os.File, int64, error) {
 	return f, st.Size(), nil
 }
 
-// readIndex tells what a pack file holds.
+// readIndex returns the frames of a pack file.
 func readIndex(file string) ([]packFrame, error) {
 	f, size, err := openPack(file)
 	if err != nil {
@@ -219,7 +218,7 @@ func readIndex(file string) ([]packFrame, error) {
 
 var errIndex = errors.New("its index cannot be read")
 
-// parseIndex takes an index apart; the frames end where it begins.
+// parseIndex parses an index. end is its offset in the file, where the frames end.
 func parseIndex(ix []byte, end int64) ([]packFrame, error) {
 	r := bufio.NewReader(bytes.NewReader(ix))
 	bad := false
@@ -257,10 +256,10 @@ func parseIndex(ix []byte, end int64) ([]packFrame, error) {
 	return frames, nil
 }
 
-// errUnread: a pack file cannot be read at present, which is no damage.
+// errUnread means that a pack file cannot be read at present, which is not damage.
 var errUnread = errors.New("the pack file cannot be read now")
 
-// readPack returns a frame as it is stored.
+// readPack returns a frame in its stored form.
 func (s *Store) readPack(h frameHead) ([]byte, error) { return readPart(s.packPath(h.file), h.at, h.n) }
 
 func readPart(file string, at, n int64) ([]byte, error) {

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/space"
 )
 
-// StandAlone ends adoption: before anything is taken away, so that it also holds
-// for a purge that is killed. s is locked.
+// StandAlone ends adoption. It is called before anything is deleted, so that it also holds if
+// the purge is killed. s is locked.
 func (s *Store) StandAlone() error {
 	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyAlone, []byte{1}) }); err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -25,8 +25,8 @@ func (s *Store) StandAlone() error {
 	return nil
 }
 
-// PurgeWaste takes everything that nothing refers to out of the pack files, and
-// tells how many bytes of contents that was. s is locked.
+// PurgeWaste removes everything that nothing refers to from the pack files, and returns how
+// many bytes of contents that was. s is locked.
 func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -50,7 +50,8 @@ func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	return gone, nil
 }
 
-// HeldElsewhere looks for contents in the pack files of the siblings.
+// HeldElsewhere checks which siblings have one of the contents in their pack files (hold). The
+// others may have it in their databases (may).
 func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, may []Sibling) {
 	if s.opt.Siblings == nil {
 		return nil, nil
@@ -69,10 +70,10 @@ func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, ma
 	return hold, may
 }
 
-// packsHold: one of the pack files in dir holds one of the contents. What cannot
-// be read counts as held.
+// packsHold reports whether a pack file in dir holds one of the contents. Files that cannot be
+// read count as holding one.
 func (s *Store) packsHold(ctx context.Context, dir string, tags map[uint32]bool, mine map[Hash]bool) bool {
-	files, _ := os.ReadDir(dir) // nothing packed yet
+	files, _ := os.ReadDir(dir) // it may not exist yet
 	for _, f := range files {
 		if _, ok := parsePackName(f.Name()); !ok || ctx.Err() != nil {
 			continue

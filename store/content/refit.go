@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frameWaste: a frame of which less is still needed is rewritten.
+// frameWaste: a frame is rewritten if a smaller part than this is still needed.
 const frameWaste = 0.85
 
 // Waste says which frames Refit rewrites.
 type Waste int
 
 const (
-	// WasteAlone: of what nobody shares. A shared file costs nothing more than
-	// the sibling spends anyway.
+	// WasteAlone: only files that nobody shares. A shared file costs nothing extra, because
+	// the sibling needs the space anyway.
 	WasteAlone Waste = iota
-	// WasteShared: also of a file that n stores share, if less is needed of it
-	// than the nth part: then it takes less to have that alone.
+	// WasteShared: also files that n stores share, if less than one nth of the file is needed
+	// here: a copy of its own then takes less space.
 	WasteShared
-	// WasteAny: whatever holds a byte that is not needed.
+	// WasteAny: every file with a byte that is not needed.
 	WasteAny
 )
 
-// Refit rewrites the frames, or the files of frames, of which too little is
-// alive, and drops those that hold nothing any more. s is locked.
+// Refit rewrites the frames, or whole pack files, of which too little is still needed, and
+// drops those that are empty. s is locked.
 func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
 		st, err := s.takeStock(ctx)
@@ -38,7 +38,7 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 			return err
 		}
 		open, sum := st.wasted(which)
-		if sum == 0 || sum == before { // or nothing of it can be read
+		if sum == 0 || sum == before { // no waste, or none that can be read
 			break
 		}
 		before = sum
@@ -51,8 +51,8 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	return s.dropFrames(ctx)
 }
 
-// wasted are the frames that Refit rewrites, and how many contents are alive in
-// them.
+// wasted returns the frames that Refit rewrites, and how many contents in them are still
+// needed.
 func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	type part struct{ raw, live, links int64 }
 	files := map[packName]*part{}
@@ -88,9 +88,9 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	return open, sum
 }
 
-// dropFrames deletes the frames that nothing refers to: emptied ones, and those of a
-// repack that was killed. It removes a pack file when none of its frames is needed
-// any more and none of its contents is on offer. s is locked.
+// dropFrames deletes the frames that nothing refers to: emptied ones, and those of a killed
+// repack. It removes a pack file once none of its frames is needed and none of its contents is
+// on offer. s is locked.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) dropFrames(ctx context.Context) error {
 		}
 	}
 	if len(dead) > 0 {
-		// That nothing refers to them must be durable first.
+		// It must be durable first that nothing refers to them any more.
 		if err := s.db.Sync(); err != nil {
 			return err
 		}
@@ -133,10 +133,10 @@ func (s *Store) dropFrames(ctx context.Context) error {
 	return s.dropPacks()
 }
 
-// packLinks tells which pack files there are, and by how many names.
+// packLinks returns all pack files with their numbers of hard links.
 func (s *Store) packLinks() map[packName]uint64 {
 	links := map[packName]uint64{}
-	files, _ := os.ReadDir(s.packsDir()) // none yet
+	files, _ := os.ReadDir(s.packsDir()) // it may not exist yet
 	for _, f := range files {
 		var st unix.Stat_t
 		if n, ok := parsePackName(f.Name()); ok && unix.Lstat(s.packPath(n), &st) == nil {
@@ -146,8 +146,8 @@ func (s *Store) packLinks() map[packName]uint64 {
 	return links
 }
 
-// dropPacks removes the pack files that no frame is in: emptied ones, and what
-// a killed process had not entered yet. s is locked, or nobody else is there.
+// dropPacks removes the pack files that contain no known frame: emptied ones, and those that a
+// killed process had not recorded yet. s is locked, or nobody else uses it yet.
 func (s *Store) dropPacks() error {
 	files, err := os.ReadDir(s.packsDir())
 	if err != nil || len(files) == 0 {
@@ -166,7 +166,7 @@ func (s *Store) dropPacks() error {
 	if err != nil {
 		return err
 	}
-	if damaged > 0 { // any of the files may be theirs
+	if damaged > 0 { // the damaged frames may be in any of the files
 		s.opt.Log.Warn("pack files are kept that may not be needed", "damaged frames", damaged)
 		return nil
 	}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// repackRaw and repackCount bound what one repack takes on; the rest
-	// waits for the next.
+	// repackRaw and repackCount bound the work of one repack. The rest waits for the next
+	// one.
 	repackRaw   = 192 << 20
 	repackCount = 100_000
-	// syncFrames is how many new frames share a pack file and its sync. Space
-	// becomes free by whole files, so they are not large.
+	// syncFrames is how many new frames share a pack file and its sync. Only whole files free
+	// space, so they must not be large.
 	syncFrames = 8
-	// PackLeast is how many loose bytes are worth a repack.
+	// PackLeast is the number of loose bytes from which a repack is worthwhile.
 	PackLeast = 1 << 20
 )
 
@@ -33,13 +33,13 @@ type parcel struct {
 	size int64
 	ext  string
 	path string
-	seq  int    // which of the versions had it first, counted from 1
-	val  []byte // what was found under its key; nil: is to be read
+	seq  int    // number of the first version that had it, counted from 1
+	val  []byte // the value of its key; nil: it has to be read
 }
 
-// stock is what a look at all blobs found.
+// stock is the result of a look at all blobs.
 type stock struct {
-	loose  int64 // bytes of contents outside frames that could be in one
+	loose  int64 // bytes of contents that could be in a frame and are not
 	frames map[uint64]*frameStock
 	last   uint64 // newest frame
 	pack   uint64 // newest pack
@@ -47,12 +47,12 @@ type stock struct {
 
 type frameStock struct {
 	head  frameHead
-	live  int64  // bytes of contents that still are in it
-	parts int    // those contents
-	links uint64 // of its pack file: above 1, siblings have it too; 0: none
+	live  int64  // bytes of contents that are still in it
+	parts int    // number of these contents
+	links uint64 // hard links of its pack file; above 1, siblings have it too; 0: it is not in a file
 }
 
-// shared: others keep the bytes, whatever we do.
+// shared reports whether others keep the bytes in any case.
 func (f *frameStock) shared() bool { return f.links > 1 }
 
 func (s *Store) takeStock(ctx context.Context) (*stock, error) {
@@ -84,13 +84,12 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 	return st, err
 }
 
-// Repack puts the loose contents into frames, sorted so that similar contents are
-// together. It opens frames of earlier repacks again as long as they hold no more
-// than what has come together so far. So every content is rewritten about log2(n)
-// times, and the versions of a file are not scattered over as many frames as there
-// were repacks. Contents that siblings have in pack files are taken from there, and
-// frames that siblings share stay as they are. gentle: half the time is left to
-// others. s is locked.
+// Repack puts the loose contents into frames, sorted so that similar contents are together.
+// Starting with the latest repack, it also reopens frames of earlier repacks as long as they
+// hold no more than what has been collected so far. So every content is rewritten about
+// log2(n) times, and the versions of a file are not scattered over as many frames as there
+// were repacks. Contents that siblings have in pack files are taken from there, and frames
+// shared with siblings stay as they are. gentle: pause half of the time. s is locked.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
@@ -173,10 +172,10 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 		}
 		if err == nil && len(written) > 0 && (len(written) == syncFrames || from == len(all)) {
 			f := file
-			file = nil // whatever comes of it
+			file = nil // no longer ours, whatever happens
 			err = s.seal(f, pack, written)
 			if err == nil {
-				err = s.db.Sync() // they are durable before what they replace can go
+				err = s.db.Sync() // the new frames must be durable before what they replace can go
 			}
 			if err == nil {
 				err = s.point(written, r)
@@ -200,8 +199,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// parcels collects what goes into frames, in the order in which it goes there:
-// by kind of file, path and age.
+// parcels collects the contents for the frames and sorts them by kind of file, path and age.
 func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel, error) {
 	var all []parcel
 	raw := int64(0)
@@ -236,18 +234,18 @@ func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel,
 	return all, cmp.Or(err, ctx.Err())
 }
 
-// written is a frame that exists but that nothing refers to yet.
+// written is a frame that exists, but that nothing refers to yet.
 type written struct {
 	id     uint64
 	parts  []parcel
 	at     []int64
 	raw    int64
 	stored int64
-	begins int64 // in its pack file
+	begins int64 // offset in its pack file
 }
 
-// writeFrame adds contents as a frame to a pack file; nil when none of them can
-// be read.
+// writeFrame adds contents as a frame to a pack file. It returns nil if none of them can be
+// read.
 func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []parcel) (*written, error) {
 	w := &written{id: id}
 	var raw []byte
@@ -256,7 +254,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 		err := s.db.View(func(txn *badger.Txn) (err error) { b, err = s.contentOf(txn, p.hash, p.val); return })
 		parts[i].val = nil
 		if errors.Is(err, ErrPruned) || errors.Is(err, db.ErrDamaged) {
-			continue // fsck's business
+			continue // fsck deals with it
 		}
 		if err != nil {
 			return nil, err
@@ -270,7 +268,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	}
 	w.raw = int64(len(raw))
 	z := enc.compress(raw, nil)
-	// Before anything is given up for it, it is read back.
+	// Read the frame back before anything is given up for it.
 	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
 		return nil, fmt.Errorf("%w: frame %d does not read back: %v", db.ErrDamaged, id, err)
@@ -283,7 +281,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	return w, err
 }
 
-// seal ends a pack file and enters its frames.
+// seal completes a pack file and records its frames.
 func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	name, err := file.seal()
 	if err != nil {
@@ -303,13 +301,13 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 // placed is a content in a frame that exists.
 type placed struct {
 	*written
-	i int // of parts
+	i int // index in parts
 }
 
 func (p placed) hash() Hash { return p.parts[p.i].hash }
 
-// point makes the contents those of their new frames. It goes by the order of keys,
-// several of which lie in one block of the database.
+// point makes the contents refer to their new frames. It works in the order of keys, because
+// several lie in one block of the database.
 func (s *Store) point(ws []*written, r *Report) error {
 	var all []placed
 	for _, w := range ws {

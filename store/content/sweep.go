@@ -10,28 +10,28 @@ import (
 	"slices"
 )
 
-// chunk is how many keys one step of background work touches while it holds the
-// lock of the writer, so that Apply waits a few milliseconds at most.
+// chunk is how many keys one step of background work touches while it holds the lock of the
+// writer, so that Apply waits a few milliseconds at most.
 const chunk = 200
 
-// Report says what was dropped and moved.
+// Report counts what was dropped and moved.
 type Report struct {
 	Blobs   int   // contents dropped
-	Bytes   int64 // of those, as they were stored
-	Rebased int   // contents stored anew because what they built on went
-	Packed  int   // contents that were put into frames
-	// Loosened is how many bytes packed contents took before.
+	Bytes   int64 // their stored size
+	Rebased int   // contents stored again because their base was dropped
+	Packed  int   // contents put into frames
+	// Loosened is the former stored size of the packed contents.
 	Loosened int64
 }
 
-// Short is the part of a hash that large sets keep; a collision makes a content
-// stay, never go.
+// Short returns the part of a hash that large sets keep. A collision can make a content stay,
+// but never makes one go.
 func Short(h Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }
 
 // Set is a sorted set of contents, by Short: 8 bytes an entry, where a map takes 40.
 type Set []uint64
 
-// NewSet collects what fill adds; the zero Hash is left out.
+// NewSet returns the set of what fill adds, without the zero Hash.
 func NewSet(fill func(add func(Hash)) error) (Set, error) {
 	var hs Set
 	err := fill(func(h Hash) {
@@ -43,11 +43,11 @@ func NewSet(fill func(add func(Hash)) error) (Set, error) {
 	return slices.Compact(hs), err
 }
 
-// Has reports whether a content is in the set; it may be true of one that is not.
+// Has reports whether a content is in the set. After a collision it may be wrongly true.
 func (hs Set) Has(h Hash) bool { _, ok := slices.BinarySearch(hs, Short(h)); return ok }
 
-// watch makes Apply note the contents that it refers to from now on. What
-// appears between a sweep's look at the log and its deletions must stay.
+// watch makes Apply note the contents it refers to from now on. Contents that come into use
+// between a sweep's look at the log and its deletions must stay.
 func (s *Store) watch() (stop func()) {
 	s.db.Lock()
 	s.fresh = map[Hash]bool{}
@@ -59,11 +59,10 @@ func (s *Store) watch() (stop func()) {
 	}
 }
 
-// Sweep deletes the contents that nothing refers to; referenced adds those that
-// something does, the more the safer. What builds on them is
-// stored anew first, and frames of which too little is still needed are
-// rewritten. Each chunk is a step of its own: a kill leaves contents
-// that the next sweep takes. s is locked.
+// Sweep deletes the contents that nothing refers to. referenced adds those that are referred
+// to; adding too many is safe. Contents that build on deleted ones are stored anew first, and
+// frames of which too little is still needed are rewritten. Each chunk is a step of its own,
+// so a kill only leaves contents for the next sweep. s is locked.
 func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func(Hash)) error) (Report, error) {
 	var r Report
 	defer s.watch()()
@@ -71,7 +70,7 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 	if err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
 	}
-	dead := map[Hash]Hash{} // and what each is made from
+	dead := map[Hash]Hash{} // with the base of each
 	var orphans []Hash
 	err = s.eachBlob(func(h Hash, hd header) error {
 		switch {
@@ -104,18 +103,18 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 	return r, nil
 }
 
-// lastFirst orders contents so that each comes before what it is made from, and else by
-// their keys, several of which lie in one block. What is left at any moment can be read:
-// something may come to need it, and whoever stores it again finds it there.
+// lastFirst sorts contents so that each comes before its base, and otherwise by key, because
+// neighbours lie in one block. So what is left at any moment can be read, and is still of use
+// if the same content is stored again meanwhile.
 func lastFirst(dead map[Hash]Hash) []Hash {
 	type doomed struct {
 		hash  Hash
-		level int // how many of dead it is made from
+		level int // length of its chain of bases in dead
 	}
 	all := make([]doomed, 0, len(dead))
 	for h, at := range dead {
 		d := doomed{hash: h}
-		for d.level < 2*maxLinks { // damage may have made a circle
+		for d.level < 2*maxLinks { // damage may have made a cycle
 			base, ok := dead[at]
 			if !ok {
 				break
@@ -135,7 +134,7 @@ func lastFirst(dead map[Hash]Hash) []Hash {
 	return out
 }
 
-// rebasePlain stores contents without a base.
+// rebasePlain stores contents again without a base.
 func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 	return s.log.Write(func(b *Batch) error {
 		for _, h := range hs {
@@ -160,12 +159,12 @@ func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 	})
 }
 
-// dropBlobs deletes contents, unless something has come to need them.
+// dropBlobs deletes contents, unless they have come into use meanwhile.
 func (s *Store) dropBlobs(hs []Hash, r *Report) error {
 	return s.log.Write(func(b *Batch) error {
 		needed := map[Hash]bool{}
 		for h := range s.fresh {
-			// Its bases, too, all the way down.
+			// Its bases are needed as well, down to the end of the chain.
 			for at, n := h, 0; n < 2*maxLinks && !needed[at]; n++ {
 				needed[at] = true
 				hd, err := b.header(at)

@@ -5,27 +5,27 @@ import (
 	"encoding"
 )
 
-// tailBuffer is how many appended bytes a Tail keeps for longer ones.
+// tailBuffer is how many appended bytes a Tail keeps, for later appends to build on.
 const tailBuffer = 64 << 10
 
-// Tail remembers what a file held when it was last closed, so that an append costs
-// the appended bytes and not the whole file. Immutable.
+// Tail remembers what a file held when it was last closed, so that an append costs as much as
+// the appended bytes, not as the whole file. Immutable.
 //
-// A chain of tails would grow with the number of appends. So the tail of append i is
-// relative not to append i-1 but to append i&(i-1). This keeps chains as short as the
-// number of set bits, and each appended byte is stored about log2(n)/2 times (longer
-// tails compress better, which recovers most of that). After tailBuffer bytes the
+// A chain in which each append builds on the previous one would grow with the number of
+// appends. So append i builds not on append i-1, but on append i&(i-1). This keeps chains as
+// short as the number of set bits of i, and each appended byte is stored about log2(n)/2 times
+// (longer tails compress better, which recovers most of that). After tailBuffer bytes the
 // count starts anew.
 type Tail struct {
 	hash  Hash
 	size  int64
-	sum   []byte // marshalled SHA-256 state after size bytes, nil unknown
+	sum   []byte // marshalled SHA-256 state after size bytes; nil: unknown
 	i     uint64 // number of the append
-	marks []mark // of the set bits of i, highest bit first, behind the root
-	acc   []byte // what was appended since the root
+	marks []mark // the root, then one for each set bit of i, highest bit first
+	acc   []byte // the bytes appended since the root
 }
 
-// mark is a content that later tails may build on; at is where acc stood.
+// mark is a content that later tails may build on.
 type mark struct {
 	bit  uint64
 	hash Hash
@@ -37,22 +37,22 @@ func newTail(h Hash, size int64, sum []byte) *Tail {
 	return &Tail{hash: h, size: size, sum: sum, marks: []mark{{0, h, size}}}
 }
 
-// Hash is that of the content.
+// Hash returns the hash of the content.
 func (n *Tail) Hash() Hash { return n.hash }
 
-// Buffered is how many bytes it holds in memory.
+// Buffered returns how many bytes the Tail holds in memory.
 func (n *Tail) Buffered() int { return len(n.acc) }
 
-// Short is the same content without what it holds in memory.
+// Short returns the same Tail without the bytes it holds in memory.
 func (n *Tail) Short() *Tail { return newTail(n.hash, n.size, n.sum) }
 
-// appended returns the tail after more, and the mark that its tail builds on
-// with the bytes since then. The receiver stays as it is: the batch may fail.
+// appended returns the tail after more was appended, the mark that it builds on, and the bytes
+// since that mark. The receiver stays unchanged, because the batch may fail.
 func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	next := &Tail{hash: h, size: n.size + int64(len(more)), sum: sum, i: n.i + 1}
 	root := n.marks[0]
-	// Sharing the array is fine: it only ever grows behind what older tails
-	// look at, and the bytes of a failed batch are written again.
+	// The array may be shared: it only grows beyond what older tails use, and bytes of a
+	// failed batch are overwritten.
 	next.acc = append(n.acc, more...)
 	bit := next.i & -next.i
 	for _, m := range n.marks {
@@ -63,7 +63,7 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	from := next.marks[len(next.marks)-1]
 	bytes := next.acc[from.size-root.size:]
 	if len(next.acc) > tailBuffer {
-		// The next root; built on this one, with all bytes since.
+		// Start a new root, which builds on the old root with all bytes since.
 		from, bytes = root, next.acc
 		return newTail(h, next.size, sum), from, bytes
 	}
@@ -71,8 +71,8 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	return next, from, bytes
 }
 
-// hashFrom continues a marshalled SHA-256 state, or starts one when sum is nil.
-// It returns the hash and the state afterwards.
+// hashFrom continues a marshalled SHA-256 state, or starts one if sum is nil. It returns the
+// hash and the new state.
 func hashFrom(sum, more []byte) (Hash, []byte) {
 	d := sha256.New()
 	if sum != nil {

@@ -14,18 +14,17 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// want is a content that is here and may be in a sibling's pack file too.
+// want is a content of this store that a sibling may have in a pack file.
 type want struct {
 	hash   Hash
 	size   int64
-	packed bool // in a pack file of our own
+	packed bool // already in a pack file of our own
 }
 
-// adoptUseful adopts the siblings' pack files that hold enough of what is loose here,
-// or of what is packed here a second time, and takes those contents from there. Where
-// two stores packed the same contents, the one whose directory sorts last gives up
-// its own; otherwise they would exchange them for ever. It returns true when
-// something was taken. s is locked.
+// adoptUseful adopts the siblings' pack files that hold enough contents that are loose here, or
+// packed here a second time, and takes those contents from there. If two stores packed the same
+// contents, the one whose directory sorts last gives up its own; otherwise they would swap
+// them forever. It returns true if a file was adopted. s is locked.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false
@@ -54,13 +53,13 @@ func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 		err = s.takeOffers(ctx, wants, r)
 	}
 	if err != nil && ctx.Err() == nil {
-		// It only saves space: what was to be done goes on without.
+		// Sharing only saves space, so its failure does not stop the caller.
 		s.opt.Log.Warn("share pack files with sibling worktrees", "err", err)
 	}
 	return some
 }
 
-// useful: the file holds enough of what is wanted.
+// useful reports whether the file holds enough of the wanted contents.
 func (c *candidate) useful(wants map[uint32][]want, evenPacked bool) bool {
 	found, all := int64(0), int64(0)
 	for _, fr := range c.frames {
@@ -74,8 +73,8 @@ func (c *candidate) useful(wants map[uint32][]want, evenPacked bool) bool {
 	return found > 0 && found >= min(adoptLeast, all/2)
 }
 
-// takeOffers has the contents that are wanted and on offer taken from there,
-// after each was read and its hash compared.
+// takeOffers replaces wanted contents by those on offer, after reading each one and comparing
+// its hash.
 func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Report) error {
 	o := s.offers.Load()
 	frames := map[uint32]*written{}
@@ -108,14 +107,14 @@ func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Repo
 	return s.point(ordered, r)
 }
 
-// verify keeps the parts of a frame that are what they should be.
+// verify drops the parts of a frame whose hash is wrong.
 func (s *Store) verify(w *written) error {
 	var raw []byte
 	err := s.db.View(func(txn *badger.Txn) (err error) { raw, err = s.frame(txn, w.id); return })
 	parts, at := w.parts, w.at
 	w.parts, w.at = nil, nil
 	if errors.Is(err, db.ErrDamaged) {
-		return nil // not even an empty content is in it
+		return nil // no content can be in it, not even an empty one
 	}
 	for i, p := range parts {
 		end := at[i] + p.size
@@ -126,9 +125,9 @@ func (s *Store) verify(w *written) error {
 	return err
 }
 
-// EndOffers ends offers that have stood long enough. When it is due, what siblings
-// have is taken from them, and what they have given up is thinned out here. s is
-// locked.
+// EndOffers ends offers that have stood long enough. If due is set, it also takes contents
+// that siblings have from their pack files, and rewrites wasteful files that siblings no
+// longer share. s is locked.
 func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersLast || now.Before(o.since)) {
 		s.retire()

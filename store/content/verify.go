@@ -15,23 +15,22 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld is how many bytes of contents Verify keeps because others are still
-// to be decoded from them.
+// mostHeld is how many bytes of contents Verify keeps because others still have to be decoded
+// from them.
 const mostHeld = 64 << 20
 
-// chains is the order in which Verify reads contents: frame by frame, and behind
-// each content what was made from it, so that nearly everything is decoded once
-// however long the chains are.
+// chains is the order in which Verify reads contents: frame by frame, and after each content
+// those that build on it. So nearly everything is decoded once, however long the chains are.
 type chains struct {
 	roots []rooted
-	made  map[Hash][]found // from a base, what is decoded with it
-	all   []Hash           // in their order
+	made  map[Hash][]found // for each base, what builds on it
+	all   []Hash           // sorted
 }
 
 // found is a content as the first walk found it.
 type found struct {
 	hash Hash
-	val  []byte // under its key; nil: is to be read
+	val  []byte // the value of its key; nil: it has to be read
 }
 
 type rooted struct {
@@ -39,11 +38,11 @@ type rooted struct {
 	frame uint64
 }
 
-// link is a content to be read; the one it was made from is at the level below.
+// link is a content to be read. The content it builds on is one level below.
 type link struct {
 	found
 	level int
-	last  bool // nothing else is made from its base
+	last  bool // nothing else that builds on the same base is left
 }
 
 func (s *Store) chains() (*chains, error) {
@@ -65,8 +64,8 @@ func (s *Store) chains() (*chains, error) {
 	return c, err
 }
 
-// each calls do for every content once, for a base before what was made from
-// it; at the end for those whose chain has no beginning.
+// each calls do once for every content: for a base before what builds on it, and at the end
+// for contents whose chain has no beginning.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
 	walk := func(root found) error {
@@ -89,7 +88,7 @@ func (c *chains) each(do func(link) error) error {
 			return err
 		}
 	}
-	// The rest is damaged. One by one: a circle would be walked for ever.
+	// The rest is damaged. It is passed one by one, because walking a cycle would not end.
 	var rest []found
 	for _, without := range c.made {
 		rest = append(rest, without...)
@@ -104,7 +103,7 @@ func (c *chains) each(do func(link) error) error {
 	return nil
 }
 
-// held are the contents on the way from a root to where the reading is.
+// held keeps the contents on the way from a root to the present position.
 type held struct {
 	levels []heldContent
 	bytes  int64
@@ -113,10 +112,10 @@ type held struct {
 type heldContent struct {
 	hash Hash
 	b    []byte    // nil: not kept
-	sum  hash.Hash // has b written to it
+	sum  hash.Hash // has already hashed b
 }
 
-// base returns the content that is one level below, without bytes when it is not kept.
+// base returns the content one level below, without bytes if these are not kept.
 func (k *held) base(level int, h Hash) heldContent {
 	if level == 0 || level > len(k.levels) || k.levels[level-1].hash != h {
 		return heldContent{}
@@ -124,8 +123,8 @@ func (k *held) base(level int, h Hash) heldContent {
 	return k.levels[level-1]
 }
 
-// drop lets the contents from a level on go, and the one below when it was
-// needed for the last time.
+// drop releases the contents from a level on, and the base below if it was needed for the last
+// time.
 func (k *held) drop(at link) {
 	from := at.level
 	if at.last {
@@ -138,8 +137,8 @@ func (k *held) drop(at link) {
 	k.levels = k.levels[:min(at.level, len(k.levels))]
 }
 
-// put keeps a content for those made from it. Where it is too much those far
-// below go: they are decoded again when their turn comes.
+// put keeps a content for those that build on it. If that is too much, the bases furthest
+// below are released; they are decoded again when needed.
 func (k *held) put(level int, c heldContent) {
 	for len(k.levels) < level {
 		k.levels = append(k.levels, heldContent{})
@@ -152,25 +151,25 @@ func (k *held) put(level int, c heldContent) {
 	}
 }
 
-// Verified says what Verify found.
+// Verified is the result of Verify.
 type Verified struct {
 	Blobs int
 	Bytes int64         // of contents that were read and verified
-	Bad   map[Hash]bool // the damaged ones
-	// Unread: the check itself could not read on, which is no damage.
+	Bad   map[Hash]bool // the damaged contents
+	// Unread is set if the check could not go on reading, which is not damage.
 	Unread error
 
-	all []Hash // in their order
+	all []Hash // sorted
 }
 
-// Has reports whether a content was there, damaged or not.
+// Has reports whether a content was stored, damaged or not.
 func (v *Verified) Has(h Hash) bool {
 	_, ok := slices.BinarySearchFunc(v.all, h, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
 	return ok
 }
 
-// Verify reads every content and compares its hash. problem hears in words what is
-// wrong; step, if not nil, how many are done. s is locked.
+// Verify reads every content and compares its hash. It calls problem with each fault in words,
+// and step, if not nil, with the number of contents done. s is locked.
 func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any), step func(done, all int)) (v Verified, err error) {
 	v.Bad = map[Hash]bool{}
 	order, err := s.chains()
@@ -179,7 +178,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		return v, nil
 	}
 	v.all = order.all
-	s.Forget() // what is read must come from the disk
+	s.Forget() // the bytes must come from the disk
 	var keep held
 	done := 0
 	err = order.each(func(at link) error {
@@ -194,7 +193,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		keep.drop(at)
 		switch {
 		case errors.Is(err, ErrPruned):
-			return nil // dropped while we looked
+			return nil // dropped meanwhile
 		case errors.Is(err, errUnread):
 			return err
 		}
@@ -209,7 +208,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		return nil
 	})
 	if errors.Is(err, errUnread) {
-		v.Unread, v.Bad = err, map[Hash]bool{} // not lost, for all we know
+		v.Unread, v.Bad = err, map[Hash]bool{} // not known to be lost
 		return v, nil
 	}
 	if err == nil && step != nil {
@@ -218,8 +217,8 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	return v, err
 }
 
-// checkBlob reads one content, from its base where that is kept. Of one that begins
-// with the whole of its base, as that of a log file does, only the rest is hashed.
+// checkBlob reads one content, using its base if that is kept. If the content begins with the
+// whole of its base, as that of a log file does, only the rest is hashed.
 func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 	c := heldContent{hash: at.hash}
 	err := s.db.View(func(txn *badger.Txn) error {
@@ -275,8 +274,7 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 	return c, nil
 }
 
-// StrayPieces lists the keys of pieces whose content is gone, as a snapshot sees
-// them.
+// StrayPieces lists the keys of pieces whose content no longer exists in the snapshot.
 func StrayPieces(ctx context.Context, txn *badger.Txn) (keys [][]byte, err error) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPiece}})
 	defer it.Close()

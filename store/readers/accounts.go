@@ -10,18 +10,18 @@ import (
 	"cachebro/store"
 )
 
-// Count is what was delivered, in estimated tokens. Full is what it would have
-// been without cachebro, Sent what it was, labels included.
+// Count sums up deliveries, in estimated tokens. Full is what they would have cost without
+// cachebro, Sent what they did cost, labels included.
 type Count struct {
 	Calls     int64 `cbor:"1,keyasint,omitempty"`
 	Full      int64 `cbor:"2,keyasint,omitempty"`
 	Sent      int64 `cbor:"3,keyasint,omitempty"`
-	Overhead  int64 `cbor:"4,keyasint,omitempty"` // injected beside results
-	Unchanged int64 `cbor:"5,keyasint,omitempty"` // answers
+	Overhead  int64 `cbor:"4,keyasint,omitempty"` // text injected in addition to results
+	Unchanged int64 `cbor:"5,keyasint,omitempty"` // number of answers
 	Diffs     int64 `cbor:"6,keyasint,omitempty"`
 }
 
-// Saved may be negative.
+// Saved returns the tokens saved; it may be negative.
 func (c Count) Saved() int64 { return c.Full - c.Sent - c.Overhead }
 
 func (c *Count) add(o Count, sign int64) {
@@ -33,19 +33,19 @@ func (c *Count) add(o Count, sign int64) {
 	c.Diffs += sign * o.Diffs
 }
 
-// ToolCount is one tool's share.
+// ToolCount is the count of one tool.
 type ToolCount struct {
 	Tool string
 	Count
 }
 
-// AgentCount is one agent's share; "" is the main loop.
+// AgentCount is the count of one agent; "" is the main loop.
 type AgentCount struct {
 	Agent string
 	Count
 }
 
-// Metrics is the sum of accounts.
+// Metrics sums up accounts.
 type Metrics struct {
 	Count
 	Tools    []ToolCount  // by name
@@ -54,7 +54,7 @@ type Metrics struct {
 	Schema   int64        // tokens of the tool schema in one context; part of Overhead
 }
 
-// Percent is Saved of Full; 0 when nothing was read.
+// Percent returns Saved as a percentage of Full, 0 if nothing was read.
 func (m Metrics) Percent() float64 {
 	if m.Full == 0 {
 		return 0
@@ -62,14 +62,14 @@ func (m Metrics) Percent() float64 {
 	return float64(m.Saved()) / float64(m.Full) * 100
 }
 
-// accounts count per session, agent and tool.
+// accounts keeps counts per session, agent and tool.
 type accounts struct {
 	mu       sync.Mutex // guards all below
 	sessions map[store.SessionID]*account
 	order    uint64
-	dirty    map[store.SessionID]struct{} // changed since they were saved
-	gone     []store.SessionID            // dropped since
-	news     chan struct{}                // capacity 1, never closed: there is something to save
+	dirty    map[store.SessionID]struct{} // changed since they were last saved
+	gone     []store.SessionID            // dropped since the last save
+	news     chan struct{}                // capacity 1, never closed: signals that there is something to save
 }
 
 type account struct {
@@ -77,7 +77,7 @@ type account struct {
 	Contexts int64                        `cbor:"2,keyasint"`
 	Schema   int64                        `cbor:"3,keyasint"`
 	Used     uint64                       `cbor:"4,keyasint"`
-	Told     toldCounts                   `cbor:"5,keyasint"` // at the last delta query
+	Told     toldCounts                   `cbor:"5,keyasint"` // the counts at the last delta query
 }
 
 type toldCounts struct {
@@ -94,7 +94,7 @@ func newAccounts() *accounts {
 	return &accounts{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}, news: make(chan struct{}, 1)}
 }
 
-// changedLocked notes that an account is to be saved. accounts.mu is held.
+// changedLocked marks an account to be saved. accounts.mu is held.
 func (l *accounts) changedLocked(id store.SessionID) {
 	l.dirty[id] = struct{}{}
 	select {
@@ -103,7 +103,7 @@ func (l *accounts) changedLocked(id store.SessionID) {
 	}
 }
 
-// changes encodes the accounts that changed since the last call.
+// changes returns the encoded accounts that changed since the last call, and the dropped ones.
 func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.SessionID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.Se
 	return values, gone, err
 }
 
-// again marks an account that could not be saved.
+// again marks an account to be saved again after a failure.
 func (l *accounts) again(id store.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *accounts) add(id store.Reader, tool string, c Count) {
 	l.accountLocked(id.Session).countLocked(id.Agent, tool).add(c, 1)
 }
 
-// countLocked finds or makes an agent's count of a tool. accounts.mu is held.
+// countLocked returns an agent's count of a tool, creating it if needed. accounts.mu is held.
 func (a *account) countLocked(agent, tool string) *Count {
 	tools := a.Counts[agent]
 	if tools == nil {
@@ -175,8 +175,8 @@ func (a *account) countLocked(agent, tool string) *Count {
 	return sum
 }
 
-// answer enters a delivered answer. An edit's result has no kind: it saves
-// nothing and is not counted.
+// answer counts a delivered answer. The result of an edit has no kind; it saves nothing and
+// is not counted.
 func (l *accounts) answer(id store.Reader, tool string, a Answer) {
 	if a.Kind == "" {
 		return
@@ -197,9 +197,9 @@ func (l *accounts) context(id store.Reader) {
 	l.accountLocked(id.Session).Contexts++
 }
 
-// Spend records what was delivered outside of Decide: results of other tools (full
-// and sent), or, with overhead, injected text. The tool "schema" is the size of the
-// tool schema, which every context of the session pays for.
+// Spend counts what was delivered by other means than Decide: results of other tools (full
+// and sent), or, with overhead, injected text. For the tool "schema", sent is the size of
+// the tool schema, which every context of the session pays for.
 func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
 	if tool == "schema" {
 		s.accounts.mu.Lock()
@@ -222,9 +222,9 @@ func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead
 	s.Delivered(id, int(sent))
 }
 
-// Afford enters what is to be injected, if its session has saved the price, and a
-// quarter more for what estimates may be off by; else nothing is entered, and it
-// must not be sent.
+// Afford reports whether a session has saved enough to pay for an injected text of sent
+// tokens, plus a quarter because estimates are imprecise. If so, the text is counted; if
+// not, it must not be sent.
 func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
 	l := s.accounts
 	l.mu.Lock()
@@ -247,8 +247,8 @@ func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
 	return ok
 }
 
-// Metrics sums up a session, "" all of them. With delta: what came since the
-// last delta query.
+// Metrics sums up a session, or all sessions for "". With delta it returns only what was
+// added since the last delta query.
 func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 	l := s.accounts
 	l.mu.Lock()
@@ -279,7 +279,7 @@ func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts}
 	if a.Schema > 0 {
-		// Who was told of the tools has a context, even if it was given nothing yet.
+		// A session that was given the tool schema has a context, even if it has read nothing yet.
 		now.Contexts = max(now.Contexts, 1)
 	}
 	now.Schema = a.Schema * now.Contexts
@@ -300,7 +300,7 @@ func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 	m.Schema += now.Schema - before.Schema
 }
 
-// merge adds what grew since before.
+// merge adds the growth from before to now.
 func merge(sum, now, before map[string]Count) {
 	for name, c := range now {
 		c.add(before[name], -1)

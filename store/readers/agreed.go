@@ -7,14 +7,14 @@ import (
 	"cachebro/store"
 )
 
-// maxAgreeing bounds the contents that are looked at for one answer.
+// maxAgreeing bounds how many contents are compared for one answer.
 const maxAgreeing = 8
 
-// agreed finds the asked lines in pieces of several contents: a reader that edits a
-// file between its reads was shown each part from another version. The reader holds
-// the lines if every content that it was told of since the oldest of these pieces has
-// exactly the current lines under the same numbers. Then it does not matter which of
-// the contents the reader relies on, nor what it believes about the others.
+// agreed covers the asked lines with pieces of several contents. This helps a reader that
+// edits a file between its reads, because each part was shown from another version. The
+// reader holds the lines if every content that it was told of since the oldest of these
+// pieces has exactly the current lines under the same numbers. Then it does not matter which
+// of the contents the reader relies on, nor what it believes about the others.
 func (c *chooser) agreed() (proof, bool, error) {
 	if c.whole || c.last < c.first {
 		return proof{}, false, nil
@@ -75,8 +75,8 @@ func (c *chooser) agreed() (proof, bool, error) {
 	return proof{}, false, nil
 }
 
-// sameLines reports whether another content has the asked lines as they are
-// now, under the same numbers. One that cannot be had any more has not.
+// sameLines reports whether another content has the asked lines as they are now, under the
+// same numbers. If that content is no longer available, it returns false.
 func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if h == (store.Hash{}) {
 		return false, nil
@@ -85,7 +85,7 @@ func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	old := c.s.old(h, c.rendering())
+	old := c.s.oldView(h, c.rendering())
 	if old == nil {
 		return false, nil
 	}

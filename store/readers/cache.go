@@ -15,16 +15,16 @@ type metaKey struct {
 
 type metaCache = cache.Cache[metaKey, meta]
 
-// viewCache keeps contents as they were looked at last: the base of the next
-// diff is nearly always the text that was sent before.
+// viewCache keeps recently rendered contents. The base of the next diff is nearly always
+// the text that was sent before.
 type viewCache = cache.Cache[metaKey, *view]
 
 func newViewCache(bytes int) *viewCache {
 	return cache.New[metaKey](bytes, func(v *view) int { return 256 + len(v.text) + 24*len(v.lines) + v.sum.Size() })
 }
 
-// seen renders a content, unless that was done a moment ago.
-func (s *Tracker) seen(h store.Hash, r store.Rendering, content func() ([]byte, error)) (*view, error) {
+// viewOf returns the view of a content, from the cache if possible.
+func (s *Tracker) viewOf(h store.Hash, r store.Rendering, content func() ([]byte, error)) (*view, error) {
 	k := metaKey{h, r}
 	if v, ok := s.views.Get(k); ok {
 		return v, nil
@@ -37,12 +37,12 @@ func (s *Tracker) seen(h store.Hash, r store.Rendering, content func() ([]byte, 
 	return &v, nil
 }
 
-// old is an earlier content; nil if it cannot be had any more.
-func (s *Tracker) old(h store.Hash, r store.Rendering) *view {
+// oldView returns the view of an earlier content, nil if that is no longer available.
+func (s *Tracker) oldView(h store.Hash, r store.Rendering) *view {
 	if !s.contents.Has(h) {
 		return nil
 	}
-	v, err := s.seen(h, r, func() ([]byte, error) { return s.contents.Content(h) })
+	v, err := s.viewOf(h, r, func() ([]byte, error) { return s.contents.Content(h) })
 	if err != nil {
 		return nil
 	}
@@ -54,18 +54,18 @@ type scriptKey struct {
 	rendering store.Rendering
 }
 
-// found holds the edits between two contents; whoever comes first computes
-// them, readers that ask for the same pair at once wait for that.
-type found struct {
+// scriptEntry holds the edits between two contents. The first caller computes them; readers that
+// ask for the same pair at the same time wait for the result.
+type scriptEntry struct {
 	once  sync.Once
 	edits []diff.Edit
 }
 
-type scriptCache = cache.Cache[scriptKey, *found]
+type scriptCache = cache.Cache[scriptKey, *scriptEntry]
 
-// script compares two views, by the cached edits where there are some.
+// script compares two views, reusing cached edits.
 func (s *Tracker) script(old, new store.Hash, a, b *view) *diff.Script {
-	f := s.scripts.GetOr(scriptKey{old, new, b.rendering}, func() *found { return &found{} })
+	f := s.scripts.GetOr(scriptKey{old, new, b.rendering}, func() *scriptEntry { return &scriptEntry{} })
 	var made *diff.Script
 	f.once.Do(func() {
 		made = diff.CompareLines(a.lines, b.lines)

@@ -9,17 +9,17 @@ import (
 	"cachebro/store/tokens"
 )
 
-// maxRows is the number of diff lines that are sent at once.
+// maxRows is how many diff lines are sent in one answer.
 const maxRows = 200
 
-// compare returns the script from an earlier content to the current one; nil
-// if there is none that a reader could rely on.
+// compare returns the script from an earlier content to the current one, nil if there is
+// none that a reader could rely on.
 func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	v, err := c.view()
 	if err != nil {
 		return nil, err
 	}
-	old := c.s.old(base, c.rendering())
+	old := c.s.oldView(base, c.rendering())
 	if old == nil {
 		// Pruned or damaged: full text, not a failure.
 		return nil, nil
@@ -29,13 +29,13 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	}
 	sc := c.s.script(base, c.q.Hash, old, v)
 	if len(sc.Edits) == 0 {
-		// Other bytes behind the same text: nothing that a diff could show.
+		// Different bytes render to the same text, so a diff would be empty.
 		return nil, nil
 	}
 	return sc, nil
 }
 
-// base is a content that the reader holds as a whole, and the way from there.
+// base returns a content that the reader holds as a whole, and the script from there.
 func (c *chooser) base() (proof, *diff.Script, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		total, ok := totalOf(c.snap.pieces, b, c.meta.rendering)
@@ -52,7 +52,7 @@ func (c *chooser) base() (proof, *diff.Script, error) {
 	return proof{}, nil, nil
 }
 
-// changed: a diff against a content that the reader holds as a whole.
+// changed answers with a diff against a content that the reader holds as a whole.
 func (c *chooser) changed() (decision, bool, error) {
 	if !c.whole {
 		return decision{}, false, nil
@@ -75,8 +75,7 @@ func (c *chooser) changed() (decision, bool, error) {
 	return c.rows(h, sc, rows, 0, label)
 }
 
-// nextPage goes on with a diff that was cut, as long as both its ends are what
-// they were.
+// nextPage continues a diff that was cut, if neither its old nor its new content has changed.
 func (c *chooser) nextPage() (decision, bool, error) {
 	p := c.snap.page
 	if !c.whole || p.target != c.q.Hash {
@@ -103,8 +102,8 @@ func (c *chooser) nextPage() (decision, bool, error) {
 	return c.rows(h, sc, rows, from, label)
 }
 
-// rows sends one page of a diff. Only what was sent without a gap from the
-// start counts as shown.
+// rows sends one page of a diff. Lines count as shown only if all pages before this one
+// were sent.
 func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
 	to := min(len(rows), from+maxRows)
 	d := c.answer(Diff)
@@ -123,7 +122,7 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 	if c.snap.page.base == h.hash && c.snap.page.target == c.q.Hash {
 		seen = c.snap.page.rows
 	}
-	// Even a page from which no line follows has told that the file changed.
+	// Even a page that reveals no complete line tells the reader that the file changed.
 	known := 0
 	if from <= seen {
 		known = rows[to-1].Known
@@ -135,7 +134,7 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 	return d, true, nil
 }
 
-// listing sends added and removed items only.
+// listing sends only the added and removed items of a directory listing.
 func (c *chooser) listing(h proof, sc *diff.Script, label string) (decision, bool, error) {
 	rows := slices.DeleteFunc(sc.Rows(0), func(r diff.Row) bool { return r.Text[0] == '@' || r.Text[0] == '\\' })
 	d := c.answer(Diff)

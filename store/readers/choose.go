@@ -16,7 +16,7 @@ type chooser struct {
 
 	meta        meta
 	loaded      *view
-	first, last int // the asked lines
+	first, last int // the lines asked for
 	whole       bool
 }
 
@@ -45,13 +45,13 @@ func (c *chooser) choose() (decision, error) {
 	return c.read()
 }
 
-// view is the current content, fetched once.
+// view returns the current content, which is fetched only once.
 func (c *chooser) view() (*view, error) {
 	if c.loaded != nil {
 		return c.loaded, nil
 	}
 	k := metaKey{c.q.Hash, c.rendering()}
-	v, err := c.s.seen(k.hash, k.rendering, c.q.Content)
+	v, err := c.s.viewOf(k.hash, k.rendering, c.q.Content)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (c *chooser) view() (*view, error) {
 	return v, nil
 }
 
-// measured counts the tokens of a content, from those of the one that the
-// reader was told of last where that is at hand.
+// measured counts the tokens of a content. If the content that the reader was told of last
+// is in the cache, only the difference is measured.
 func (c *chooser) measured(v *view) tokens.Sum {
 	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
 		if old, ok := c.s.views.Get(metaKey{hs[0], c.rendering()}); ok {
@@ -76,7 +76,7 @@ func (c *chooser) measured(v *view) tokens.Sum {
 	return tokens.Measure(v.text)
 }
 
-// rendering is what the reader's tool makes of contents.
+// rendering returns how the reader's tool renders contents.
 func (c *chooser) rendering() store.Rendering {
 	if c.q.Rewrite != nil {
 		return c.q.Rewrite.Rendering
@@ -104,7 +104,7 @@ func (c *chooser) span() span {
 	return span{c.first, c.last}
 }
 
-// read is the decision for tools that take our texts.
+// read decides for tools whose text comes from cachebro.
 func (c *chooser) read() (decision, error) {
 	if c.trusted() {
 		if c.q.DiffOffset > 0 {
@@ -123,10 +123,11 @@ func (c *chooser) read() (decision, error) {
 	return c.full()
 }
 
-// trusted: nothing speaks for full text from the start.
+// trusted reports whether the reader's state may be relied on at all.
 func (c *chooser) trusted() bool { return !c.force && !c.snap.doubt && len(c.snap.pieces) > 0 }
 
-// askedTwice: the same range of the same content was answered without its text.
+// askedTwice reports whether the same range of the same content was last answered without
+// its text.
 func (c *chooser) askedTwice() bool {
 	a, ok := c.snap.asks[c.span()]
 	return ok && a.hash == c.q.Hash && !a.full
@@ -172,25 +173,25 @@ func (c *chooser) full() (decision, error) {
 	return d, nil
 }
 
-// piece describes lines of the current content.
+// piece returns a piece for lines of the current content.
 func (c *chooser) piece(first, last int, deps ...string) piece {
 	p := piece{
 		Hash: c.q.Hash, Rendering: c.meta.rendering, Plain: c.meta.plain,
 		First: first, Last: last, Total: c.meta.total, From: call{Tool: c.q.Tool},
 	}
-	// Without a tool use the dependence is on "", which no transcript has: it
-	// cannot be looked up.
+	// Without a tool use the piece depends on "", which is in no transcript, so that a
+	// transcript check never confirms it.
 	p.Deps = addDeps(addDeps(p.Deps, deps...), c.q.ToolUse)
 	return p
 }
 
-// fresh: the lines' text itself is delivered.
+// fresh is the effect of delivering the text of lines first to last.
 func (c *chooser) fresh(first, last int) effect {
 	return effect{pieces: []piece{c.piece(first, last)}, fresh: true}
 }
 
-// derived: the reader can tell the lines from what it holds, and from the changes where
-// those are sent; they are as old as what it holds.
+// derived is the effect of an answer that lets the reader work out the lines from what it
+// holds, and from the changes if these are sent. The lines are as old as what it holds.
 func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
@@ -198,8 +199,8 @@ func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	return effect{pieces: []piece{p}, base: h.hash}
 }
 
-// unchanged: the reader holds the asked lines of the current content, or of
-// another content that has the same lines in the same place.
+// unchanged answers that the reader already holds the asked lines of the current content,
+// or of another content with the same lines in the same place.
 func (c *chooser) unchanged() (decision, bool, error) {
 	h, ok := c.held(c.q.Hash, c.first, c.last)
 	elsewhere := false
@@ -228,8 +229,8 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	return c.repeats(d, h, elsewhere, full)
 }
 
-// repeats completes an answer that says the asked lines are those of h. It is no
-// answer where it is not shorter than the full tokens of the text.
+// repeats completes an answer saying that the asked lines are those of h. It returns false
+// unless the answer is shorter than the text, which has full tokens.
 func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
@@ -247,8 +248,8 @@ func (c *chooser) held(h store.Hash, first, last int) (proof, bool) {
 	return holds(c.snap.pieces, c.snap.clock, h, c.q.Hash, c.meta.rendering, first, last)
 }
 
-// sameElsewhere finds a content of which the reader holds the asked lines and
-// whose difference to the current one leaves them alone, numbers included.
+// sameElsewhere finds a content of which the reader holds the asked lines and whose
+// difference from the current one touches neither the lines nor their numbers.
 func (c *chooser) sameElsewhere() (proof, bool, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		h, ok := c.held(b, c.first, c.last)

@@ -6,18 +6,18 @@ import (
 	"cachebro/store"
 )
 
-// effect is what a delivery makes known to the reader.
+// effect is what the reader knows from a delivery.
 type effect struct {
-	pieces      []piece    // lines of one content that are known from it
-	fresh       bool       // their text is in this delivery itself
-	base        store.Hash // else: what they are derived from
-	forget      bool       // something was delivered that is not understood
-	confirm     store.Hash // first..last of it were said to be unchanged
+	pieces      []piece    // lines of one content that the reader now knows
+	fresh       bool       // the text of the lines is in this delivery itself
+	base        store.Hash // if not fresh: the content that they are derived from
+	forget      bool       // something was delivered that cannot be interpreted
+	confirm     store.Hash // lines first to last of this content were said to be unchanged
 	first, last int
 	page        *page
 }
 
-// without is what a text means of which the last lines were not delivered.
+// without returns the effect if the last lines of the text were not delivered.
 func (e effect) without(lines int) effect {
 	if lines == 0 || len(e.pieces) == 0 {
 		return e
@@ -33,18 +33,18 @@ func (e effect) without(lines int) effect {
 	return e
 }
 
-// decision is an answer with what it means.
+// decision is an answer together with its effect.
 type decision struct {
 	Answer
 	span   span
 	effect effect
-	own    effect // Rewrite: what the client's own text means, should that be delivered
+	own    effect // Rewrite: the effect of the client's own text, if that is delivered instead
 	full   bool   // the text itself is sent
 }
 
-// Decide says what the reader gets for the file's current content, and records
-// it: at once, or as pending (Request.Pending). It may be called in parallel;
-// nothing is locked while contents are fetched and compared.
+// Decide decides what the reader gets for the file's current content and records it, at once
+// or as pending (Request.Pending). It may be called concurrently; no lock is held while
+// contents are fetched and compared.
 func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 	r := s.known(q)
 	if r == nil {
@@ -54,7 +54,7 @@ func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 		return a, nil
 	}
 	key := q.key()
-	// Repeated when the reader was told something between snapshot and record.
+	// Repeated if the reader was told something between snapshot and record.
 	for attempt := 0; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return Answer{}, err
@@ -81,8 +81,8 @@ func (s *Tracker) known(q Request) *reader {
 	return s.reader(q.Reader, true)
 }
 
-// decideUnknown: full text. If the client names the tool call, a commit may
-// tell later whose it was.
+// decideUnknown sends full text, because the reader is unknown. If the client names the tool
+// call, a later Commit may tell whose call it was.
 func (s *Tracker) decideUnknown(q Request) (Answer, error) {
 	c := chooser{s: s, q: q, force: true}
 	d, err := c.choose()
@@ -104,12 +104,12 @@ func (d decision) tooLarge(q Request) bool {
 	return q.MaxTokens > 0 && !d.Binary && d.Tokens > q.MaxTokens
 }
 
-// large is the answer in place of a decision that is too long to be sent.
+// large returns the answer that replaces a decision too long to be sent.
 func (d decision) large() Answer {
 	return Answer{Kind: Large, Hash: d.Hash, Seq: d.Seq, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
 }
 
-// large passes "asked twice" on to the parts that will be asked for instead.
+// large remembers "asked twice" for the smaller ranges that will be asked for instead.
 func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answer {
 	a := d.large()
 	a.Again = c.trusted() && c.askedTwice()
@@ -121,7 +121,7 @@ func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answe
 	return a
 }
 
-// key is where a path's record is kept; a directory's listing is no file.
+// key returns the key of a path's record. A directory's listing has a key that no file has.
 func (q Request) key() store.Path {
 	if q.Listing {
 		return q.Path + "/\x00"
@@ -129,8 +129,8 @@ func (q Request) key() store.Path {
 	return q.Path
 }
 
-// record notes the decision, unless the reader was told something since the
-// snapshot that it was made from.
+// record notes the decision. It returns false if the reader was told something since the
+// snapshot on which the decision is based.
 func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d decision) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d 
 	return true
 }
 
-// deliveredLocked counts what a context window was given.
+// deliveredLocked counts tokens delivered to a context window. r.mu is held.
 func (r *reader) deliveredLocked(s *Tracker, n int) {
 	r.delivered += int64(n)
 	if !r.used {

@@ -7,25 +7,25 @@ import (
 	"cachebro/store"
 )
 
-// Event is a client's word about its context windows.
+// Event is what a client reports about its context windows.
 type Event struct {
 	Reader store.Reader
-	// Name is start, end, prompt, precompact, postcompact, subagent-start,
-	// subagent-stop, stop, connect, disconnect or lost (events were missed); or what the
-	// client's transcript shows: held (the context has lost nothing so far), fell (it lost
-	// something, nobody knows what) or unsure.
+	// Name is start, end, prompt, precompact, postcompact, subagent-start, subagent-stop,
+	// stop, connect, disconnect or lost (events were missed), or what the client's
+	// transcript shows: held (the context has lost nothing so far), fell (it lost something,
+	// but it is not known what) or unsure.
 	Name string
 }
 
-// State is what is known of a reader after an event.
+// State is the state of a reader after an event.
 type State struct {
 	Epoch     uint64
-	NeedCheck bool // something was shown: look at the transcript at the next prompt
+	NeedCheck bool // something was shown, so look at the transcript at the next prompt
 }
 
-// Event begins new epochs. A compaction or start without an agent is taken to
-// mean every agent of the session: one epoch too many costs a full read, one
-// too few would be a lie.
+// Event begins new epochs. A compaction or start without an agent counts for every agent of
+// the session: one epoch too many costs a full read, one too few would make a later answer
+// false.
 func (s *Tracker) Event(e Event) State {
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
@@ -64,10 +64,9 @@ func (s *Tracker) Event(e Event) State {
 	return State{Epoch: r.epoch, NeedCheck: len(r.files) > 0}
 }
 
-// TranscriptCheck drops what the main agent's context no longer holds: alive are the
-// tool uses on the transcript's active chain. What was shown without a tool use
-// cannot be looked up and is not relied on. When the transcript could not be read,
-// nothing is relied on.
+// TranscriptCheck drops what the main agent's context no longer holds. alive lists the tool
+// uses on the transcript's active chain. Text shown without a tool use cannot be checked and
+// is no longer relied on. If the transcript could not be read, nothing is relied on.
 func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
 	r := s.reader(store.Reader{Session: id}, false)
 	if r == nil {
@@ -90,7 +89,7 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 			holds, heard := onChain(p.Deps, on)
 			same = same && holds
 			if !holds {
-				// No text to rely on, but perhaps word of another content.
+				// The text cannot be relied on, but the reader may know that this content existed.
 				p.Rendering, p.Plain = "", false
 			}
 			if heard {
@@ -120,8 +119,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	r.order = order
 }
 
-// onChain reports whether all that a piece rests on is certainly on the chain (holds), and
-// whether any of it may be (heard).
+// onChain reports whether everything that a piece rests on is certainly on the chain
+// (holds), and whether any of it may be (heard).
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -133,7 +132,7 @@ func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 }
 
 // Delivered counts tokens that a context window got other than by Decide and Commit. They
-// bring closer the moment at which what was shown before is no longer relied on.
+// bring text shown earlier closer to its expiry (Options.TokenExpiry).
 func (s *Tracker) Delivered(id store.Reader, n int) {
 	if r := s.reader(id, false); r != nil {
 		r.mu.Lock()
@@ -142,8 +141,8 @@ func (s *Tracker) Delivered(id store.Reader, n int) {
 	}
 }
 
-// Given counts the prompts, answers and results of other tools that came into a context,
-// like Delivered.
+// Given counts the tokens of prompts, answers and results of other tools in a context. Like
+// Delivered, it brings the expiry of earlier text closer.
 func (s *Tracker) Given(id store.Reader, tokens int64) {
 	if tokens <= 0 {
 		return
@@ -155,7 +154,7 @@ func (s *Tracker) Given(id store.Reader, tokens int64) {
 	}
 }
 
-// Held lists the files of which the reader was shown lines that it may still hold.
+// Held lists the files of which the reader may still hold lines.
 func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -171,8 +170,9 @@ func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 	return out
 }
 
-// ShownSince says which content of a file the reader was last shown or wrote itself, when,
-// and in words how. It is for warnings that somebody else changed the file since.
+// ShownSince returns the content of a file that the reader was last shown or wrote itself,
+// when that was (ns), and how, in words. It is used to warn that somebody else has changed
+// the file since.
 func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -190,7 +190,7 @@ func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at in
 			h, at, n, ok = q.Hash, q.Used, q.N, true
 			how = "you last read it at " + s.clockTime(at)
 			if q.From.edits() {
-				how = s.named(q.From, "")
+				how = s.callName(q.From, "")
 			}
 		}
 	}
@@ -203,10 +203,10 @@ type Shown struct {
 	First, Last int
 }
 
-// ShownBefore says what a reader knew of a file at a moment (ns). base is the newest content
-// that it had seen whole, else the first content of which it had seen lines; when is the time
-// at which it last saw base. later are the lines of later contents that it was shown. ok is
-// false where nothing is known.
+// ShownBefore returns what a reader knew of a file at a moment (ns). base is the newest
+// content that it had seen whole, or else the first content of which it had seen lines; when
+// is the time at which it last saw base. later lists the lines of later contents that it was
+// shown. ok is false if nothing is known.
 func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base store.Hash, when int64, later []Shown, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -218,7 +218,7 @@ func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base sto
 	if f == nil {
 		return base, 0, nil, false
 	}
-	var ps []piece // the newest first
+	var ps []piece // newest first
 	doubt := uint64(0)
 	for _, q := range append(slices.Clone(f.was), f.pieces...) {
 		switch {
@@ -252,7 +252,7 @@ func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base sto
 	return base, 0, nil, false
 }
 
-// whole: pieces of one content cover it.
+// whole reports whether pieces of one content cover all its lines.
 func whole(ps []piece) bool {
 	slices.SortFunc(ps, func(a, b piece) int { return cmp.Compare(a.First, b.First) })
 	next := 1
@@ -264,8 +264,8 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// Told notes that a reader was told by something other than a read that a file has changed.
-// way: it was shown the change itself, so what it writes from then on builds on that.
+// Told notes that a reader learned of a file's change by other means than a read. way: it
+// was shown the change itself, so what it writes from then on builds on that.
 func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	r := s.reader(id, false)
 	if r == nil {

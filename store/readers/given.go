@@ -10,18 +10,19 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// maxGiven is how many of its lines a context remembers that it was given as cachebro's own
-// words; the oldest go first.
+// maxGiven is how many lines of cachebro's own words a context remembers having been given;
+// the oldest are dropped first.
 const maxGiven = 4096
 
-// ownWord identifies a line.
+// ownWord returns a hash that identifies a line.
 func ownWord(line string) uint64 {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(line)))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// giveLocked remembers what of an answer is no file's text. Epochs do not end it: what a
-// compaction leaves may still quote it. r.mu is held.
+// giveLocked remembers the parts of an answer that are cachebro's own words and not text of
+// a file. They outlive epochs, because a summary after a compaction may still quote them.
+// r.mu is held.
 func (r *reader) giveLocked(a Answer) {
 	switch a.Kind {
 	case Unchanged:
@@ -45,10 +46,10 @@ func (r *reader) givenLocked(lines []string) {
 	}
 }
 
-// ConnectionSession begins the session of a reader that is a connection.
+// ConnectionSession is the prefix of the session name of a reader that is a connection.
 const ConnectionSession = "connection:"
 
-// GiveOwnWords notes lines of cachebro's own that a reader was given by others than Decide.
+// GiveOwnWords notes lines of cachebro's own words that a reader was given other than by Decide.
 func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 	if r := s.reader(id, true); r != nil {
 		r.mu.Lock()
@@ -57,9 +58,9 @@ func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 	}
 }
 
-// GivenOwnWords returns the first of some lines that a session was given as cachebro's own words, ""
-// for none. Connections whose session nobody knows may be the session's. With known false
-// it is not certain which session asks, and any may be it.
+// GivenOwnWords returns the first of some lines that a session was given as cachebro's own
+// words, "" if there is none. Connections of unknown session count as well, because they may
+// belong to this session. If known is false, the asking session is uncertain and all count.
 func (s *Tracker) GivenOwnWords(id store.SessionID, known bool, lines []string) string {
 	all := s.all()
 	for _, line := range lines {

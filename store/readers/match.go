@@ -9,10 +9,9 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// match finds which lines of the view a client's own text is. The client says where
-// its text starts; the bytes must agree. A client counts what follows a final newline
-// as one more, empty line: tail reports whether the text went that far, so that the
-// end of the file was seen.
+// match finds which lines of the view a client's own text is. The client says where its text
+// starts; the bytes must agree. Clients count what follows a final newline as one more, empty
+// line. tail reports whether the text went that far, so that the end of the file was seen.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
@@ -37,13 +36,13 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	case whole && w.Rendering != store.RenderClaudeRead:
 		last = first + lines - 1
 	case after[0] == '\n' && (len(text) > 0 || w.NumLines > 0):
-		// Cut before a line end. Shells' outputs lose the last one, which for
-		// them is still the end of the file.
+		// Cut before a line end. Shell output loses its last one, but the reader still saw the
+		// end of the file.
 		last = first + lines
 		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
 	default:
-		// In the middle of a line; or, to a client that numbers lines, an
-		// empty line where the content has another.
+		// In the middle of a line; or, for a client that numbers lines, an empty line where the
+		// content has another.
 		return 0, 0, false, false
 	}
 	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail || v.blank(last+1, first+w.NumLines-1)) {
@@ -52,14 +51,14 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	return first, last, tail, true
 }
 
-// blank reports whether lines hold nothing but white space: of a shell command's output
-// clients take that off the end, and the text is of the lines before.
+// blank reports whether lines hold only white space. Clients strip that from the end of a
+// shell command's output, so that the text covers only the lines before.
 func (v view) blank(first, last int) bool {
 	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
 }
 
-// countAgrees holds the client's number of lines against its text. A shell
-// command's is what was asked for; a shorter file ends before, and so may its output.
+// countAgrees checks the client's number of lines against its text. For a shell command it
+// is the number asked for; a shorter file ends earlier, and so may its output.
 func countAgrees(w Rewrite, text []byte, end bool) bool {
 	n := bytes.Count(text, []byte{'\n'})
 	if w.Rendering == store.RenderClaudeRead {
@@ -71,7 +70,7 @@ func countAgrees(w Rewrite, text []byte, end bool) bool {
 	return w.NumLines == n || end && w.NumLines > n
 }
 
-// matchEnd is match for the last lines of a file (tail).
+// matchEnd is match for a text that is the end of a file (tail).
 func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	whole := v.text
 	if v.newline && !bytes.HasSuffix(text, []byte{'\n'}) {
@@ -87,15 +86,15 @@ func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	return v.total - n + 1, v.total, true, true
 }
 
-// blanks are what clients take off the end of a result.
+// blanks are the characters that clients strip from the end of a result.
 const blanks = " \t\r\n"
 
-// delivered reports whether the final text that the model got is the decided one, perhaps
-// without white space at its end, or the client's numbered lines of it, or its block in
-// the result of a tool that reads several files. Clients append their own reminders to
-// results. missing is how many lines at the end the model did not get as they are.
+// delivered reports whether the final text that the model got is the decided one: the text
+// itself, perhaps without white space at its end; the client's numbered lines of it; or its
+// block in the result of a tool that reads several files. Clients append their own reminders
+// to results. missing is how many lines at the end the model did not get unchanged.
 func delivered(final, sent string, start int, path store.Path) (missing int, ok bool) {
-	missing, ok = is(final, sent, start, path)
+	missing, ok = matchesSent(final, sent, start, path)
 	if ok {
 		return missing, true
 	}
@@ -103,27 +102,27 @@ func delivered(final, sent string, start int, path store.Path) (missing int, ok 
 	if cut == final {
 		return 0, false
 	}
-	return is(cut, sent, start, path)
+	return matchesSent(cut, sent, start, path)
 }
 
-func is(final, sent string, start int, path store.Path) (missing int, ok bool) {
-	if rest, ok := behind(final, sent); ok && rest == "" {
+func matchesSent(final, sent string, start int, path store.Path) (missing int, ok bool) {
+	if rest, ok := textAfter(final, sent); ok && rest == "" {
 		return missingLines(final, sent), true
 	}
 	if _, after, ok := strings.Cut("\n"+final, "\n=== "+visible.Line(string(path))+" ===\n"); ok {
-		if rest, ok := behind(after, sent); ok && (rest == "" || strings.HasPrefix(rest, "=== ")) {
+		if rest, ok := textAfter(after, sent); ok && (rest == "" || strings.HasPrefix(rest, "=== ")) {
 			return missingLines(strings.TrimSuffix(after, rest), sent), true
 		}
 	}
-	// Notes of our own travel as further blocks of the same result.
-	if rest, ok := behind(final, sent); ok && onlyNotes(rest) {
+	// Notes from cachebro arrive as further blocks of the same result.
+	if rest, ok := textAfter(final, sent); ok && onlyNotes(rest) {
 		return missingLines(strings.TrimSuffix(final, rest), sent), true
 	}
 	return 0, numbered(final, sent, start)
 }
 
-// behind is what follows the text in a result, without the empty lines between them.
-func behind(final, sent string) (rest string, ok bool) {
+// textAfter returns what follows sent in a result, without the empty lines between them.
+func textAfter(final, sent string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(final, strings.TrimRight(sent, blanks))
 	if !ok || sent == "" {
 		return "", final == sent
@@ -132,9 +131,9 @@ func behind(final, sent string) (rest string, ok bool) {
 	return next, next == "" || strings.Contains(rest[:len(rest)-len(next)], "\n")
 }
 
-// missingLines counts the lines at the end of a text that are not in final as they are,
-// where final is the text with other white space at its end. A last line without its line
-// end is there, if there is anything of it.
+// missingLines counts the lines at the end of sent that final does not have unchanged; final
+// is sent with different white space at its end. A last line without its line end counts as
+// delivered if it is not empty.
 func missingLines(final, sent string) (missing int) {
 	got := final[len(strings.TrimRight(final, blanks)):]
 	first := true
@@ -153,7 +152,7 @@ func missingLines(final, sent string) (missing int) {
 	return missing
 }
 
-// onlyNotes reports whether all lines are notes of ours.
+// onlyNotes reports whether all lines are notes from cachebro.
 func onlyNotes(s string) bool {
 	for _, l := range strings.Split(strings.TrimRight(s, "\n"), "\n") {
 		if !strings.HasPrefix(l, "[... ") && !strings.HasPrefix(l, "[cachebro: ") {
@@ -163,7 +162,7 @@ func onlyNotes(s string) bool {
 	return true
 }
 
-// cutReminders takes off what clients append to a result.
+// cutReminders removes the reminders that clients append to a result.
 func cutReminders(s string) string {
 	const open, end = "\n<system-reminder>", "</system-reminder>"
 	for strings.HasSuffix(strings.TrimSpace(s), end) {
@@ -176,8 +175,8 @@ func cutReminders(s string) string {
 	return s
 }
 
-// numbered reports whether final is sent with line numbers from start on, as
-// `cat -n` or with an arrow. A last, empty line may be left out.
+// numbered reports whether final is sent with line numbers from start on, in the format of
+// `cat -n` or with an arrow. A last, empty line may be missing.
 func numbered(final, sent string, start int) bool {
 	got, want := strings.Split(strings.TrimRight(final, "\n"), "\n"), strings.Split(sent, "\n")
 	if n := len(want) - 1; n > 0 && want[n] == "" && len(got) == n {

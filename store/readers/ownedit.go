@@ -17,22 +17,22 @@ type Edit struct {
 	Known         bool
 	Path          store.Path
 	Before, After store.Hash
-	Content       func() ([]byte, error) // what the file is now
-	// Old was replaced by New, everywhere with All, else once. Whole: the file
-	// was written as New.
+	Content       func() ([]byte, error) // the present content of the file
+	// Old was replaced by New: everywhere with All, otherwise once. With Whole the file was
+	// written as New.
 	Old, New   string
 	All, Whole bool
-	// Pending: it counts when a Commit brings a result for ToolUse; with Result
-	// set, that very text.
+	// Pending: the edit counts once a Commit brings a result for ToolUse; if Result is set,
+	// exactly that text.
 	Pending bool
 	ToolUse string
 	Result  string
 	Tool    string
 }
 
-// OwnEdit records what an agent knows after its own edit: the lines that it held
-// before, and the text that it supplied where it held the lines around it. A reader
-// that had seen ten lines of a file has not seen the rest by editing one of them.
+// OwnEdit records what an agent knows after its own edit: the lines that it held before, and
+// the text that it supplied where it held the lines around it. A reader that has seen ten
+// lines of a file has not seen the rest by editing one of them.
 func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -81,9 +81,9 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	return nil
 }
 
-// edited derives the known lines of the new content from those of the old.
+// edited derives the known lines of the new content from those of the old one.
 func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
-	// Whatever else is known, the agent knows that the content is another one.
+	// Even if it knows no line, the agent knows that the content has changed.
 	told := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
 	if v.total == 0 {
 		return effect{forget: true}
@@ -102,7 +102,7 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 	}
 	for _, iv := range carry(before, spots, e, held) {
 		if iv.First == 1 && iv.Last == v.total && (slices.Contains(held[1:], false) || len(bases(snap.pieces, e.Before)) > 0) {
-			// The reader may well know every line and not that there are no more.
+			// The reader may know every line, but not that there are no more.
 			return effect{forget: true}
 		}
 		p := c.piece(iv.First, iv.Last, h.deps...)
@@ -113,7 +113,7 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 	return told
 }
 
-// places finds where old was.
+// places returns the offsets at which old occurs: all, or the first one.
 func places(b, old []byte, all bool) []int {
 	var out []int
 	for from := 0; ; {
@@ -165,12 +165,12 @@ func heldLines(snap snapshot, h, current store.Hash, v view) (proof, []bool) {
 	return sum, held
 }
 
-// carry walks the old lines and counts the new ones. Where an edit that the
-// reader could not place changed the number of lines, everything behind it has
-// numbers that the reader cannot know.
+// carry walks through the old lines and returns the known lines of the new content. After
+// an edit that the reader could not place and that changed the number of lines, the reader
+// cannot know any line number, so nothing after it is known.
 func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 	lines := diff.Lines(before)
-	ends := make([]int, len(lines)) // byte offset behind each line
+	ends := make([]int, len(lines)) // byte offset after each line
 	at := 0
 	for i, l := range lines {
 		at += len(l)
@@ -185,7 +185,7 @@ func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 			out = append(out, store.Interval{First: first, Last: last})
 		}
 	}
-	old, fresh := 0, 0 // lines walked, 0-based
+	old, fresh := 0, 0 // number of lines passed in the old and the new content
 	for i := 0; i <= len(spots); {
 		stop := len(lines)
 		if i < len(spots) {
@@ -200,7 +200,7 @@ func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 		if i == len(spots) {
 			break
 		}
-		// All edits that share lines are one change of whole lines.
+		// Edits that share lines are treated as one change of whole lines.
 		first, j := old, i
 		last := first
 		for ; j < len(spots) && lineOf(spots[j]) <= last; j++ {

@@ -10,25 +10,25 @@ import (
 	"cachebro/store/tokens"
 )
 
-// entry is a delivery that was decided and not yet confirmed.
+// entry is a delivery that was decided and is not yet confirmed.
 type entry struct {
 	path   store.Path // key
-	shown  store.Path // as it stands in texts
+	shown  store.Path // the path as it appears in texts
 	hash   store.Hash
-	n      uint64 // the reader's order when it was decided
+	n      uint64 // reader.n at the time of the decision
 	span   span
 	tool   string
 	answer Answer
-	own    bool // it is about a client's own tool
+	own    bool // it replaces or keeps the result of a client's own tool
 	part   int  // Rewrite.Part
 	forms  []form
 }
 
-// form is a text that the model may turn out to have got, and what it means.
+// form is a text that the model may turn out to have received, and its effect.
 type form struct {
 	text   string
-	start  int  // number of its first line, where a client numbers lines
-	any    bool // whatever the result says, but for an error
+	start  int  // number of its first line, for clients that number lines
+	any    bool // any result counts, except an error
 	effect effect
 	answer Answer // for the accounts
 }
@@ -58,7 +58,7 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	}
 	own := form{text: q.Rewrite.Text, start: max(1, q.Rewrite.StartLine), effect: d.effect, answer: d.Answer}
 	if d.Kind != Keep {
-		// Another hook may have won: then the model has the client's own text.
+		// Another hook may have won; then the model has the client's own text.
 		own.effect = d.own
 		own.answer = Answer{Kind: Keep, FullTokens: d.FullTokens, Tokens: d.FullTokens}
 	}
@@ -66,8 +66,8 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	return e
 }
 
-// telling: something about the content would become known by it, so that its
-// absence is a doubt. A stub only confirms.
+// telling reports whether the delivery, if it happened, told the reader something about the
+// content, so that the file is in doubt until it is confirmed. A stub only confirms.
 func (e *entry) telling() bool {
 	for _, f := range e.forms {
 		if f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget) {
@@ -77,7 +77,8 @@ func (e *entry) telling() bool {
 	return false
 }
 
-// decided answers a tool call that was decided already, as when two hooks ask.
+// decided returns the answer of a tool call that was decided already, for example when two
+// hooks ask.
 func (r *reader) decided(q Request) (Answer, bool) {
 	if q.ToolUse == "" || !q.Pending {
 		return Answer{}, false
@@ -92,7 +93,8 @@ func (r *reader) decided(q Request) (Answer, bool) {
 	return Answer{}, false
 }
 
-// sameRange: one tool call may read several ranges of one file.
+// sameRange reports whether an entry is for the range that q asks for. One tool call may read
+// several ranges of one file.
 func sameRange(e *entry, q Request) bool {
 	if q.Rewrite != nil {
 		return e.part == q.Rewrite.Part
@@ -105,8 +107,8 @@ func sameRange(e *entry, q Request) bool {
 	return e.span == span{first, first + q.Limit - 1}
 }
 
-// waitLocked keeps a pending entry; too many of them, and the oldest tool
-// use's files are in doubt for good, so they are forgotten.
+// waitLocked adds a pending entry. If there are too many, the oldest tool use is dropped;
+// its files would stay in doubt forever, so they are forgotten. r.mu is held.
 func (r *reader) waitLocked(id string, e *entry) {
 	if _, ok := r.waiting[id]; !ok {
 		r.order = append(r.order, id)
@@ -125,25 +127,24 @@ func (r *reader) waitLocked(id string, e *entry) {
 type Call struct {
 	ToolUse string
 	Text    string
-	// Took says of a result of several entries which text it is: "ours", "own", or
-	// another; "": Text decides.
+	// Took says which text of a result with several entries the model got: "ours", "own", or
+	// another; "": compare Text.
 	Took string
 }
 
-// Pending records a client's own result (Request.Rewrite) as delivered under
-// its tool use, without replacing it, and says whether it is text of the
-// content. Nothing counts before Commit.
+// Pending records a client's own result (Request.Rewrite) as delivered under its tool use,
+// without replacing it, and reports whether it is text of the content. It counts only after
+// Commit.
 func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err error) {
 	q.Force, q.Pending = true, true
 	a, err := s.Decide(ctx, q)
 	return a.Matched, err
 }
 
-// Commit says what a batch of tool calls gave the model, in the order of the context.
-// A pending delivery counts if its text is there, byte for byte. A pending delivery
-// of these calls that is not there leaves a doubt, and the next read of that file is
-// full. own are the tool uses that brought the client's own text although another was
-// decided.
+// Commit reports what a batch of tool calls gave the model, in the order of the context. A
+// pending delivery counts if its text is there, byte for byte. If the text of one of these
+// calls is not there, the file is in doubt and its next read is full. own lists the tool uses
+// that brought the client's own text although another was decided.
 func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {
@@ -161,7 +162,7 @@ func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	for i, c := range calls {
 		r.deliveredLocked(s, tokens.EstimateString(c.Text))
 		for _, e := range batch[i] {
-			f, ok := e.found(c)
+			f, ok := e.formFor(c)
 			switch {
 			case ok:
 				r.noteLocked(e.path, r.stillLocked(e, f.effect), now, s.o)
@@ -178,7 +179,7 @@ func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	return own
 }
 
-func (e *entry) found(c Call) (form, bool) {
+func (e *entry) formFor(c Call) (form, bool) {
 	if c.Took != "" && len(e.forms) > 0 {
 		f := e.forms[0]
 		if c.Took == "own" {
@@ -205,8 +206,8 @@ func (e *entry) found(c Call) (form, bool) {
 	return form{}, false
 }
 
-// stillLocked checks that what derived lines rest on was not forgotten between
-// decision and commit; if it was, all that is known is that something was told.
+// stillLocked checks that the base of derived lines was not forgotten between decision and
+// commit. If it was, all that is known is that the reader was told something. r.mu is held.
 func (r *reader) stillLocked(e *entry, f effect) effect {
 	if len(f.pieces) == 0 || f.fresh {
 		return f
@@ -221,8 +222,8 @@ func (r *reader) stillLocked(e *entry, f effect) effect {
 	return effect{forget: true}
 }
 
-// orphans are pending deliveries to readers that nobody knew yet. The zero
-// value is usable.
+// orphans holds pending deliveries to readers that are not known yet. The zero value is
+// usable.
 type orphans struct {
 	mu    sync.Mutex // guards the rest
 	byUse map[string][]*entry
@@ -258,7 +259,7 @@ func (o *orphans) take(id string) []*entry {
 	return es
 }
 
-// paths are the files that somebody may have been told of.
+// paths returns the files that some reader may have been told of.
 func (o *orphans) paths() map[store.Path]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

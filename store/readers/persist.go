@@ -11,20 +11,20 @@ import (
 	"cachebro/store"
 )
 
-// Keys. The state's format has a number: another one is dropped, not migrated,
-// because it only costs tokens.
+// Keys. The format of the state has a number. State in another format is dropped and not
+// migrated, because losing it costs only tokens.
 const (
 	keyAll      = "readers/"
 	keyReaders  = keyAll + "2/"
 	keyClosed   = "closed/1"  // ns, when the readers were saved
-	keyAccounts = "ledger/1/" // and the session
+	keyAccounts = "ledger/1/" // followed by the session
 )
 
-// maxSaved bounds a reader's saved state; a larger one is left out.
+// maxSaved bounds the bytes of a reader's saved state; a larger state is not saved.
 const maxSaved = 500 << 10
 
-// maxQuiet is how long after its last word a reader is still saved: a person may come
-// back the next day, and is then told what changed meanwhile. Stubs and diffs end long
+// maxQuiet is how long after its last activity a reader is still saved: a person may come
+// back the next day and is then told what changed meanwhile. Stubs and diffs expire long
 // before, see Options.IdleExpiry.
 const maxQuiet = 24 * time.Hour
 
@@ -45,20 +45,20 @@ type savedReader struct {
 type savedFile struct {
 	Pieces []piece      `cbor:"1,keyasint"`
 	Used   uint64       `cbor:"2,keyasint"`
-	Stubs  []int        `cbor:"3,keyasint,omitempty"` // first, last of ranges whose last answer was no full text
-	Hash   []store.Hash `cbor:"4,keyasint,omitempty"` // the content of each of them
+	Stubs  []int        `cbor:"3,keyasint,omitempty"` // first and last line of the ranges whose last answer was not full text
+	Hash   []store.Hash `cbor:"4,keyasint,omitempty"` // the content of each of these ranges
 	Was    []piece      `cbor:"5,keyasint,omitempty"`
 	Told   told         `cbor:"6,keyasint,omitempty"`
 }
 
-// load takes the saved state back and removes it: after a crash there is none.
+// load reads the saved state and deletes it, so that after a crash there is none.
 func (s *Tracker) load() error {
 	if s.kv == nil {
 		return nil
 	}
 	if err := s.kv.Scan(keyAccounts, func(key string, value []byte) error {
 		var a account
-		// A damaged account begins anew.
+		// A damaged account starts from zero.
 		if cbor.Unmarshal(value, &a) == nil && a.Counts != nil {
 			s.accounts.sessions[store.SessionID(key[len(keyAccounts):])] = &a
 			s.accounts.order = max(s.accounts.order, a.Used)
@@ -86,11 +86,11 @@ func (s *Tracker) load() error {
 	if err != nil {
 		return fmt.Errorf("load shown state: %w", err)
 	}
-	// The marker goes first: without it nothing that is left is believed.
+	// The marker goes first: what remains is not trusted without it.
 	if err := s.kv.Delete(keyClosed); err != nil {
 		s.sessions = map[store.SessionID]*session{}
 		if errors.Is(err, store.ErrNoSpace) {
-			return nil // what is saved stays, and is not believed: see Options.Began
+			return nil // the saved state stays, but is not trusted: see Options.Began
 		}
 		return fmt.Errorf("load shown state: %w", err)
 	}
@@ -123,8 +123,8 @@ func (s *Tracker) takeBack(saved savedReader) {
 	ss.last = max(ss.last, saved.Active)
 }
 
-// Close saves what readers were shown, and the accounts. Files with undecided
-// deliveries are left out. No Decide may run any more.
+// Close saves what readers were shown, and the accounts. Files with undecided deliveries are
+// left out. The caller makes sure that no Decide runs any more.
 func (s *Tracker) Close() error {
 	if s.kv == nil {
 		return nil
@@ -153,7 +153,7 @@ func (s *Tracker) Close() error {
 	return nil
 }
 
-// saved leaves out the files in doubt, which is added to.
+// saved returns the reader's state without the files in doubt. It adds its own to doubt.
 func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +181,7 @@ func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	return out
 }
 
-// Flush saves the accounts's accounts that changed.
+// Flush saves the accounts that changed.
 func (s *Tracker) Flush() error {
 	if s.kv == nil {
 		return nil
@@ -204,11 +204,11 @@ func (s *Tracker) Flush() error {
 
 const (
 	saveEvery = 5 * time.Second
-	saveLast  = time.Minute // the longest pause after failures
+	saveLast  = time.Minute // the longest pause between attempts after failures
 )
 
-// Run saves the accounts a few seconds after it has changed, until done is closed.
-// What a kill takes is at most that much of the counts.
+// Run saves the accounts a few seconds after each change, until done is closed. So a kill
+// loses at most the counts of those seconds.
 func (s *Tracker) Run(done <-chan struct{}, failed func(error)) {
 	pause := saveEvery
 	for {

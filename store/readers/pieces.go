@@ -8,31 +8,31 @@ import (
 	"cachebro/store"
 )
 
-// piece is a run of lines of one content that a reader was shown. Immutable;
-// lists of pieces are replaced, never changed, so that snapshots are free.
+// piece is a run of lines of one content that a reader was shown. It is immutable. Lists of
+// pieces are replaced, never changed, so that a snapshot needs no copy.
 type piece struct {
 	Hash      store.Hash      `cbor:"1,keyasint"`
 	Rendering store.Rendering `cbor:"2,keyasint"`
 	Plain     bool            `cbor:"3,keyasint"` // every rendering of this content is the content itself
-	// First and Last are lines, 1-based and inclusive; 1 and 0 is no line: an
-	// empty file, or word that this content exists without any of its text.
+	// First and Last are lines, 1-based and inclusive. 1 and 0 mean no line: an empty file,
+	// or the knowledge that this content exists without any of its text.
 	First int        `cbor:"4,keyasint"`
 	Last  int        `cbor:"5,keyasint"`
 	Total int        `cbor:"6,keyasint"`  // lines of the whole content
-	N     uint64     `cbor:"7,keyasint"`  // order in which this reader was told
+	N     uint64     `cbor:"7,keyasint"`  // position in the order in which this reader was told things
 	At    int64      `cbor:"8,keyasint"`  // ns, when the text was delivered
 	Used  int64      `cbor:"9,keyasint"`  // ns, when it was last delivered or confirmed
-	Mark  int64      `cbor:"10,keyasint"` // the reader's delivered tokens after the text
+	Mark  int64      `cbor:"10,keyasint"` // tokens the reader had been given when the text was delivered
 	Deps  []string   `cbor:"11,keyasint,omitempty"`
-	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if another
-	// From is the call that told of it; older states do not say.
+	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if different
+	// From is the call that delivered it; states of older versions lack it.
 	From call `cbor:"13,keyasint,omitempty"`
-	// Rests are the calls that brought the text, where From is none of them or only told
-	// what changed in it.
+	// Rests lists the calls that brought the text, if From did not bring it or only told what
+	// had changed in it.
 	Rests []call `cbor:"14,keyasint,omitempty"`
 }
 
-// calls are those by which the reader knows the piece's text.
+// calls returns the calls by which the reader knows the piece's text.
 func (p *piece) calls() []call {
 	switch {
 	case len(p.Rests) == 0:
@@ -43,7 +43,7 @@ func (p *piece) calls() []call {
 	return p.Rests
 }
 
-// maxPieces per file; the oldest go first, which is safe: what is left is what
+// maxPieces bounds the pieces per file. Dropping the oldest is safe, because the rest is what
 // was told last.
 const maxPieces = 64
 
@@ -60,8 +60,8 @@ func (p *piece) expired(c clock) bool {
 	return c.now-p.Used >= int64(c.o.IdleExpiry) || p.outgrown(c)
 }
 
-// outgrown: so much was delivered since that the client may have dropped the
-// text without a word, and nothing says that it has not.
+// outgrown reports whether so many tokens were delivered since that the client may have
+// dropped the text silently, and nothing shows that it has not.
 func (p *piece) outgrown(c clock) bool {
 	since := p.Mark
 	if p.Mark >= c.unsure {
@@ -70,14 +70,13 @@ func (p *piece) outgrown(c clock) bool {
 	return c.delivered-since > c.o.TokenExpiry
 }
 
-// unknown stands for something that was told of a file and that we cannot
-// follow. It proves nothing and stands against everything told before; how
-// long a text it spoke of is not known either.
+// unknown returns a piece for something that was told of a file and cannot be interpreted. It
+// proves nothing and invalidates everything told before. Its length is unknown as well.
 func unknown() piece { return piece{First: 1, Last: math.MaxInt} }
 
 func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering == r }
 
-// hold is proof that a reader holds some lines of a content.
+// proof shows that a reader holds some lines of a content.
 type proof struct {
 	hash  store.Hash
 	total int
@@ -87,12 +86,11 @@ type proof struct {
 	mark  int64
 	deps  []string
 	as    store.Path
-	from  []call // the calls that it was told by, the earliest first
+	from  []call // the calls by which it was told, earliest first
 }
 
-// holds finds unexpired pieces of one content that cover lines first..last
-// (nothing to cover in an empty file: any piece will do), and checks that the
-// reader was told of no third content since.
+// holds looks for unexpired pieces of one content that cover lines first to last (any piece
+// will do for an empty file), and checks that the reader was told of no third content since.
 func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (proof, bool) {
 	var cover []*piece
 	for i := range ps {
@@ -129,7 +127,7 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.Hash == h || p.Hash == current {
 			continue
 		}
-		// Told later; or of a longer text whose end was never taken back.
+		// Told later; or of a longer text, without the reader learning that its end is gone.
 		if p.N > out.n || whole && p.Last > last {
 			return proof{}, false
 		}
@@ -159,7 +157,7 @@ func bases(ps []piece, current store.Hash) []store.Hash {
 	return out
 }
 
-// totalOf is the line count of a content that pieces exist of.
+// totalOf returns the number of lines of a content, if there are pieces of it.
 func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
 	for i := range ps {
 		if ps[i].Hash == h && ps[i].usable(r) {
@@ -169,8 +167,8 @@ func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
 	return 0, false
 }
 
-// with adds a piece: it takes the place of the same lines of the same content,
-// and of everything else once its content is covered as a whole.
+// with adds a piece, which replaces the same lines of the same content. A piece that covers
+// its whole content replaces everything.
 func with(ps []piece, p piece) []piece {
 	out := make([]piece, 0, len(ps)+2)
 	for _, q := range ps {

@@ -8,7 +8,7 @@ import (
 	"cachebro/store"
 )
 
-// reader is what one context window holds, as far as it is known.
+// reader is what one context window holds, as far as known.
 type reader struct {
 	id     store.Reader
 	active atomic.Int64 // ns, latest activity
@@ -17,28 +17,28 @@ type reader struct {
 	epoch     uint64
 	used      bool   // something was delivered in this epoch
 	delivered int64  // tokens, over all epochs
-	held      int64  // delivered when the context was last found to have lost nothing
-	unsure    int64  // delivered when that was last in doubt: no word for what is older
-	n         uint64 // order of what was told
+	held      int64  // value of delivered when the context was last found to have lost nothing
+	unsure    int64  // value of delivered when that was last in doubt; what is older is not confirmed
+	n         uint64 // counts what was told, to order it
 	files     map[store.Path]*file
 	waiting   map[string][]*entry // pending, by tool use
-	order     []string            // of waiting, oldest first
-	given     []uint64            // lines of our own, the oldest first
+	order     []string            // keys of waiting, oldest first
+	given     []uint64            // hashes of cachebro's own lines, oldest first
 }
 
 // file is what a reader knows of one path.
 type file struct {
-	pieces []piece // replaced, never changed
-	was    []piece // what stood there before all of it was replaced last
+	pieces []piece // the list is replaced, never changed
+	was    []piece // the pieces before all of them were last replaced
 	gen    uint64  // counts replacements
 	asks   map[span]ask
 	page   page
 	told   told
-	used   uint64 // reader.n when last asked, for eviction
+	used   uint64 // reader.n at the last request, for eviction
 }
 
-// told is a content that the reader was told of, but not in the place of a read; Way: with
-// the way to it.
+// told is a content that the reader was told of other than by a read. Way: it was shown the
+// change that led to it.
 type told struct {
 	Hash store.Hash `cbor:"1,keyasint"`
 	Way  bool       `cbor:"2,keyasint"`
@@ -46,20 +46,20 @@ type told struct {
 	At   int64      `cbor:"4,keyasint"` // ns
 }
 
-// span is a range as it was asked for.
+// span is a range of lines as it was asked for.
 type span struct{ first, last int }
 
-// ask is the latest answer to a range, for readers that ask twice.
+// ask is the latest answer to a range. It serves readers that ask twice.
 type ask struct {
 	hash   store.Hash
 	full   bool // the text itself was sent
-	tokens int  // of the asked lines
+	tokens int  // tokens of the asked lines
 }
 
 // page remembers a diff that was cut.
 type page struct {
 	base, target store.Hash
-	rows         int // sent so far, without a gap from the start
+	rows         int // rows sent so far, without a gap from the start
 }
 
 const (
@@ -71,7 +71,7 @@ func newReader(id store.Reader) *reader {
 	return &reader{id: id, epoch: 1, files: map[store.Path]*file{}, waiting: map[string][]*entry{}}
 }
 
-// newEpoch: the context window is another one.
+// newEpoch forgets everything, because the context window was replaced.
 func (r *reader) newEpoch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *reader) clearLocked() {
 	r.order = nil
 }
 
-// fileLocked finds or makes a path's record. r.mu is held.
+// fileLocked returns a path's record, creating it if needed. r.mu is held.
 func (r *reader) fileLocked(p store.Path, max int) *file {
 	f := r.files[p]
 	if f == nil {
@@ -101,8 +101,8 @@ func (r *reader) fileLocked(p store.Path, max int) *file {
 	return f
 }
 
-// evictLocked forgets the quarter of the files that were asked for least
-// recently, so that its cost is spread.
+// evictLocked forgets the quarter of the files that were asked for least recently. Dropping
+// many at once spreads the cost. r.mu is held.
 func (r *reader) evictLocked() {
 	used := make([]uint64, 0, len(r.files))
 	for _, f := range r.files {
@@ -117,7 +117,7 @@ func (r *reader) evictLocked() {
 	}
 }
 
-// snapshot is what a decision is made from.
+// snapshot is the state that a decision is based on.
 type snapshot struct {
 	epoch  uint64
 	gen    uint64
@@ -128,8 +128,8 @@ type snapshot struct {
 	doubt  bool // a pending delivery may have told something about the file
 }
 
-// look takes a snapshot for a path. A renamed file's record moves to its new
-// name first, unless there is one already.
+// look takes a snapshot for a path. The record of a renamed file first moves to its new
+// name, unless that has a record already.
 func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot 
 	return s
 }
 
-// noteLocked adds to the record what was told.
+// noteLocked adds the effect of a delivery to the record. r.mu is held.
 func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	f := r.fileLocked(key, o.MaxFiles)
 	switch {
@@ -204,8 +204,8 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	}
 }
 
-// decideLeftLocked: if a whole content was told last, what was left undecided about
-// the path before does not matter any more.
+// decideLeftLocked drops older undecided deliveries of a path if a whole content was told
+// last, because they no longer matter. r.mu is held.
 func (r *reader) decideLeftLocked(key store.Path) {
 	f := r.files[key]
 	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {
@@ -229,7 +229,7 @@ func (f *file) askedLocked(k span, a ask) {
 	f.asks[k] = a
 }
 
-// clockLocked is the time by which the reader's bases expire. r.mu is held.
+// clockLocked returns the clock for the expiry of the reader's bases. r.mu is held.
 func (r *reader) clockLocked(now int64, o Options) clock {
 	return clock{now: now, delivered: r.delivered, held: r.held, unsure: r.unsure, o: o}
 }

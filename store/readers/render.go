@@ -10,8 +10,8 @@ import (
 	"cachebro/store/tokens"
 )
 
-// renderUTF16 is what raw/1 becomes for a file with a UTF-16 byte order mark:
-// the text in UTF-8 without the mark, as ripgrep shows it.
+// renderUTF16 replaces raw/1 for a file with a UTF-16 byte order mark: the text in UTF-8
+// without the mark, as ripgrep shows it.
 const renderUTF16 store.Rendering = "utf16/1"
 
 // view is a content as a reader sees it under a rendering.
@@ -19,15 +19,15 @@ type view struct {
 	meta
 	text  []byte
 	lines [][]byte
-	// measured: sum and meta.tokens are there. They are before a view is shared.
+	// measured: sum and meta.tokens are set. They are set before a view is shared.
 	measured bool
 	sum      tokens.Sum
 }
 
-// meta is what decisions need without the text. Immutable, cached by hash.
+// meta is what decisions need besides the text. Immutable, cached by hash.
 type meta struct {
 	rendering store.Rendering // in effect: raw/1 may have become utf16/1
-	total     int             // lines; a final newline makes no further one
+	total     int             // lines; a final newline does not begin another one
 	tokens    int
 	plain     bool // every rendering is the content itself
 	valid     bool // the text is UTF-8
@@ -58,7 +58,7 @@ func look(content []byte, r store.Rendering) view {
 	return v
 }
 
-// slice is lines first..last, 1-based and inclusive, as they are.
+// slice returns lines first to last, 1-based and inclusive, unchanged.
 func (v view) slice(first, last int) []byte {
 	if last < first {
 		return nil
@@ -77,8 +77,8 @@ func (v view) slice(first, last int) []byte {
 	return v.text[from:to]
 }
 
-// claudeRead is cc-read/1, how Claude Code's Read delivers a file: decoded,
-// byte order mark dropped, CRLF as LF. Returns b itself when nothing changes.
+// claudeRead renders cc-read/1, the way Claude Code's Read delivers a file: decoded, without
+// byte order mark, CRLF as LF. It returns b itself if nothing changes.
 func claudeRead(b []byte) []byte {
 	if len(b)%2 == 0 && text.Wide(b) && b[0] == 0xff { // little endian only
 		shown, _ := text.Shown(b)
@@ -94,9 +94,8 @@ func claudeRead(b []byte) []byte {
 	return b
 }
 
-// replaceInvalid puts one U+FFFD for each maximal piece of a broken sequence,
-// as the WHATWG decoder in JavaScript does; Go's own functions replace whole
-// runs or single bytes.
+// replaceInvalid replaces each maximal prefix of a broken sequence by one U+FFFD, as the
+// WHATWG decoder in JavaScript does. Go's own functions replace whole runs or single bytes.
 func replaceInvalid(b []byte) []byte {
 	out := make([]byte, 0, len(b)+16)
 	for len(b) > 0 {
@@ -112,7 +111,7 @@ func replaceInvalid(b []byte) []byte {
 	return out
 }
 
-// brokenLen is how many bytes at the start of b could have begun one rune.
+// brokenLen returns how many bytes at the start of b could have begun one rune.
 func brokenLen(b []byte) int {
 	lo, hi, need := byte(0x80), byte(0xBF), 0
 	switch c := b[0]; {

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/tokens"
 )
 
-// A client's own read tool shows at most so much of a file at once; what is
-// put in place of a false "unchanged" keeps to it.
+// Limits of what a client's own read tool shows at once. The text that replaces a false
+// "unchanged" keeps within them.
 const (
 	maxClientLines  = 2000
 	maxClientTokens = 24_000
@@ -18,8 +18,8 @@ const (
 
 func (s *Tracker) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
 
-// rewrite is the decision about a client's own result: leave it, or put a
-// sentence or the changed lines in its place.
+// rewrite decides about a client's own result: leave it, or replace it by a sentence or by
+// the changed lines.
 func (c *chooser) rewrite() (decision, error) {
 	w := *c.q.Rewrite
 	if w.ClientUnchanged {
@@ -34,7 +34,7 @@ func (c *chooser) rewrite() (decision, error) {
 		return c.notUnderstood(w), nil
 	}
 	c.first, c.last = first, last
-	// The end of the file is known only if the text went behind its last newline.
+	// The end of the file is known only if the text went beyond its last newline.
 	c.whole = first == 1 && last == c.meta.total && (tail || !v.newline)
 	var own effect
 	if last >= first || c.meta.total == 0 {
@@ -65,8 +65,8 @@ func (c *chooser) keep() decision {
 	return d
 }
 
-// notUnderstood: the model was given something about this file that is no
-// version we can point at, so nothing that was told before is certain.
+// notUnderstood handles a text that is no known version of the file: after it, nothing that
+// the model was told before is certain.
 func (c *chooser) notUnderstood(w Rewrite) decision {
 	d := decision{Answer: Answer{Kind: Keep, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: c.meta.total}, full: true}
 	d.FullTokens = tokens.EstimateString(w.Text)
@@ -75,7 +75,7 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 	return d
 }
 
-// repeated is unchanged in the words for a client's own read.
+// repeated is unchanged with the wording for a client's own read.
 func (c *chooser) repeated() (decision, bool, error) {
 	h, ok := c.held(c.q.Hash, c.first, c.last)
 	elsewhere := false
@@ -103,8 +103,8 @@ func (c *chooser) repeated() (decision, bool, error) {
 	return c.repeats(d, h, elsewhere, full)
 }
 
-// changedSpan sends real lines under their real numbers, from 3 before the
-// first change to 3 after the last, for a reader that holds the rest.
+// changedSpan sends real lines under their real numbers, from 3 before the first change to 3
+// after the last, to a reader that holds the rest.
 func (c *chooser) changedSpan(v view) (decision, bool, error) {
 	if !c.whole {
 		return decision{}, false, nil
@@ -115,7 +115,7 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 	}
 	first, last := spanOf(sc)
 	if c.q.Rewrite.Rendering != store.RenderClaudeRead {
-		// Of a shell's output clients take blank lines off the end.
+		// Clients strip blank lines from the end of shell output, so the span must not end in one.
 		for v.blank(last, last) && last < v.total {
 			last++
 		}
@@ -131,7 +131,7 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 		if last < c.meta.total {
 			d.Text = strings.TrimSuffix(d.Text, "\n")
 		} else if v.newline {
-			// Whoever sees the end of the file sees its last newline.
+			// A reader that sees the end of the file also sees its last newline.
 			d.NumLines++
 		}
 	}
@@ -150,14 +150,14 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 	return d, true, nil
 }
 
-// spanOf is the run of new lines with every change and its context.
+// spanOf returns the run of new lines that contains every change and its context.
 func spanOf(sc *diff.Script) (first, last int) {
 	a, z := sc.Edits[0], sc.Edits[len(sc.Edits)-1]
 	return max(1, a.NewFrom+1-diff.Context), min(len(sc.New), z.NewTo+diff.Context)
 }
 
-// clientUnchanged: the client itself said "file unchanged", by modification
-// time. That stands only if our record says the same.
+// clientUnchanged handles a client that said "file unchanged" itself, judging by modification
+// time. That may stand only if cachebro's record agrees.
 func (c *chooser) clientUnchanged() (decision, error) {
 	if c.meta.binary {
 		return decision{Answer: Answer{Kind: Keep, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq}}, nil
@@ -179,8 +179,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}
-		// "Unchanged" of a range is not enough here: the client has spoken of
-		// the file.
+		// Saying "unchanged" of a range is not enough here: the client spoke of the whole file.
 		if d, ok, err := c.changedSpan(*v); ok || err != nil {
 			return d, err
 		}
@@ -198,7 +197,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 	return d, nil
 }
 
-// fit shortens the range to what a client's result may hold.
+// fit shortens the range to the limits of a client's result.
 func (c *chooser) fit(v *view) {
 	sum := 0
 	for i := c.first; i <= c.last; i++ {

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Printable is a path as it may stand in a text for a model: a file name can
-// carry line ends and control sequences, and so a message of its own.
+// Printable returns a path in a form that is safe in text for a model. A file name can hold
+// line ends and control sequences, and so pose as a message.
 func Printable(p store.Path) string {
 	return visible.Told(string(p))
 }
@@ -27,8 +27,8 @@ func unit(listing bool) string {
 	return "line"
 }
 
-// stub is the label of an answer that repeats nothing. as is the name under
-// which the text was shown, if that is another than path.
+// stub is the label of an answer that repeats no text. as is the name under which the text
+// was shown, if that differs from path.
 type stub struct {
 	path, as    store.Path
 	first, last int
@@ -54,14 +54,14 @@ func (s stub) label(saved int) string {
 	return b.String() + " · " + tokens.Format(saved) + " saved]"
 }
 
-// labelled counts the label's own tokens into the saving that it names.
+// labelled returns the label with the saving after subtracting the label's own tokens.
 func (s stub) labelled(full int) (label string, cost int) {
 	cost = tokens.EstimateString(s.label(full))
 	label = s.label(max(0, full-cost))
 	return label, tokens.EstimateString(label)
 }
 
-// diffLabel names the kind of call that the reader knows the text before from.
+// diffLabel labels a diff. It names the kind of call (read or edit) that the old text is from.
 func diffLabel(path store.Path, h proof, added, removed, before, after int, listing bool) string {
 	many := unit(listing) + "s"
 	since := "since your read"
@@ -83,21 +83,21 @@ func truncated(path store.Path, at, changes int) string {
 		at, changes, Printable(path), at)
 }
 
-// clockTime is a time of day as the user's clock shows it.
+// clockTime formats a time of day in the user's time zone.
 func (s *Tracker) clockTime(ns int64) string {
 	return time.Unix(0, ns).In(s.o.Location).Format("15:04")
 }
 
-// call is the tool call by which a reader knows some lines: one that showed them,
-// or its own edit.
+// call is a tool call by which a reader knows some lines: one that showed them, or its own
+// edit.
 type call struct {
 	Tool string `cbor:"1,keyasint,omitempty"`
 	At   int64  `cbor:"2,keyasint,omitempty"` // ns
-	// Changes: it brought only what had changed in a text that the reader held.
+	// Changes: the call brought only the changes in a text that the reader already held.
 	Changes bool `cbor:"3,keyasint,omitempty"`
 }
 
-// edits: the reader made the text by it.
+// edits reports whether the reader wrote the text with this call.
 func (c call) edits() bool {
 	switch c.Tool {
 	case "Edit", "MultiEdit", "Write", "NotebookEdit", "edit_file", "write_file", "update_node":
@@ -106,11 +106,11 @@ func (c call) edits() bool {
 	return false
 }
 
-// maxCalls is how many calls are remembered for some lines. So many are not named one
-// by one: only the first and the last of them are.
+// maxCalls is how many calls are remembered for some lines. At this number, texts name only
+// the first and the last.
 const maxCalls = 8
 
-// addCall keeps calls in the order of their times, each once.
+// addCall adds calls in the order of their times, each only once.
 func addCall(from []call, more ...call) []call {
 	for _, c := range more {
 		if c == (call{}) || slices.Contains(from, c) {
@@ -128,9 +128,9 @@ func addCall(from []call, more ...call) []call {
 	return from
 }
 
-// named is "your Edit of 12:41". as is the name that the file had then, "" for
-// the same.
-func (s *Tracker) named(c call, as store.Path) string {
+// callName names a call, like "your Edit of 12:41". as is the name that the file had then, "" if
+// it is the same.
+func (s *Tracker) callName(c call, as store.Path) string {
 	tool := c.Tool
 	switch tool {
 	case "":
@@ -144,19 +144,19 @@ func (s *Tracker) named(c call, as store.Path) string {
 	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
 }
 
-// asIn says by which calls the reader knows what it is not given again: those that
-// brought the text, and those that only told how it changed since.
-func (s *Tracker) asIn(from []call, as store.Path) string {
+// howKnown says by which calls the reader knows text that is not sent again: those that brought
+// the text, and those that told how it has changed since.
+func (s *Tracker) howKnown(from []call, as store.Path) string {
 	var texts, changes []string
 	for _, c := range from {
-		list, part := &texts, "in "+s.named(c, as)
+		list, part := &texts, "in "+s.callName(c, as)
 		switch {
 		case c.Changes && c.edits():
-			list, part = &changes, s.named(c, as)
+			list, part = &changes, s.callName(c, as)
 		case c.Changes:
-			list, part = &changes, "the changes in "+s.named(c, as)
+			list, part = &changes, "the changes in "+s.callName(c, as)
 		case c.edits():
-			part = "after " + s.named(c, as)
+			part = "after " + s.callName(c, as)
 		}
 		if !slices.Contains(*list, part) {
 			*list = append(*list, part)
@@ -173,7 +173,7 @@ func (s *Tracker) asIn(from []call, as store.Path) string {
 	return strings.Join(texts, " and ")
 }
 
-// notRepeated stands in place of a built-in Read's text.
+// notRepeated is the sentence that replaces the text of a built-in Read.
 func (s *Tracker) notRepeated(st stub, from []call) string {
 	lines := fmt.Sprintf("Lines %d-%d of %s are", st.first, st.last, Printable(st.path))
 	if st.first == st.last {
@@ -183,15 +183,15 @@ func (s *Tracker) notRepeated(st stub, from []call) string {
 	if st.elsewhere {
 		size += "; changed elsewhere"
 	}
-	return fmt.Sprintf("cachebro: not repeated. %s exactly as %s (%s). Read it again to get the text.", lines, s.asIn(from, st.as), size)
+	return fmt.Sprintf("cachebro: not repeated. %s exactly as %s (%s). Read it again to get the text.", lines, s.howKnown(from, st.as), size)
 }
 
-// spanNote goes beside the changed lines of a built-in Read: what the lines
-// before and after them are. Old lines follow..oldTotal are now shifted.
+// spanNote explains the lines before and after the changed lines of a built-in Read. The
+// lines after them may have new numbers.
 func (s *Tracker) spanNote(path store.Path, h proof, first, last, total, oldTotal int) string {
 	since := "you were given it"
 	if n := len(h.from); n > 0 {
-		since = s.named(h.from[n-1], h.as)
+		since = s.callName(h.from[n-1], h.as)
 	}
 	shown := fmt.Sprintf("lines %d-%d are shown as they are now", first, last)
 	if first == last {

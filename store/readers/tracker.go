@@ -8,16 +8,16 @@ import (
 	"cachebro/store/leaf/cache"
 )
 
-// Contents fetches old versions. An error means: gone, and so no diff.
+// Contents fetches earlier contents. An error means that a content is gone and no diff can
+// be made.
 type Contents interface {
 	Content(h store.Hash) ([]byte, error)
-	// Has reports whether Content would find it. What was pruned or purged is
-	// shown no more, even while a copy lies in memory.
+	// Has reports whether Content would find it. What was pruned or purged must not be shown
+	// any more, even if a copy is still in memory.
 	Has(h store.Hash) bool
 }
 
-// KV is the small persistence that the shown state and the accounts need. Keys
-// are unique within it; values are bounded by Options.MaxFiles.
+// KV persists the readers' state and the accounts. Values are bounded by Options.MaxFiles.
 type KV interface {
 	Get(key string) (value []byte, ok bool, err error)
 	Set(key string, value []byte) error
@@ -25,17 +25,17 @@ type KV interface {
 	Scan(prefix string, fn func(key string, value []byte) error) error
 }
 
-// Options; the zero value is usable.
+// Options configure a Tracker. The zero value is usable; defaults are given last.
 type Options struct {
 	Now         func() time.Time // time.Now
 	Location    *time.Location   // for times of day in texts; time.Local
-	IdleExpiry  time.Duration    // a base that was neither shown nor confirmed for so long is gone; 30 min
-	TokenExpiry int64            // a base is gone after so many tokens that came since, unless the context is known to be whole; 40,000
-	// Began is when the last process before this one began, in ns: what was saved
-	// before that has been taken back by it. 0: not known.
+	IdleExpiry  time.Duration    // a base neither shown nor confirmed for this long expires; 30 min
+	TokenExpiry int64            // a base expires after this many further tokens, unless the context is known to be whole; 40,000
+	// Began is when the process before this one began, in ns. State saved before that was
+	// already read back by it. 0: unknown.
 	Began       int64
-	MaxSessions int // least recently active ones go first; 64
-	MaxFiles    int // per reader, least recently asked go first; 1024
+	MaxSessions int // the least recently active is dropped; 64
+	MaxFiles    int // per reader; the least recently asked are dropped; 1024
 }
 
 func (o Options) filled() Options {
@@ -60,13 +60,13 @@ func (o Options) filled() Options {
 	return o
 }
 
-// maxViews bytes of rendered contents are kept.
+// maxViews is how many bytes of rendered contents are cached.
 const maxViews = 8 << 20
 
-// maxAgents per session; a session with more forgets the least recent one.
+// maxAgents bounds the agents per session; the least recent one is forgotten.
 const maxAgents = 64
 
-// Tracker holds what every reader was shown. Safe for concurrent use.
+// Tracker knows what every reader was shown. It is safe for concurrent use.
 type Tracker struct {
 	contents Contents
 	kv       KV
@@ -86,15 +86,15 @@ type session struct {
 	last   int64 // ns, latest activity
 }
 
-// New takes back what the last Close saved. kv may
-// be nil: then nothing outlives the process.
+// New returns a Tracker with the state that the last Close saved. kv may be nil; then nothing
+// outlives the process.
 func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 	s := &Tracker{
 		contents: contents,
 		kv:       kv,
 		o:        o.filled(),
 		metas:    cache.New[metaKey, meta](4096, nil),
-		scripts:  cache.New[scriptKey, *found](64, nil),
+		scripts:  cache.New[scriptKey, *scriptEntry](64, nil),
 		views:    newViewCache(maxViews),
 		accounts: newAccounts(),
 		sessions: map[store.SessionID]*session{},
@@ -104,7 +104,7 @@ func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 
 func (s *Tracker) now() int64 { return s.o.Now().UnixNano() }
 
-// reader finds the reader's state; with make it is created, in a new epoch.
+// reader returns the state of a reader. With make, a missing one is created in a new epoch.
 func (s *Tracker) reader(id store.Reader, make bool) *reader {
 	if id.Session == "" {
 		return nil
@@ -187,15 +187,15 @@ func (s *Tracker) all() []*reader {
 	return out
 }
 
-// Forget drops everything a session was shown: the next reads are full.
+// Forget drops everything that a session was shown, so that its next reads are full.
 func (s *Tracker) Forget(id store.SessionID) {
 	for _, r := range s.readers(id) {
 		r.newEpoch()
 	}
 }
 
-// Pins is the set of contents that live readers' diffs would start from;
-// retention must not take them.
+// Pins returns the contents from which diffs for live readers would start. Retention must
+// keep them.
 func (s *Tracker) Pins() map[store.Hash]struct{} {
 	now := s.now()
 	pins := map[store.Hash]struct{}{}

@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// mountd has a socket of its own beside the daemon's. It says what changed on the
-// mount. Git asks at each status, and a daemon that is busy or was killed must not
-// delay the answer or make it incomplete. One connection is one question:
+// mountd has a socket of its own beside the daemon's. It tells what changed on the mount. Git
+// asks at each status, and a daemon that is busy or was killed must not delay the answer or
+// make it incomplete. One connection is one question:
 //
 //	question: u32 length, token NUL prefix
 //	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:
 //	          everything may have changed
 //
-// A daemon that has begun asks with the token "daemon" and means that mountd is to
-// attach; with "settle" it means that what happened without the mount is to be in the
-// spool. The answer then says nothing. With "mount" a command wants a mount that has gone
-// from its mountpoint, and is served for others, to be there again; the path of the answer
-// is why it is not.
+// Three tokens ask for something else. A daemon that has just started sends "daemon" to make
+// mountd attach; it sends "settle" to make mountd spool what happened without the mount. The
+// answers to both are empty. A command sends "mount" to have a mount restored that serves
+// other users and is gone from its mountpoint; the path in the answer is the error, if any.
 //
-// Lengths are little-endian. Paths are relative to the prefix, a directory below the
-// root; paths outside of it are left out. An answer that ends early does not count.
+// Lengths are little-endian. Paths are relative to the prefix, a directory below the root;
+// paths outside it are left out. An answer that ends early must be ignored.
 const (
 	changesSocket = ".changes"
 	changesNote   = "changes-socket" // in the state directory; see socketNote
@@ -57,22 +56,22 @@ func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
 	return nil, fmt.Errorf("listen for questions about changes: %w", all)
 }
 
-// Tokens that ask for no changes.
+// Tokens that do not ask for changes.
 const (
 	summons  = "daemon"
 	settling = "settle"
 	mounting = "mount"
 )
 
-// Answerers answer the questions that mountd is asked.
+// Answerers are the functions that answer questions to mountd.
 type Answerers struct {
 	Changes  func(token string) (next string, paths []string, all bool)
-	Summoned func() // a daemon looks for us
-	Settle   func() // a daemon wants what happened without the mount
+	Summoned func() // a daemon wants mountd to attach
+	Settle   func() // a daemon wants what happened without the mount to be spooled
 	Mount    func() error
 }
 
-// ServeChanges answers until l is closed.
+// ServeChanges answers questions until l is closed.
 func ServeChanges(l *net.UnixListener, on Answerers) {
 	pause := acceptPause
 	for {
@@ -81,7 +80,7 @@ func ServeChanges(l *net.UnixListener, on Answerers) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(pause) // no descriptors left, perhaps
+			time.Sleep(pause) // possibly out of descriptors
 			pause = min(2*pause, time.Second)
 			continue
 		}
@@ -135,7 +134,7 @@ func changesAnswer(next, prefix string, paths []string, all bool) []byte {
 	return b
 }
 
-// AskChanges asks the mountd that serves root. The answer begins with a token.
+// AskChanges asks the mountd that serves root for changes. The answer begins with a token.
 func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byte, error) {
 	c, err := dialChanges(ctx, p, root)
 	if err != nil {
@@ -158,20 +157,20 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 	return a, err
 }
 
-// Summon has the mountd that serves root attach to the daemon, which has just begun
-// to listen. ErrNoDaemon: there is none.
+// Summon makes the mountd that serves root attach to the daemon, which has just begun to
+// listen. ErrNoDaemon: no mountd serves root.
 func Summon(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, summons, "")
 	return err
 }
 
-// Settle has the mountd that serves root spool what happened without the mount up to now.
+// Settle makes the mountd that serves root spool what has happened without the mount so far.
 func Settle(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, settling, "")
 	return err
 }
 
-// MountAgain has the mountd that serves root for others alone mount it once more.
+// MountAgain makes the mountd that serves root only for other users mount it again.
 func MountAgain(ctx context.Context, p Paths, root string) error {
 	a, err := AskChanges(ctx, p, root, mounting, "")
 	if err != nil {

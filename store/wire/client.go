@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// Limits of time. A call's own context may be shorter or, for long work, none.
+// Timeouts limit how long calls take. A call's own context may be shorter.
 type Timeouts struct {
 	Connect time.Duration // connect and handshake; 0: 5 s
-	Answer  time.Duration // each call; 0: none but the context's
+	Answer  time.Duration // each call; 0: only the context limits it
 }
 
-// HookTimeouts are those of a hook, which stands between a model and its tool.
+// HookTimeouts are the limits for a hook, which delays a model's tool call.
 var HookTimeouts = Timeouts{Connect: 100 * time.Millisecond, Answer: 200 * time.Millisecond}
 
-// maxIdle connections are kept open for the next calls.
+// maxIdle is how many connections are kept open for later calls.
 const maxIdle = 4
 
-// Client calls the daemon of one project. It may be used from many goroutines:
-// each call takes a connection of its own from a small pool. When the daemon
-// was restarted, a call connects once more.
+// Client calls the daemon of one project. It may be used by many goroutines: each call takes
+// a connection of its own from a small pool. If the daemon was restarted, a call connects
+// once more.
 type Client struct {
 	hello    Hello
 	timeouts Timeouts
-	// open makes a connection that has said hello.
+	// open makes a connection and shakes hands.
 	open func(context.Context) (*clientConn, error)
 	next atomic.Uint64
 
@@ -47,9 +47,9 @@ type clientConn struct {
 	answer HelloAnswer
 }
 
-// Dial connects to the daemon of h.Root. ErrNoDaemon: none is running.
-// ErrVersion: it is of another version and would answer only MStatus and
-// MShutdown; the Client is returned beside that error for this purpose.
+// Dial connects to the daemon of h.Root. ErrNoDaemon: none is running. ErrVersion: the daemon
+// is of another version and answers only a few methods, among them MStatus and MShutdown; the
+// Client is returned with this error so that they can be called.
 func Dial(ctx context.Context, p Paths, h Hello, t Timeouts) (*Client, error) {
 	c := newClient(h, t)
 	c.open = func(ctx context.Context) (*clientConn, error) { return c.connect(ctx, p) }
@@ -103,7 +103,7 @@ func (c *Client) connect(ctx context.Context, p Paths) (*clientConn, error) {
 	}
 	if _, _, err := cc.roundTrip(ctx, 0, MHello, c.hello, nil, nil, &cc.answer); err != nil {
 		cc.close()
-		if isGone(err) { // it was killed just now; its backlog had still taken us
+		if isGone(err) { // it was just killed, after its backlog had accepted the connection
 			err = Errorf(ErrNoDaemon, "cachebro status", "the store daemon went away during the handshake")
 		}
 		return nil, err
@@ -118,14 +118,14 @@ func (c *Client) connect(ctx context.Context, p Paths) (*clientConn, error) {
 	return cc, nil
 }
 
-// Hello is what the daemon said of itself at the last handshake.
+// Hello returns the daemon's answer to the last handshake.
 func (c *Client) Hello() HelloAnswer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.answer
 }
 
-// Root is the project's root.
+// Root returns the project's root.
 func (c *Client) Root() string { return c.hello.Root }
 
 // take returns an idle connection, or nil.
@@ -156,29 +156,29 @@ func (c *Client) give(cc *clientConn) {
 	}
 }
 
-// Call sends a request and decodes the answer into result (nil: ignored). It
-// returns the answer's body. The context's deadline and cancellation close the
-// connection, which cancels the daemon's handler.
+// Call sends a request, decodes the answer into result (nil: ignored) and returns the
+// answer's body. If the context ends, the connection is closed, which cancels the daemon's
+// handler.
 func (c *Client) Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
 	return c.call(ctx, method, params, body, nil, result)
 }
 
-// Attach is MAttach with the descriptor of the source directory.
+// Attach calls MAttach and passes the descriptor of the source directory.
 func (c *Client) Attach(ctx context.Context, a Attach, source *os.File) (HeartbeatAnswer, error) {
 	var ans HeartbeatAnswer
 	_, err := c.call(ctx, MAttach, a, nil, source, &ans)
 	return ans, err
 }
 
-// Export is MExport with the descriptor that the history is written to. A pipe:
-// the daemon must not wait for a file that may be on its own mount.
+// Export calls MExport and passes the descriptor that the history is written to. It must be a
+// pipe: the daemon must not wait for a file that may be on its own mount.
 func (c *Client) Export(ctx context.Context, to *os.File) (Totals, error) {
 	var ans Totals
 	_, err := c.call(ctx, MExport, Empty{}, nil, to, &ans)
 	return ans, err
 }
 
-// Fork is MFork with the descriptor of the directory to fill.
+// Fork calls MFork and passes the descriptor of the directory to fill.
 func (c *Client) Fork(ctx context.Context, q ForkQuery, to *os.File) (ForkAnswer, error) {
 	var ans ForkAnswer
 	_, err := c.call(ctx, MFork, q, nil, to, &ans)
@@ -223,9 +223,9 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 		if o == answeredLate {
 			return out, err
 		}
-		// A daemon that ends reads no more, but it answers what it has read.
+		// A daemon that is ending reads no more requests, but answers those it has read.
 		if ctx.Err() == nil && isGone(err) && (pooled && repeatable(method) || !sent(err) && (pooled || try < 10)) {
-			c.dropIdle() // they belong to the same dead daemon
+			c.dropIdle() // they are connections to the same dead daemon
 			continue
 		}
 		if isGone(err) {
@@ -235,15 +235,15 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 	}
 }
 
-// anyVersion are the methods that a daemon of another version answers: enough
-// to see and replace it, and for a mount to outlive an upgrade.
+// anyVersion lists the methods that a daemon of another version answers: enough to inspect
+// and replace it, and for a mount to outlive an upgrade.
 var anyVersion = map[string]bool{MHello: true, MStatus: true, MShutdown: true, MAttach: true, MHeartbeat: true, MDetach: true}
 
-// takesFile are the methods with which a descriptor may come.
+// takesFile lists the methods whose request may carry a descriptor.
 var takesFile = map[string]bool{MAttach: true, MExport: true, MFork: true}
 
-// repeatable methods may be asked again although the daemon may have acted
-// before it died. The others would count or do something twice.
+// repeatable reports whether a method may be called again although the daemon may have acted
+// before it died. The other methods would count or do something twice.
 func repeatable(method string) bool {
 	switch method {
 	case MSpend, MRead, MStore, MPlan, MMetrics, MExport, MFork:
@@ -262,7 +262,7 @@ func (c *Client) dropIdle() {
 	}
 }
 
-// Close ends the idle connections; calls under way go on.
+// Close closes the idle connections. Calls in progress continue.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -287,12 +287,12 @@ func isGone(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENOTCONN)
 }
 
-// outcome of a round trip.
+// outcome is the outcome of a round trip.
 type outcome int
 
 const (
-	failed       outcome = iota // no answer; the connection is of no more use
-	answered                    // an answer, be it an error; the connection is in order
+	failed       outcome = iota // no answer; the connection is unusable
+	answered                    // an answer, possibly an error; the connection is usable
 	answeredLate                // an answer, but the context has set a deadline on the connection
 )
 
@@ -311,7 +311,7 @@ func (cc *clientConn) roundTrip(ctx context.Context, id uint64, method string, p
 		return out, answered, err
 	case ok:
 		return out, answeredLate, err
-	case !stopped: // the context ended it
+	case !stopped: // the context ended the exchange
 		return nil, failed, ctxError(ctx, method)
 	}
 	return nil, failed, err

@@ -2,33 +2,33 @@ package wire
 
 import "time"
 
-// MDocs is DocsRequest → DocsAnswer: do the documents still say what the code does?
+// MDocs: DocsRequest → DocsAnswer, whether documents still describe the code.
 const MDocs = "docs"
 
-// DocsRequest: Do is check, or mark: the documents of the selected pairs are
-// true now.
+// DocsRequest names an operation in Do: check, or mark, which states that the documents of
+// the selected pairs are true now.
 type DocsRequest struct {
 	Do       string `json:"do"`
 	Path     []byte `json:"path,omitempty"`     // only pairs with this document or code, or below this directory
-	Name     string `json:"name,omitempty"`     // or of this named group of cachebro.yml, if there is one
+	Name     string `json:"name,omitempty"`     // or of the group with this name in cachebro.yml
 	Explicit bool   `json:"explicit,omitempty"` // leave out pairs that are only inferred
 	Diff     bool   `json:"diff,omitempty"`     // with the diffs
-	AsOf     uint64 `json:"as_of,omitempty"`    // of mark: as of this version of the log; 0: now
-	Edited   bool   `json:"edited,omitempty"`   // of mark: only where the document was written after the code
+	AsOf     uint64 `json:"as_of,omitempty"`    // mark: true as of this version of the log; 0: now
+	Edited   bool   `json:"edited,omitempty"`   // mark: only pairs whose document was written after the code
 	Reader   Reader `json:"reader,omitzero"`    // who marks
 }
 
-// DocsAnswer lists the selected pairs, ordered by document; of mark those that
-// were marked, as they stood before.
+// DocsAnswer lists the selected pairs, ordered by document. After mark it lists the marked
+// pairs as they stood before.
 type DocsAnswer struct {
 	Seq      uint64    `json:"seq"` // as of this version of the log
 	Pairs    []DocPair `json:"pairs"`
-	Stale    int       `json:"stale"`   // of Pairs, those that need somebody's eyes
-	Missing  int       `json:"missing"` // those whose code is not there and never was
+	Stale    int       `json:"stale"`   // how many of Pairs a person should look at
+	Missing  int       `json:"missing"` // how many pairs name code that does not exist and never did
 	Problems []string  `json:"problems,omitempty"`
 }
 
-// DocPair is a document and the code that it is about.
+// DocPair is a document and the code that it describes.
 type DocPair struct {
 	Doc     []byte      `json:"doc"`
 	Code    string      `json:"code"`  // path, directory or pattern
@@ -43,16 +43,16 @@ type DocPair struct {
 	Problem string      `json:"problem,omitempty"`
 }
 
-// DocChange is a file that is otherwise than when the document was true.
+// DocChange is a file that differs from what it was when the document was true.
 type DocChange struct {
 	Path     []byte  `json:"path"`
 	What     string  `json:"what"` // changed, added, deleted, moved
 	To       []byte  `json:"to,omitempty"`
-	First    Version `json:"first,omitzero"` // the version that made it differ
+	First    Version `json:"first,omitzero"` // the first version that differs
 	Last     Version `json:"last,omitzero"`
 	Versions int     `json:"versions"`
 	Added    int     `json:"added"`          // lines
 	Removed  int     `json:"removed"`        // lines
-	Lost     bool    `json:"lost,omitempty"` // what it was then is not kept any more
+	Lost     bool    `json:"lost,omitempty"` // its content at that time is not kept any more
 	Diff     string  `json:"diff,omitempty"`
 }

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Error is what crosses the socket: a stable code for programs, one sentence
-// for people, and a command or step that helps. It matches the sentinel of its
-// code under errors.Is.
+// Error is the error sent over the socket: a stable code for programs, one sentence for
+// people, and a command or step that helps. Under errors.Is it matches the sentinel with its
+// code.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Session and Prompt are, where an undo by either finds nothing in this project, the
-	// ids that were meant: they may have changed others.
+	// Session and Prompt are set if an undo by either finds nothing in this project: the ids
+	// that were meant. They may have changed other projects.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
 }
@@ -22,13 +22,13 @@ type Error struct {
 // Error returns the message alone; see Hint.
 func (e *Error) Error() string { return e.Message }
 
-// Is compares codes, so that a sentinel is found again behind the socket.
+// Is compares codes, so that a sentinel is recognised on the other side of the socket.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
 }
 
-// The sentinels. Their messages are used where nothing more is known.
+// The sentinels. Their messages are used if nothing more specific is known.
 var (
 	ErrBadRequest  = &Error{Code: "bad-request", Message: "malformed request"}
 	ErrNotFound    = &Error{Code: "not-found", Message: "not found"}
@@ -53,8 +53,8 @@ var (
 	ErrInternal    = &Error{Code: "internal", Message: "internal error of the store daemon"}
 )
 
-// Errorf makes an Error with the code of sentinel, a message, and a hint ("" is
-// the sentinel's).
+// Errorf returns an Error with the code of sentinel, a message, and a hint. With the hint ""
+// the sentinel's hint is used.
 func Errorf(sentinel *Error, hint, format string, args ...any) *Error {
 	if hint == "" {
 		hint = sentinel.Hint
@@ -71,8 +71,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// AsError turns any error into what is sent. Wrapping text around an Error is
-// kept; an unknown error becomes ErrInternal with its own message.
+// AsError converts any error into one that can be sent. Text wrapped around an Error is kept;
+// an unknown error becomes ErrInternal with its own message.
 func AsError(err error) *Error {
 	var e *Error
 	switch {

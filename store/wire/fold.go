@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// FoldFiles makes one entry of the files below a directory that changed in the same way,
-// the deepest directories first, until at most so many entries are left: forty files
-// that sed changed are one line, and the directory that was deleted beside them is
-// seen. What changes names comes first. Files of which there is something to say are
-// not folded.
+// FoldFiles merges files of one directory that changed in the same way into one entry,
+// deepest directories first, until at most most entries are left. So forty files changed by
+// sed take one line, and a directory that was deleted as well can still be seen. Files for
+// which alone returns true are not merged. Deletions, renames and additions come first.
 func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []ActionFile {
 	deepest := 0
 	for _, x := range all {
@@ -30,11 +29,11 @@ func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []Action
 	return out
 }
 
-// foldAt folds what lies at a depth or below it.
+// foldAt merges the files whose directory is at depth or below.
 func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []ActionFile) {
 	type kind struct {
 		dir, change string
-		back        uint64 // by which action it was taken back
+		back        uint64 // the plan that took it back
 	}
 	of := func(x ActionFile) (k kind, ok bool) {
 		parts := bytes.Split(x.Path, []byte("/"))
@@ -77,7 +76,7 @@ func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []Act
 	return out
 }
 
-// above is the directory that a path is in, nothing for the project's root.
+// above returns the directory of a path, empty for the project's root.
 func above(path []byte) []byte {
 	return path[:max(bytes.LastIndexByte(path, '/'), 0)]
 }

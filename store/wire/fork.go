@@ -1,26 +1,26 @@
 package wire
 
-// MFork fills an empty directory with the tree of a moment: ForkQuery + the directory's
-// descriptor (SCM_RIGHTS) → ForkAnswer.
+// MFork: ForkQuery + the descriptor (SCM_RIGHTS) of an empty directory → ForkAnswer. It fills
+// the directory with the tree as it was at a moment.
 const MFork = "fork"
 
-// ForkQuery says which tree.
+// ForkQuery selects a tree.
 type ForkQuery struct {
 	Seq     uint64 `json:"seq,omitempty"`     // the moment; 0: now
-	Ignored bool   `json:"ignored,omitempty"` // also what git ignores and lies in the project now
+	Ignored bool   `json:"ignored,omitempty"` // include files that git ignores, as they are in the project now
 }
 
-// ForkAnswer is what was made.
+// ForkAnswer describes the filled directory.
 type ForkAnswer struct {
-	Seq    uint64     `json:"seq"`              // the moment, also where now was asked for
-	Files  int        `json:"files"`            // regular files and links
-	Bytes  int64      `json:"bytes"`            // of them
+	Seq    uint64     `json:"seq"`              // the moment, even if "now" was asked for
+	Files  int        `json:"files"`            // number of regular files and links
+	Bytes  int64      `json:"bytes"`            // their size
 	Shared int64      `json:"shared,omitempty"` // bytes whose disk blocks the fork shares with the project
 	Lost   []ForkLost `json:"lost,omitempty"`   // at most ForkLostMost
-	More   int        `json:"more,omitempty"`   // lost and not listed
+	More   int        `json:"more,omitempty"`   // number of lost files that are not listed
 }
 
-// ForkLost is what is not in the fork although it was in the tree.
+// ForkLost is a path of the tree that the fork lacks, and why.
 type ForkLost struct {
 	Path []byte `json:"path"`
 	Why  string `json:"why"`

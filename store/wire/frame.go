@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one frame. A plan over 100,000 files has a header of 30 MB; a body
-// is a file (at most 32 MiB are ever stored) or a diff of a whole tree.
+// Limits of one frame. A plan of 100,000 files has a header of 30 MB; a body is a file (the
+// store keeps at most 32 MiB) or a diff of a whole tree.
 const (
 	maxHeader = 64 << 20
 	maxBody   = 256 << 20
 
 	prefixLen = 8
-	// believed is how much is allocated on the word of a length field; more
-	// only as bytes arrive.
+	// believed is how much is allocated because a length field says so; beyond that, memory
+	// grows only as bytes arrive.
 	believed = 1 << 20
 	maxFDs   = 4
 )
@@ -51,8 +51,8 @@ type answerIn struct {
 	Error  *Error          `json:"error"`
 }
 
-// stream is one end of a connection: frames in and out, descriptors collected
-// on the way. Reads belong to one goroutine, writes to one goroutine.
+// stream is one end of a connection: frames in both directions, and the descriptors received
+// so far. One goroutine reads and one writes.
 type stream struct {
 	c   *net.UnixConn
 	br  *bufio.Reader
@@ -66,7 +66,7 @@ func newStream(c *net.UnixConn) *stream {
 	return s
 }
 
-// Read feeds the buffered reader; a plain read would drop descriptors.
+// Read feeds the buffered reader. A plain read would drop descriptors.
 func (s *stream) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := s.c.ReadMsgUnix(p, s.oob)
 	if oobn > 0 {
@@ -99,7 +99,7 @@ func (s *stream) collect(oob []byte) {
 	}
 }
 
-// takeFiles hands the descriptors that came so far to the caller.
+// takeFiles returns the descriptors received so far; the caller owns them.
 func (s *stream) takeFiles() []*os.File {
 	f := s.fds
 	s.fds = nil
@@ -112,7 +112,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// writeFrame sends one frame; file travels along if not nil.
+// writeFrame sends one frame, with file attached if it is not nil.
 func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	h, err := json.Marshal(header)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	binary.LittleEndian.PutUint32(head[4:], uint32(len(body)))
 	head = append(head, h...)
 	if len(body) <= cap(head)-len(head) {
-		head = append(head, body...) // one write, one wake-up of the other side
+		head = append(head, body...) // a single write wakes the other side once
 		body = nil
 	}
 	if file != nil {
@@ -147,7 +147,7 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	return err
 }
 
-// readFrame returns the next frame. io.EOF: closed between frames.
+// readFrame returns the next frame. io.EOF: the connection was closed between frames.
 func (s *stream) readFrame() (header, body []byte, err error) {
 	var p [prefixLen]byte
 	if _, err := io.ReadFull(s.br, p[:]); err != nil {
@@ -194,5 +194,5 @@ func (s *stream) close() {
 	closeAll(s.takeFiles())
 }
 
-// past is a deadline that has gone by: it ends a blocked read or write.
+// past is a deadline in the past: setting it ends a blocked read or write.
 var past = time.Unix(1, 0)

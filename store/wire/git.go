@@ -2,53 +2,52 @@ package wire
 
 import "time"
 
-// MGitPlan: PlanRequest → GitPlan: what takes back what was done to git's own files.
+// MGitPlan: PlanRequest → GitPlan, which takes back changes to git's own files.
 const MGitPlan = "git_plan"
 
-// MGitLost: Empty → GitLost: what commits the refs of the repositories led to.
+// MGitLost: Empty → GitLost, the commits that refs of the repositories once named.
 const MGitLost = "git_lost"
 
-// GitKept is what is kept of git's own files and objects that were replaced or removed.
+// GitKept describes the kept copies of git's own files and objects that were replaced or removed.
 type GitKept struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Oldest   time.Time `json:"oldest,omitzero"`
-	Wants    time.Time `json:"wants,omitzero"` // of what was lost before, some had to make room
+	Wants    time.Time `json:"wants,omitzero"` // set if older copies had to be dropped for lack of space
 	MaxBytes int64     `json:"max_bytes"`
 	MaxDays  int       `json:"max_days"`
 }
 
-// GitOp is what somebody did to a repository.
+// GitOp is one operation that somebody did on a repository.
 type GitOp struct {
 	ID      uint64    `json:"id"`  // undo --git gID takes it back
-	Key     string    `json:"key"` // of the action that it belongs to, as Action has it
+	Key     string    `json:"key"` // Key of the Action that it belongs to
 	Begin   time.Time `json:"begin"`
 	End     time.Time `json:"end"`
 	Actor   Actor     `json:"actor"`
 	Command string    `json:"command"`
-	Text    string    `json:"text"` // what became of refs, in words; "" nothing that a person notices
+	Text    string    `json:"text"` // what happened to refs, in words; "": nothing that a person would notice
 }
 
-// GitPlan is carried out by the client through the mountpoint, as Plan is.
+// GitPlan is carried out by the client through the mount, like Plan.
 type GitPlan struct {
 	Title     string     `json:"title"`
 	Steps     []GitStep  `json:"steps,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Lost      []Conflict `json:"lost,omitempty"`
-	// Dirs are the git directories whose objects are to be there again, of those that
-	// were removed since.
+	// Dirs are the git directories in which objects removed since Since are to be restored.
 	Dirs  []string  `json:"dirs,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// PID is the process whose doing it was, if it was one's: it may have changed files.
+	// PID is the process that did it, if it was one: it may have changed files as well.
 	PID    uint32 `json:"pid,omitempty"`
-	Text   string `json:"text,omitempty"`   // what became of refs
-	ID     uint64 `json:"id,omitempty"`     // of the only operation, or the last
-	Prompt string `json:"prompt,omitempty"` // the one that "last" meant
+	Text   string `json:"text,omitempty"`   // what happened to refs
+	ID     uint64 `json:"id,omitempty"`     // the only operation, or the last
+	Prompt string `json:"prompt,omitempty"` // the prompt that "last" meant
 }
 
-// GitStep brings one path of a git directory back. Do is write, link, mkdir, delete,
-// rmdir or rename. The content is that of Kept, or Content, or of what is there, and of
-// that no more than Size bytes.
+// GitStep restores one path of a git directory. Do is write, link, mkdir, delete, rmdir or
+// rename. The content is the kept copy named by Kept, or Content, or with Here the first Size
+// bytes of the present file.
 type GitStep struct {
 	Do      string `json:"do"`
 	Path    []byte `json:"path"`
@@ -61,20 +60,20 @@ type GitStep struct {
 	Mode    uint32 `json:"mode,omitempty"`
 	UID     uint32 `json:"uid"`
 	GID     uint32 `json:"gid"`
-	Now     string `json:"now"` // "absent", "dir", "link TARGET", or the SHA-256 of the content, in hex
+	Now     string `json:"now"` // what must be there now: "absent", "dir", "link TARGET", or the hex SHA-256 of the content
 }
 
-// GitLost is what the history knows of the repositories' refs.
+// GitLost is what the history knows about the repositories' refs.
 type GitLost struct {
 	Tips []GitTip `json:"tips,omitempty"`
-	Kept string   `json:"kept,omitempty"` // the directory of what is kept
+	Kept string   `json:"kept,omitempty"` // the directory of the kept copies
 }
 
-// GitTip is a commit that a ref, or a line of a reflog, named.
+// GitTip is a commit that a ref or a line of a reflog once named.
 type GitTip struct {
-	Dir    string    `json:"dir"`  // git directory, below the project
-	Name   string    `json:"name"` // of the ref
+	Dir    string    `json:"dir"`  // git directory, relative to the project
+	Name   string    `json:"name"` // name of the ref
 	Commit string    `json:"commit"`
 	Until  time.Time `json:"until"`
-	By     string    `json:"by,omitempty"` // the command that ended it
+	By     string    `json:"by,omitempty"` // the command after which the ref no longer named it
 }

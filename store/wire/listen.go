@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Listen binds root's socket. The caller holds the project's lock, so whoever
-// answers there belongs to another state directory (ErrLocked); a socket at
-// which nothing answers is removed first.
+// Listen binds root's socket. The caller holds the project's lock, so a daemon that answers
+// at the socket belongs to another state directory (ErrLocked). A socket at which nothing
+// answers is removed first.
 func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 	var firstErr error
 	for _, dir := range p.socketDirs() {
@@ -31,8 +31,8 @@ func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 			firstErr = errors.Join(firstErr, err)
 			continue
 		}
-		// Clients with another environment find the socket by this note.
-		// On a full disk those do without.
+		// Clients with another environment find the socket by this note. On a full disk they
+		// cannot.
 		if err := writeNote(filepath.Join(state, socketNote), path); err != nil && !errors.Is(err, ErrNoSpace) {
 			l.Close()
 			return nil, "", err
@@ -65,9 +65,9 @@ func listenAt(dir, path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// answers reports whether somebody accepts connections at path. A daemon that is
-// stopped (SIGSTOP) or busy still has its backlog, so it counts. One that was killed
-// may lose its lock an instant before its socket; hence the tries.
+// answers reports whether a process accepts connections at path. A daemon that is stopped
+// (SIGSTOP) or busy still has its backlog, so it counts. A killed daemon may lose its lock an
+// instant before its socket, so several attempts are made.
 func answers(path string) bool {
 	for try := 0; ; try++ {
 		c, err := net.DialTimeout("unix", path, time.Second)
@@ -108,7 +108,7 @@ func writeNote(path, text string) error {
 	return nil
 }
 
-// connect reaches the first of root's sockets where somebody accepts.
+// connect connects to the first of root's sockets at which a process accepts.
 func connect(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {
 	var d net.Dialer
 	var last error

@@ -1,11 +1,11 @@
 package wire
 
-// MNames: NamesQuery → NamesAnswer: what a person who types may mean.
+// MNames: NamesQuery → NamesAnswer, completions for a person who is typing.
 const MNames = "names"
 
-// NamesQuery asks for names of a kind that begin with Prefix: session, prompt,
-// tool-call, agent (Session narrows the last three), or path, which lists what lies
-// or lay directly below Dir.
+// NamesQuery asks for names of a kind that begin with Prefix: session, prompt, tool-call or
+// agent (Session narrows the last three), or path, which lists present and former entries
+// of Dir.
 type NamesQuery struct {
 	Kind    string `json:"kind"`
 	Session string `json:"session,omitempty"`
@@ -13,15 +13,15 @@ type NamesQuery struct {
 	Prefix  []byte `json:"prefix,omitempty"`
 }
 
-// NamesAnswer has at most 200 names, the newest first, paths in their order.
+// NamesAnswer has at most 200 names, newest first; paths are sorted by name.
 type NamesAnswer struct {
 	Names []Name `json:"names"`
 }
 
-// Name is one of them.
+// Name is one completion.
 type Name struct {
 	Name []byte `json:"name"` // of a path: relative to the root
 	Note string `json:"note,omitempty"`
 	Dir  bool   `json:"dir,omitempty"`
-	Gone bool   `json:"gone,omitempty"` // of a path: only history has it
+	Gone bool   `json:"gone,omitempty"` // for a path: it no longer exists
 }

@@ -2,26 +2,27 @@ package wire
 
 import "time"
 
-// MNotes is NotesRequest → NotesAnswer: what people and agents want remembered.
+// MNotes: NotesRequest → NotesAnswer, notes that people and agents want to keep.
 const MNotes = "notes"
 
-// NotesRequest: Do is add (Text, Kind, Path), list (Kind, Path) or remove (IDs).
+// NotesRequest names an operation in Do: add (Text, Kind, Path), list (Kind, Path) or remove
+// (IDs).
 type NotesRequest struct {
 	Do     string   `json:"do"`
 	Text   string   `json:"text,omitempty"`
 	Kind   string   `json:"kind,omitempty"`
 	Path   []byte   `json:"path,omitempty"`
 	IDs    []string `json:"ids,omitempty"`
-	Limit  int      `json:"limit,omitempty"` // of list; 0: all
-	Reader Reader   `json:"reader,omitzero"` // whose it is
+	Limit  int      `json:"limit,omitempty"` // for list; 0: all
+	Reader Reader   `json:"reader,omitzero"` // whose note it is
 }
 
-// NotesAnswer: the note that was added, those that were removed, or the list,
-// newest first.
+// NotesAnswer has the note that was added, those that were removed, or the list, newest
+// first.
 type NotesAnswer struct {
 	Notes []Note `json:"notes"`
-	Added bool   `json:"added,omitempty"` // false: it was there already
-	Total int    `json:"total"`           // of a list, those beyond the limit included
+	Added bool   `json:"added,omitempty"` // false: it existed already
+	Total int    `json:"total"`           // number of notes, including those beyond the limit
 }
 
 // Note is one note.
@@ -29,9 +30,9 @@ type Note struct {
 	ID      string    `json:"id"` // not- and 8 hex digits
 	Text    string    `json:"text"`
 	Kind    string    `json:"kind"`
-	Path    []byte    `json:"path,omitempty"` // where what it is about is now
-	Was     []byte    `json:"was,omitempty"`  // where it was then, if that is elsewhere
-	Gone    bool      `json:"gone,omitempty"` // it is no longer there
+	Path    []byte    `json:"path,omitempty"` // present path of the file that the note is about
+	Was     []byte    `json:"was,omitempty"`  // the file's path when the note was written, if different
+	Gone    bool      `json:"gone,omitempty"` // the file no longer exists
 	Time    time.Time `json:"time"`
 	Session string    `json:"session,omitempty"`
 	Agent   string    `json:"agent,omitempty"`

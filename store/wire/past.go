@@ -2,15 +2,15 @@ package wire
 
 import "time"
 
-// Requests about how the tree was at a moment, for the read-only view of it.
+// Requests for the read-only view of the tree as it was at a moment.
 const (
 	MMoment   = "moment"    // MomentQuery → Moment
 	MPast     = "past"      // PastQuery → PastAnswer
 	MPastRead = "past.read" // PastRead → Empty, body: the content
 )
 
-// MomentQuery names a moment in one way: by a version, a time, the beginning of a
-// session or of a prompt (an id, or last).
+// MomentQuery names a moment by one of: a version, a time, the beginning of a session or of a
+// prompt (an id, or "last").
 type MomentQuery struct {
 	Seq     uint64    `json:"seq,omitempty"`
 	At      time.Time `json:"at,omitzero"`
@@ -18,15 +18,15 @@ type MomentQuery struct {
 	Prompt  string    `json:"prompt,omitempty"`
 }
 
-// Moment is the newest version that belongs to it; 0: nothing was recorded then.
+// Moment is a moment as its newest version; Seq 0: nothing had been recorded yet.
 type Moment struct {
 	Seq uint64    `json:"seq"`
 	At  time.Time `json:"at,omitzero"` // when that version was made
 }
 
-// PastQuery asks for what is directly below a path ("" is the root): as it was at
-// Seq, or, with Versions, every name that was ever there and the versions of the file
-// itself.
+// PastQuery asks for the entries directly below a path ("" is the root) as they were at Seq.
+// With Versions it asks for every name that ever existed there and for the versions of the
+// file itself.
 type PastQuery struct {
 	Seq      uint64 `json:"seq,omitempty"`
 	Path     []byte `json:"path,omitempty"`
@@ -48,11 +48,11 @@ type PastEntry struct {
 	GID    uint32 `json:"gid,omitempty"`
 	Target []byte `json:"target,omitempty"`
 	Hash   string `json:"hash,omitempty"`
-	Why    string `json:"why,omitempty"` // the content cannot be told: the reason
+	Why    string `json:"why,omitempty"` // why the content is not available
 	Seq    uint64 `json:"seq,omitempty"`
 }
 
-// PastRead asks for a content that PastAnswer told of.
+// PastRead asks for a content named in a PastAnswer.
 type PastRead struct {
 	Hash string `json:"hash"`
 }

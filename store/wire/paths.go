@@ -13,34 +13,34 @@ import (
 	"syscall"
 )
 
-// Paths says where sockets and state lie for this user. cmd fills it from the
-// environment; the zero value uses the temp directory and the passwd home.
+// Paths holds the environment that determines where sockets and state of this user are. cmd
+// fills it in; the zero value uses the temporary directory and the home from passwd.
 type Paths struct {
 	RuntimeDir string // $XDG_RUNTIME_DIR
 	StateHome  string // $XDG_STATE_HOME
 	Home       string // $HOME
 	TempDir    string // $TMPDIR; "": os.TempDir()
-	Override   string // $CACHEBRO_DIR: takes the place of <state home>/cachebro
+	Override   string // $CACHEBRO_DIR: replaces <state home>/cachebro
 }
 
-// maxSocket is what fits in sun_path everywhere (104 bytes on macOS, one NUL).
+// maxSocket is the longest socket path in bytes that every system accepts (104 on macOS, one a NUL).
 const maxSocket = 103
 
-// OutsideRoot is the root of the user's own history, of what happens outside of all
-// projects. No project can have it.
+// OutsideRoot is the root of the user's own history, which records what happens outside of
+// all projects. It is never a project's root.
 const OutsideRoot = "/"
 
-// outsideName is what its state directory is called.
+// outsideName is the name of its state directory.
 const outsideName = "outside"
 
-// Key is 16 hex digits of a root: the name of its socket, the end of its state
-// directory's name. root is absolute and clean, symlinks resolved.
+// Key returns 16 hex digits that identify a root; they are part of the names of its socket and
+// its state directory. root is absolute and clean, with symlinks resolved.
 func Key(root string) string {
 	h := sha256.Sum256([]byte(root))
 	return hex.EncodeToString(h[:8])
 }
 
-// StateBase is the directory that holds the state directories of all projects.
+// StateBase returns the directory that holds the state directories of all projects.
 func (p Paths) StateBase() (string, error) {
 	switch {
 	case p.Override != "":
@@ -56,7 +56,7 @@ func (p Paths) StateBase() (string, error) {
 	return "", Errorf(ErrBadRequest, "export HOME or XDG_STATE_HOME", "no home directory is known, so there is no place for the history")
 }
 
-// State is the project's state directory; it need not exist.
+// State returns the project's state directory, which need not exist.
 func (p Paths) State(root string) (string, error) {
 	base, err := p.StateBase()
 	if err != nil {
@@ -74,13 +74,13 @@ func (p Paths) State(root string) (string, error) {
 	if root == OutsideRoot {
 		name = outsideName
 	}
-	if len(name) > 100 { // NAME_MAX is 255 bytes, key and readers need some
+	if len(name) > 100 { // NAME_MAX is 255 bytes, and the key needs some of them
 		name = strings.ToValidUTF8(name[:100], "_")
 	}
 	return filepath.Join(base, name+"-"+Key(root)), nil
 }
 
-// MakeState makes the state directory, 0700, and refuses one of somebody else.
+// MakeState creates the state directory (0700). It refuses one that belongs to another user.
 func (p Paths) MakeState(root string) (string, error) {
 	dir, err := p.State(root)
 	if err != nil {
@@ -108,9 +108,9 @@ func stateError(dir string, err error) error {
 	return fmt.Errorf("make state directory %s: %w", dir, err)
 }
 
-// ownDir makes dir (0700) or checks that it is a directory of ours that nobody
-// else can enter. A looser mode is refused when strict (somebody may have put a
-// socket there), else tightened.
+// ownDir creates dir (0700), or checks that it is a directory of this user that nobody else
+// can enter. If its mode is looser, strict refuses it, because somebody may have put a socket
+// there; otherwise the mode is tightened.
 func ownDir(dir string, strict bool) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return stateError(dir, err)
@@ -137,9 +137,9 @@ func ownDir(dir string, strict bool) error {
 	return nil
 }
 
-// socketDirs lists where the socket may be, best first. Whoever was there first
-// can keep us out of the temporary directory, but not out of the last one, which
-// lies beside the state.
+// socketDirs lists where the socket may be, best first. Another user can keep us out of the
+// temporary directory by creating ours first, but not out of the last one, which is next to
+// the state.
 func (p Paths) socketDirs() []string {
 	var dirs []string
 	if filepath.IsAbs(p.RuntimeDir) {
@@ -155,7 +155,7 @@ func (p Paths) socketDirs() []string {
 	}
 	ours := fmt.Sprintf("cachebro-%d", os.Getuid())
 	dirs = append(dirs, filepath.Join(tmp, ours))
-	if len(tmp) > 50 { // too long for a socket below it, perhaps
+	if len(tmp) > 50 { // possibly too long for a socket below it
 		dirs = append(dirs, filepath.Join("/tmp", ours))
 	}
 	if base, err := p.StateBase(); err == nil {
@@ -164,8 +164,8 @@ func (p Paths) socketDirs() []string {
 	return dirs
 }
 
-// MakeRuntime makes a directory of ours for what lives as long as a process does, beside
-// the sockets.
+// MakeRuntime creates a directory next to the sockets, for files that live as long as a
+// process does.
 func (p Paths) MakeRuntime(name string) (string, error) {
 	var failed error
 	for _, dir := range p.socketDirs() {
@@ -182,8 +182,8 @@ func (p Paths) MakeRuntime(name string) (string, error) {
 	return "", failed
 }
 
-// ourSocketDirs are those of socketDirs where a daemon of ours may listen: the
-// same rule as in ownDir. What others put elsewhere is none of our business.
+// ourSocketDirs returns those of socketDirs that belong to this user, by the same rule as in
+// ownDir. Directories of others are ignored.
 func (p Paths) ourSocketDirs() []string {
 	return slices.DeleteFunc(p.socketDirs(), func(dir string) bool {
 		fi, err := os.Lstat(dir)
@@ -195,9 +195,9 @@ func (p Paths) ourSocketDirs() []string {
 	})
 }
 
-// Sockets lists where a client looks for root's daemon, best first: the places
-// that follow from our environment, then what the daemon, which may have been
-// started from another environment, wrote into the state directory.
+// Sockets lists where a client looks for root's daemon, best first: the places derived from
+// the client's environment, then the one that the daemon, which may have been started with
+// another environment, wrote into the state directory.
 func (p Paths) Sockets(root string) []string {
 	var all []string
 	for _, d := range p.ourSocketDirs() {
@@ -219,8 +219,8 @@ func (p Paths) Sockets(root string) []string {
 // socketNote is the file in the state directory that names the socket.
 const socketNote = "socket"
 
-// socketName is what the socket of a root's daemon is called. A user may have several
-// places for histories, each with one of what is outside.
+// socketName returns the name of the socket of a root's daemon. A user may have several state
+// bases, each with an outside history of its own.
 func (p Paths) socketName(root string) string {
 	if base, err := p.StateBase(); err == nil && root == OutsideRoot {
 		root = base + root
@@ -228,8 +228,8 @@ func (p Paths) socketName(root string) string {
 	return Key(root) + ".sock"
 }
 
-// NetSocket is where the recorder of what happens outside listens. It follows from where
-// the histories are, if its name is not too long for that.
+// NetSocket returns the socket of the recorder of what happens outside of projects. It is in
+// the state base, unless that makes its path too long.
 func (p Paths) NetSocket() (string, error) {
 	base, err := p.StateBase()
 	if err != nil {
@@ -249,9 +249,9 @@ func (p Paths) NetSocket() (string, error) {
 	return filepath.Join(dir, Key(base)[:8]+".sock"), nil
 }
 
-// Find returns the nearest of dir and its ancestors, but for the root directory, that has
-// a socket or a state directory. dir is absolute; nothing below it is looked at, so a hung
-// mount on dir does not matter.
+// Find returns the nearest of dir and its ancestors, except the root directory, that has a
+// socket or a state directory. dir is absolute. Nothing below dir is touched, so a hung mount
+// on dir does no harm.
 func (p Paths) Find(dir string) (root string, ok bool) {
 	dirs := p.ourSocketDirs()
 	for d := filepath.Clean(dir); filepath.IsAbs(d) && d != OutsideRoot; d = filepath.Dir(d) {
@@ -269,11 +269,11 @@ func (p Paths) Find(dir string) (root string, ok bool) {
 	return "", false
 }
 
-// LogFile is the daemon's log in a state directory.
+// LogFile returns the daemon's log in a state directory.
 func LogFile(state string) string { return filepath.Join(state, "daemon.log") }
 
-// GitDir is where what the project's git directories lost lies in a state directory.
+// GitDir returns the directory in a state directory for what the project's git directories lost.
 func GitDir(state string) string { return filepath.Join(state, "git") }
 
-// SpoolDir is the spool in a state directory.
+// SpoolDir returns the spool in a state directory.
 func SpoolDir(state string) string { return filepath.Join(state, "spool") }

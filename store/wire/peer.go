@@ -5,14 +5,14 @@ import (
 	"os"
 )
 
-// Peer is the process at the other end of a connection, as the kernel says.
+// Peer is the process at the other end of a connection, as the kernel reports it.
 type Peer struct {
-	PID int // 0 where the kernel does not tell
+	PID int // 0 if the kernel does not report it
 	UID uint32
 }
 
-// checkPeer refuses another user: the socket's directory keeps strangers out,
-// but a daemon (or client) must not depend on one directory mode.
+// checkPeer refuses other users. The mode of the socket's directory keeps them out already,
+// but security must not depend on one directory mode.
 func checkPeer(c *net.UnixConn) (Peer, error) {
 	p, err := peerOf(c)
 	if err != nil {

@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// Place is a path that a process depends on, and the question whether it still is what
-// it was.
+// Place is a path that a process depends on, with a check whether it is still the same file.
 //
-// A process whose state directory, socket or project is gone or has been replaced
-// serves nobody any more and must end instead of trying for ever. The kernel reports
-// removals and renames (inotify), so an idle process does not wake up; a slow check
-// catches what the kernel does not report, such as a file system mounted over a directory.
+// A process whose state directory, socket or project is gone or has been replaced serves nobody
+// any more and must end instead of retrying forever. The kernel reports removals and renames
+// (inotify), so an idle process does not wake up. A slow check catches what the kernel does not
+// report, such as a file system mounted over a directory.
 type Place struct {
 	Path string
-	// Gone says what has happened to it; nil: nothing.
+	// Gone returns what has happened to the path; nil: nothing.
 	Gone func() error
 }
 
-// SamePlace is the place of the file that is at path now, a symbolic link not followed.
+// SamePlace returns the Place of the file that is at path now. Symbolic links are not followed.
 func SamePlace(path string) (Place, error) {
 	was, err := os.Lstat(path)
 	if err != nil {
@@ -31,8 +30,8 @@ func SamePlace(path string) (Place, error) {
 	return Place{path, func() error { return FileDiffers(path, was) }}, nil
 }
 
-// FileDiffers says whether path has gone or is another file than was. Nothing can
-// be said while it cannot be looked at for another reason.
+// FileDiffers returns an error if path is gone or is another file than was. It returns nil if
+// the path cannot be examined for another reason.
 func FileDiffers(path string, was os.FileInfo) error {
 	now, err := os.Lstat(path)
 	switch {
@@ -45,17 +44,17 @@ func FileDiffers(path string, was os.FileInfo) error {
 }
 
 const (
-	// placePollEvery is the pause between two looks where the kernel tells nothing.
+	// placePollEvery is the pause between two checks if the kernel reports nothing.
 	placePollEvery = time.Second
-	// placeCalm is the pause between an event and the look: a busy directory above a
-	// place must not keep us busy.
+	// placeCalm is the pause between an event and the check. It keeps us from being busy
+	// with a busy directory above a place.
 	placeCalm = 100 * time.Millisecond
 )
 
-// placeLookEvery is the pause between two looks where the kernel tells of changes.
+// placeLookEvery is the pause between two checks if the kernel reports changes.
 var placeLookEvery = 15 * time.Second
 
-// WaitGone returns what has happened to one of the places, or nil when ctx ends.
+// WaitGone returns what has happened to the first changed place, or nil when ctx ends.
 func WaitGone(ctx context.Context, places ...Place) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +74,7 @@ func WaitGone(ctx context.Context, places ...Place) error {
 			return nil
 		case <-time.After(every):
 		case <-events:
-			// The look comes after the pause, so that it sees all that came in it.
+			// The check comes after the pause, so that it covers everything that happened meanwhile.
 			select {
 			case <-ctx.Done():
 				return nil

@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchPlaces reports removals and renames at the places and in the directories above them.
-// A directory that somebody holds open does not report its own removal, but the one
-// above it does. False: nothing can be reported.
+// watchPlaces reports removals and renames of the places and of the directories above them. A
+// directory that a process holds open does not report its own removal, but the one above it
+// does. It returns false if not everything can be reported.
 //
-// What lies under a place does not concern us, and a look into it could wait for a
-// mount.
+// Nothing below a place is watched: it is irrelevant, and touching it could block on a mount.
 func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -27,7 +26,7 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 			}
 			if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil && i == 0 {
-				told = false // one that we may not read, or too many watches
+				told = false // a directory that we may not read, or too many watches
 			}
 		}
 	}

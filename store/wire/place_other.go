@@ -4,5 +4,5 @@ package wire
 
 import "context"
 
-// watch: nothing is told here.
+// watchPlaces reports nothing on this system.
 func watchPlaces(context.Context, []Place) (<-chan struct{}, bool) { return nil, false }

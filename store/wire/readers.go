@@ -2,17 +2,17 @@ package wire
 
 import "time"
 
-// Reader names one context window: a client session and an agent within it.
-// Connection: the client gives no ids; the connection is the reader.
+// Reader names one context window: a client session and an agent within it. If the client
+// gives no ids, Connection is set and the connection is the reader.
 type Reader struct {
 	Session    string `json:"session,omitempty"`
 	Agent      string `json:"agent,omitempty"`
-	ToolUse    string `json:"tool_use,omitempty"` // joins an MCP call to the hook's reader
+	ToolUse    string `json:"tool_use,omitempty"` // links an MCP call to the hook's reader
 	Connection string `json:"connection,omitempty"`
 }
 
-// ReadRequest asks for the text of a file as this reader should get it. Lines
-// are 1-based; Limit 0 is to the end.
+// ReadRequest asks for the text of a file as this reader should get it. Lines are 1-based;
+// Limit 0 means to the end.
 type ReadRequest struct {
 	Reader     Reader `json:"reader"`
 	Path       []byte `json:"path"`
@@ -20,24 +20,23 @@ type ReadRequest struct {
 	Limit      int    `json:"limit,omitempty"`
 	Force      bool   `json:"force,omitempty"`
 	DiffOffset int    `json:"diff_offset,omitempty"`
-	// MaxTokens: what is longer is not sent and does not count as asked; the
-	// answer is of kind ReadLarge. 0: no limit.
+	// MaxTokens: a longer answer is not sent and does not count as asked; the answer then has
+	// the kind ReadLarge. 0: no limit.
 	MaxTokens int `json:"max_tokens,omitempty"`
-	// Small: an answer of more bytes does not count as shown, and puts in doubt
-	// what was; 0: any counts.
+	// Small: an answer of more bytes does not count as shown and makes earlier ones doubtful;
+	// 0: no limit.
 	Small int    `json:"small,omitempty"`
-	Tool  string `json:"tool,omitempty"` // for the ledger: read_file, read_files, read
-	// Pending: record what is sent under Reader.ToolUse until a commit comes;
-	// else it counts as shown when the answer has been written.
+	Tool  string `json:"tool,omitempty"` // for the accounts: read_file, read_files, read
+	// Pending: record what is sent under Reader.ToolUse until a commit comes. Otherwise it
+	// counts as shown once the answer has been written.
 	Pending bool `json:"pending,omitempty"`
-	// Listing: the request's body is a listing of the directory Path that the
-	// client made, one item a line; the answer is "unchanged", what was added and
-	// removed, or the listing.
+	// Listing: the request's body is a listing of the directory Path that the client made, one
+	// item a line. The answer is "unchanged", the added and removed items, or the listing.
 	Listing bool `json:"listing,omitempty"`
-	// Rewrite: the request comes from a PostToolUse hook that holds the
-	// client's own result and only asks what to replace it with.
+	// Rewrite: the request comes from a PostToolUse hook that has the client's own result and
+	// only asks what to replace it with.
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
-	// Context is a word of ContextHeld and its like about the reader's context.
+	// Context says what the reader's context still holds: ContextHeld or one of its siblings.
 	Context string `json:"context,omitempty"`
 }
 
@@ -49,7 +48,7 @@ type Rewrite struct {
 	TotalLines int    `json:"total_lines"`
 	// ClientUnchanged: the client itself answered "file unchanged".
 	ClientUnchanged bool `json:"client_unchanged,omitempty"`
-	// Part tells several texts of one result apart; 0: it is the only one.
+	// Part distinguishes several texts of one result; 0: there is only one.
 	Part int `json:"part,omitempty"`
 }
 
@@ -58,14 +57,14 @@ const (
 	ReadFull      = "full"
 	ReadUnchanged = "unchanged"
 	ReadDiff      = "diff"
-	ReadSpan      = "span" // Rewrite: real lines of the changed span, Start and lines set
+	ReadSpan      = "span" // Rewrite: real lines around the change, with Start and NumLines set
 	ReadKeep      = "keep" // Rewrite: leave the client's result alone
 	// ReadLarge: longer than MaxTokens; ask for a part.
 	ReadLarge = "large"
 )
 
-// ReadAnswer: the body is the text. Text of kind full is exactly the asked
-// lines' bytes.
+// ReadAnswer describes the text in the body. Text of kind full is exactly the bytes of the
+// lines asked for.
 type ReadAnswer struct {
 	Kind       string    `json:"kind"`
 	Label      string    `json:"label,omitempty"` // first line of what is sent, FORMATS.md
@@ -81,8 +80,8 @@ type ReadAnswer struct {
 	Binary     bool      `json:"binary,omitempty"`
 	BaseTime   time.Time `json:"base_time,omitzero"` // when the reader was shown the base
 	Mounted    bool      `json:"mounted"`
-	// Again: ReadLarge, and it would have been the text because it was asked for
-	// twice; the parts are then to be asked for with Force.
+	// Again: for ReadLarge, full text was due because the range was asked for twice. The parts
+	// are then to be requested with Force.
 	Again bool `json:"again,omitempty"`
 }
 
@@ -95,33 +94,33 @@ type Shown struct {
 	NumLines  int    `json:"num_lines"`
 }
 
-// ShownAnswer says whether the text matched a version.
+// ShownAnswer reports whether the text matched a version.
 type ShownAnswer struct {
 	Matched bool   `json:"matched"`
 	Seq     uint64 `json:"seq,omitempty"`
 }
 
-// Commit carries what a batch of tool calls really delivered to the model.
+// Commit reports what a batch of tool calls really delivered to the model.
 type Commit struct {
 	Reader Reader       `json:"reader"`
 	Calls  []CommitCall `json:"calls"`
-	// Given: tokens that came into the context besides: other results, and the
+	// Given is the number of other tokens that came into the context: other results, and the
 	// calls themselves.
 	Given int64 `json:"given,omitempty"`
 }
 
-// CommitAnswer: Own are the tool uses whose result is the client's own text
-// although another was decided.
+// CommitAnswer lists the tool uses whose result was the client's own text although another
+// was decided.
 type CommitAnswer struct {
 	Own []string `json:"own,omitempty"`
 }
 
-// CommitCall: Text is the exact final text of a call that has a pending entry.
+// CommitCall gives the exact final text of a call that has a pending entry.
 type CommitCall struct {
 	ToolUse string `json:"tool_use"`
 	Text    string `json:"text"`
-	// Took: of a result with several pending entries, which of the texts that the
-	// hook knows was delivered; "": Text decides.
+	// Took says, for a result with several pending entries, which text was delivered if the
+	// hook knows it; "": compare Text.
 	Took string `json:"took,omitempty"`
 }
 
@@ -132,11 +131,11 @@ const (
 	TookOther = "other" // neither
 )
 
-// OwnEdit: the agent edited through our tool; it has seen Old and New only.
+// OwnEdit reports an agent's edit through a cachebro tool; the agent has seen only Old and New.
 type OwnEdit struct {
 	Reader Reader `json:"reader"`
 	Path   []byte `json:"path"`
-	Before string `json:"before"` // hex hash of the content before
+	Before string `json:"before"` // hex hash of the content before the edit
 	Old    string `json:"old"`
 	New    string `json:"new"`
 	All    bool   `json:"all"`
@@ -144,28 +143,28 @@ type OwnEdit struct {
 }
 
 // GivenQuery asks which of some lines the reader's session was given as cachebro's own words,
-// and adds those that a hook gives it.
+// and adds lines that a hook is about to give it.
 type GivenQuery struct {
 	Reader Reader   `json:"reader"`
 	Lines  []string `json:"lines,omitempty"`
 	Add    []string `json:"add,omitempty"`
 }
 
-// GivenAnswer names the first of the lines; "": none of them.
+// GivenAnswer has the first of the lines that was given, "" if none was.
 type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
 
-// Words about what a reader's context still holds, by the client's own record,
-// which is read before every question; "": nothing is known of it.
+// What a reader's context still holds according to the client's own record, which is read
+// before every question; "": nothing is known.
 const (
-	ContextHeld   = "held"   // it lost nothing up to now
-	ContextUnsure = "unsure" // nothing shows that it lost something, nor that it did not
-	ContextFell   = "fell"   // it lost something: what it was given before counts no more
+	ContextHeld   = "held"   // it has lost nothing so far
+	ContextUnsure = "unsure" // the record does not show whether it lost something
+	ContextFell   = "fell"   // it lost something, so nothing given earlier counts any more
 )
 
-// SessionEvent: Event is start, end, prompt, precompact, postcompact,
-// subagent-start, subagent-stop, stop, connect, disconnect.
+// SessionEvent reports an event: start, end, prompt, precompact, postcompact, subagent-start,
+// subagent-stop, stop, connect, disconnect.
 type SessionEvent struct {
 	Session    string `json:"session"`
 	Agent      string `json:"agent,omitempty"`
@@ -177,25 +176,25 @@ type SessionEvent struct {
 	Cwd        string `json:"cwd,omitempty"`
 	Client     string `json:"client,omitempty"`
 	PID        int    `json:"pid,omitempty"` // the client's process (the hook's ancestor)
-	// Alive: tool_use ids still on the transcript's active chain, when Checked.
+	// Alive lists the tool_use ids on the transcript's active chain, if Checked.
 	Alive   []string `json:"alive,omitempty"`
 	Checked bool     `json:"checked,omitempty"`
 	// Text is the beginning of a prompt.
 	Text string `json:"text,omitempty"`
-	// Given: tokens of what came into the context with it: a prompt, an answer.
+	// Given is the number of tokens that came into the context with the event.
 	Given int64 `json:"given,omitempty"`
-	// Beside: the daemon of another project answers the session. What others changed is
-	// not asked for.
+	// Beside: another project's daemon answers the session, so changes by others are not
+	// asked for here.
 	Beside bool `json:"beside,omitempty"`
 	// Continues: nobody typed this prompt; the client sent it by itself.
 	Continues bool `json:"continues,omitempty"`
-	// Causes are the tool calls and agents of which it tells, best first.
+	// Causes are the tool calls and agents that the prompt reports on, best first.
 	Causes []string `json:"causes,omitempty"`
-	// Origin: the client's record will say whether somebody typed this prompt.
+	// Origin: the client's record will show whether somebody typed this prompt.
 	Origin bool `json:"origin,omitempty"`
 }
 
-// SharedSession is what one project's daemon tells another one's of a session that works
+// SharedSession is what the daemon of one project tells another's about a session that works
 // in both.
 type SharedSession struct {
 	Known      bool           `json:"known"`
@@ -208,7 +207,7 @@ type SharedSession struct {
 	PStart     uint64         `json:"pstart,omitempty"`
 	Prompts    []SharedPrompt `json:"prompts,omitempty"` // oldest first
 	Calls      []SharedCall   `json:"calls,omitempty"`   // oldest first
-	// Agents are the prompts that started the session's sub-agents.
+	// Agents maps each of the session's sub-agents to the prompt that started it.
 	Agents map[string]string `json:"agents,omitempty"`
 }
 
@@ -226,24 +225,24 @@ type SharedCall struct {
 	Call   ToolCall `json:"call"`
 	PStart uint64   `json:"pstart,omitempty"` // of the process Call.PID
 	Begin  int64    `json:"begin"`
-	End    int64    `json:"end,omitempty"` // 0: it still runs
+	End    int64    `json:"end,omitempty"` // 0: it is still running
 }
 
-// SessionAnswer says what the daemon knows of the session.
+// SessionAnswer is what the daemon knows about the session.
 type SessionAnswer struct {
 	Known     bool   `json:"known"`
 	Epoch     uint64 `json:"epoch"`
 	Mounted   bool   `json:"mounted"`
 	NeedCheck bool   `json:"need_check,omitempty"`
-	// TellOrigin: say by an event "origin" whether somebody typed the prompt.
+	// TellOrigin: report with an event "origin" whether somebody typed the prompt.
 	TellOrigin bool `json:"tell_origin,omitempty"`
-	// News, at a prompt, is what others made of files that the main loop holds, since
-	// the prompt before; each is told once.
+	// News, at a prompt, lists changes by others, since the previous prompt, to files that the
+	// main loop holds. Each change is reported once.
 	News []News `json:"news,omitempty"`
 }
 
-// News is a change by somebody else to a file that a reader was shown. Diff is from
-// what it was shown to what is there, where that is short.
+// News is a change by somebody else to a file that a reader was shown. Diff, if short, leads
+// from what the reader was shown to the present content.
 type News struct {
 	Text string `json:"text"`
 	Diff string `json:"diff,omitempty"`
@@ -261,33 +260,33 @@ type ToolCall struct {
 	PID        int      `json:"pid,omitempty"` // the client's process
 	Failed     bool     `json:"failed,omitempty"`
 	Background bool     `json:"background,omitempty"`
-	// Context is a word of ContextHeld and its like about the calling context.
+	// Context says what the calling context still holds: ContextHeld or one of its siblings.
 	Context string `json:"context,omitempty"`
-	// Given: at the end of a call whose result nobody commits, tokens that came
-	// into the context with it.
+	// Given is, at the end of a call whose result nobody commits, the number of tokens that
+	// came into the context with it.
 	Given int64 `json:"given,omitempty"`
-	// Hold: an edit of a file that others changed since it was shown is to be held, once,
-	// with what they changed.
+	// Hold: if the call edits a file that others changed since it was shown, hold the call
+	// once and report what they changed.
 	Hold bool `json:"hold,omitempty"`
-	// Cwd is the directory that a call of our server's tools was made in.
+	// Cwd is the working directory of a call to one of cachebro's own tools.
 	Cwd string `json:"cwd,omitempty"`
 }
 
-// ToolPlace is the directory that a tool call was made in, "" where that is not known.
+// ToolPlace is the working directory of a tool call, "" if unknown.
 type ToolPlace struct {
 	Cwd string `json:"cwd,omitempty"`
 }
 
-// ToolBeginAnswer carries stale-write warnings, ready to inject.
+// ToolBeginAnswer carries stale-write warnings in a form ready to inject.
 type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
-	// Held: why the call is not to happen, see ToolCall.Hold.
+	// Held is the reason why the call must not run, see ToolCall.Hold.
 	Held string `json:"held,omitempty"`
 	// TellOrigin is SessionAnswer.TellOrigin.
 	TellOrigin bool `json:"tell_origin,omitempty"`
 }
 
-// SessionQuery: Session "last" is the newest one; "" is unknown.
+// SessionQuery names a session: "last" is the newest one, "" is unknown.
 type SessionQuery struct {
 	Session string `json:"session,omitempty"`
 	Agent   string `json:"agent,omitempty"`
@@ -318,7 +317,7 @@ type WorkingFile struct {
 	Deleted bool      `json:"deleted,omitempty"`
 }
 
-// Recovery is what the recovery block, the Stop line and the report are made of.
+// Recovery is the input of the recovery block, the Stop line and the report.
 type Recovery struct {
 	Known    bool       `json:"known"`
 	Branch   string     `json:"branch"`
@@ -328,13 +327,14 @@ type Recovery struct {
 	Metrics  Metrics    `json:"metrics"`
 	Modified int        `json:"modified"` // files changed in the last prompt
 	Mounted  bool       `json:"mounted"`
-	// Notes are what the session should be reminded of, the most urgent first;
-	// MoreNotes counts the project's others.
+	// Notes are what the session should be reminded of, most urgent first. MoreNotes is the
+	// number of the project's other notes.
 	Notes     []Note `json:"notes,omitempty"`
 	MoreNotes int    `json:"more_notes,omitempty"`
 }
 
-// MetricsQuery: Delta returns what came since the last delta query, and resets.
+// MetricsQuery asks for metrics. With Delta the answer has only what was added since the last
+// delta query.
 type MetricsQuery struct {
 	Session string `json:"session,omitempty"` // "last", an id, "" for all
 	Delta   bool   `json:"delta,omitempty"`
@@ -364,7 +364,7 @@ type ToolMetric struct {
 	Saved int64  `json:"saved_tokens"`
 }
 
-// Spend enters tokens into the ledger that did not pass through MRead.
+// Spend counts tokens that did not pass through MRead.
 type Spend struct {
 	Reader Reader `json:"reader"`
 	Tool   string `json:"tool"` // read, ls, search, recovery, schema, …
@@ -372,11 +372,11 @@ type Spend struct {
 	Sent   int64  `json:"sent_tokens"`
 	Kind   string `json:"kind"`             // result, overhead
 	Answer string `json:"answer,omitempty"` // unchanged, diff, full
-	// Credit: overhead that is entered only if the session has saved as much.
+	// Credit: count the overhead only if the session has saved as much.
 	Credit bool `json:"credit,omitempty"`
 }
 
-// SpendAnswer says whether it was entered.
+// SpendAnswer reports whether the tokens were counted.
 type SpendAnswer struct {
 	Booked bool `json:"booked"`
 }

@@ -2,13 +2,13 @@ package wire
 
 import "time"
 
-// MRemote is about the bucket to which a history goes: RemoteRequest → RemoteState.
+// MRemote: RemoteRequest → RemoteState, about the bucket to which a history is sent.
 const MRemote = "remote"
 
-// RemoteRequest says what is to be done.
+// RemoteRequest names an operation.
 type RemoteRequest struct {
-	// Do is "" to ask only; add (to URL; Name is that of this computer), rm, or send:
-	// now, and for Within at most.
+	// Do is "" (only report), add (a remote at URL; Name is this computer's), rm, or send
+	// (now, for at most Within).
 	Do     string        `json:"do,omitempty"`
 	URL    string        `json:"url,omitempty"`
 	Name   string        `json:"name,omitempty"`
@@ -17,18 +17,18 @@ type RemoteRequest struct {
 	Recipients []string `json:"recipients,omitempty"`
 }
 
-// RemoteState says what was sent, and what was not.
+// RemoteState tells what has been sent and what has not.
 type RemoteState struct {
-	URL        string    `json:"url,omitempty"` // "": the history stays here
+	URL        string    `json:"url,omitempty"` // "": the history stays on this machine
 	Machine    string    `json:"machine,omitempty"`
 	Recipients []string  `json:"recipients,omitempty"` // none: it is not encrypted
 	Segments   uint64    `json:"segments,omitempty"`
 	Versions   uint64    `json:"versions,omitempty"`
 	Bytes      int64     `json:"bytes,omitempty"`
-	Unsent     uint64    `json:"unsent"` // versions, at most
+	Unsent     uint64    `json:"unsent"` // upper bound of the versions not sent
 	Last       time.Time `json:"last,omitzero"`
-	Note       string    `json:"note,omitempty"` // what to know of the id
-	// Error is why sending fails, Since when, and Next when it is tried again.
+	Note       string    `json:"note,omitempty"` // what the user should know about the id
+	// Error is why sending fails, Since when it has failed, Next when it is tried again.
 	Error string    `json:"error,omitempty"`
 	Hint  string    `json:"hint,omitempty"`
 	Since time.Time `json:"since,omitzero"`

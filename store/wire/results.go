@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// MResults is ResultsRequest → ResultsAnswer: kept answers of tools; body of
-// "put" and of the answer to "get": the value.
+// MResults: ResultsRequest → ResultsAnswer, cached answers of tools. The body of a "put", and
+// of the answer to a "get", is the value.
 const MResults = "results"
 
-// ResultsRequest: Do is get, put, clear. The arguments and the tool's name make
-// the key; whether what was found still holds is for the client to see.
+// ResultsRequest names an operation in Do: get, put or clear. Tool and arguments form the key.
+// Whether a cached answer is still valid is for the client to decide.
 type ResultsRequest struct {
 	Do         string          `json:"do"`
 	Tool       string          `json:"tool,omitempty"`
 	Args       json.RawMessage `json:"args,omitempty"`
 	TTLSeconds int             `json:"ttl,omitempty"` // 0: the default of the cache
-	// Shared: what machines share, for the tracked files as they are. Else it is this
-	// project's own.
+	// Shared: an entry shared between machines, valid for the tracked files as they are.
+	// Otherwise it is this project's own.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// ResultsAnswer says whether there is one, and since when.
+// ResultsAnswer tells whether there is an entry, and since when.
 type ResultsAnswer struct {
 	Found bool      `json:"found,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 }
 
-// ResultsState is status' part about kept answers.
+// ResultsState is the part of the status about cached answers.
 type ResultsState struct {
 	Text  string          `json:"text"`
-	Down  string          `json:"down,omitempty"` // the shared store, and why
+	Down  string          `json:"down,omitempty"` // the shared store is down, and why
 	Stats json.RawMessage `json:"stats"`
 }

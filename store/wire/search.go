@@ -9,7 +9,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Methods of the search index, which the store daemon owns too.
+// Methods of the search index, which the store daemon owns as well.
 const (
 	MSearch = "search" // SearchQuery → SearchAnswer
 	MIndex  = "index"  // IndexRequest → StoreAnswer: stats, list, forget, reconcile, reindex, full, progress
@@ -17,17 +17,17 @@ const (
 
 // The modes of a search.
 const (
-	SearchText    = ""        // exact; nothing found: ranked, then names like it
+	SearchText    = ""        // exact; if nothing is found: ranked, then similar file names
 	SearchExact   = "exact"   // every matching line, ordered by path and line
 	SearchRanked  = "ranked"  // natural language
 	SearchSymbols = "symbols" // definitions by name
 	SearchFiles   = "files"   // file names, fuzzily
-	SearchHistory = "history" // text that is in older versions and deleted files
+	SearchHistory = "history" // text in older versions and deleted files
 	SearchPrompt  = "prompt"  // the keywords of a person's prompt
-	SearchID      = "id"      // an answer's: the pattern was the id of a hit
+	SearchID      = "id"      // only in answers: the pattern was the id of a hit
 )
 
-// SearchQuery asks the index. Patterns are literal text unless Regex.
+// SearchQuery asks the index. Patterns are literal text unless Regex is set.
 type SearchQuery struct {
 	Pattern       string   `json:"pattern"`
 	Mode          string   `json:"mode,omitempty"`
@@ -37,27 +37,27 @@ type SearchQuery struct {
 	Include       []string `json:"include,omitempty"`
 	Exclude       []string `json:"exclude,omitempty"`
 	Kind          string   `json:"kind,omitempty"`  // code, doc, config, test, other, note
-	Limit         int      `json:"limit,omitempty"` // 0: 20; < 0: none
+	Limit         int      `json:"limit,omitempty"` // 0: 20; < 0: no limit
 	Body          bool     `json:"body,omitempty"`  // with the enclosing definition's text
 	Session       string   `json:"session,omitempty"`
-	Gone          bool     `json:"gone,omitempty"`          // of file names: also those that are gone, with Past
-	NoRefresh     bool     `json:"no_refresh,omitempty"`    // not mounted: do not look for changes first
-	AllWorktrees  bool     `json:"all_worktrees,omitempty"` // with the files of linked worktrees inside the root
+	Gone          bool     `json:"gone,omitempty"`          // in file names: include deleted files, with Past
+	NoRefresh     bool     `json:"no_refresh,omitempty"`    // if nothing is mounted: do not look for changes first
+	AllWorktrees  bool     `json:"all_worktrees,omitempty"` // include the files of linked worktrees inside the root
 }
 
-// SearchAnswer is what was found, best first (SearchExact: in order).
+// SearchAnswer lists what was found, best first (SearchExact: in order).
 type SearchAnswer struct {
 	Hits      []SearchHit `json:"hits"`
-	Files     int         `json:"files"`              // with a hit, those beyond the limit included
-	Lines     int         `json:"lines"`              // hits, those beyond the limit included
-	Truncated bool        `json:"truncated"`          // the limit cut it
-	AtLeast   bool        `json:"at_least,omitempty"` // Files and Lines are of the files that were read: that was enough
+	Files     int         `json:"files"`              // number of files with a hit, including those beyond the limit
+	Lines     int         `json:"lines"`              // number of hits, including those beyond the limit
+	Truncated bool        `json:"truncated"`          // the limit cut the result
+	AtLeast   bool        `json:"at_least,omitempty"` // Files and Lines count only the files that had to be read
 	How       string      `json:"how"`                // exact, ranked, symbols, files, history
 	Warning   string      `json:"warning,omitempty"`
 	Suggest   []string    `json:"suggest,omitempty"` // did you mean
 	Scanned   bool        `json:"scanned,omitempty"` // every file was read
-	Looked    int         `json:"looked"`            // files, or versions, that were read
-	// NotSearched counts and names the files of the scope that were not looked into.
+	Looked    int         `json:"looked"`            // number of files, or versions, that were read
+	// NotSearched counts and names the files in scope that were not searched.
 	NotSearched string `json:"not_searched,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type SearchHit struct {
 	Type   string    `json:"type"` // file, symbol, version, session, note
 	Path   []byte    `json:"path"`
 	Line   int       `json:"line,omitempty"`
-	Last   int       `json:"last_line,omitempty"` // of a chunk or definition
+	Last   int       `json:"last_line,omitempty"` // last line of a chunk or definition
 	Text   string    `json:"text"`
 	Title  string    `json:"title"`
 	Score  float64   `json:"score"`
@@ -77,15 +77,15 @@ type SearchHit struct {
 	Source *Source   `json:"source,omitempty"`
 	Past   *Past     `json:"past,omitempty"`
 	Note   *Note     `json:"note,omitempty"`
-	// At is about where in Text the match is. Of a very long line Text is only the part
-	// around it: Before bytes of LineBytes come before it.
+	// At is roughly where in Text the match is. If the line is very long, Text is only the part
+	// around the match, and Before bytes of the line's LineBytes come before it.
 	At        int `json:"at,omitempty"`
 	Before    int `json:"before,omitempty"`
 	LineBytes int `json:"line_bytes,omitempty"`
 }
 
-// Around returns at most about most bytes of the hit's line, with the match, an ellipsis
-// where something is left out, and the line's length where that is long.
+// Around returns about most bytes of the hit's line, with the match, an ellipsis where text
+// is left out, and the line's length if it is long.
 func (h SearchHit) Around(most int) string {
 	line := strings.TrimRight(h.Text, "\r")
 	size := max(h.LineBytes, len(line))
@@ -107,7 +107,7 @@ func (h SearchHit) Around(most int) string {
 	return fmt.Sprintf("%s [bytes %d-%d of %d]", out, h.Before+from, h.Before+end, size)
 }
 
-// Source is where in the index a hit stands.
+// Source is the position of a hit in the index.
 type Source struct {
 	Type        string `json:"type"` // MDFileChunk, CodeChunk
 	FilePath    string `json:"file_path"`
@@ -117,16 +117,16 @@ type Source struct {
 	EndLine     int    `json:"end_line"`
 }
 
-// Past says when a text was there.
+// Past tells when a text existed.
 type Past struct {
-	First    Version `json:"first"` // the version it was first seen in
+	First    Version `json:"first"` // the version in which it first appeared
 	Last     Version `json:"last"`
-	Gone     Version `json:"gone"` // the one that took it away
+	Gone     Version `json:"gone"` // the version that removed it
 	Versions int     `json:"versions"`
 }
 
-// IndexRequest: Do is stats, list, forget, reconcile, reindex, full, or progress
-// of what another request of them does.
+// IndexRequest names an operation in Do: stats, list, forget, reconcile, reindex, full, or
+// progress, which reports on another such request.
 type IndexRequest struct {
 	Do    string `json:"do"`
 	Path  []byte `json:"path,omitempty"`
@@ -139,10 +139,10 @@ type OutlineRequest struct {
 	Symbol string `json:"symbol,omitempty"`
 }
 
-// MOutline is OutlineRequest → OutlineAnswer.
+// MOutline: OutlineRequest → OutlineAnswer.
 const MOutline = "outline"
 
-// OutlineAnswer lists definitions in order; with Symbol, those of that name.
+// OutlineAnswer lists definitions in order; with Symbol, those with that name.
 type OutlineAnswer struct {
 	Symbols []OutlineSymbol `json:"symbols"`
 	Lines   int             `json:"lines"` // of the file
@@ -158,29 +158,29 @@ type OutlineSymbol struct {
 	Last      int    `json:"last"`
 }
 
-// IndexFacts are what an IndexRequest answers in StoreAnswer.Facts.
+// IndexFacts are the facts in StoreAnswer.Facts after an IndexRequest.
 type IndexFacts struct {
 	Stats   json.RawMessage `json:"stats,omitempty"`
 	Changed int             `json:"changed"`
 	New     int             `json:"new"`
 	Deleted int             `json:"deleted"`
 	Live    int             `json:"live"`
-	// Missing says what a reindex could not bring in; "": everything is in.
+	// Missing says what a reindex could not index; "": nothing is missing.
 	Missing  string         `json:"missing,omitempty"`
 	Progress *IndexProgress `json:"progress,omitempty"`
 }
 
-// IndexProgress is how far the index is: first the files are looked at, then the
-// texts of those that changed are indexed.
+// IndexProgress is the progress of indexing: first all files are examined, then the texts of
+// changed ones are indexed.
 type IndexProgress struct {
 	Looking bool `json:"looking"`
-	Looked  int  `json:"looked"` // files so far; how many there are is not known before
+	Looked  int  `json:"looked"` // files examined so far; their total is not known in advance
 	Indexed int  `json:"indexed"`
 	Of      int  `json:"of"` // files to index; 0: none are being indexed
 }
 
-// NearestBy says by what the hits of an answer are near to a text that no line has:
-// "meaning" or "file name"; "" where they are what was asked for.
+// NearestBy says how the hits resemble a text that no line contains: by "meaning" or "file
+// name"; "" if the hits match what was asked for.
 func (q SearchQuery) NearestBy(a SearchAnswer) string {
 	if q.Mode != SearchText || len(a.Hits) == 0 {
 		return ""
@@ -188,7 +188,7 @@ func (q SearchQuery) NearestBy(a SearchAnswer) string {
 	return map[string]string{SearchRanked: "meaning", SearchFiles: "file name"}[a.How]
 }
 
-// Counts says how many hits there are in how many files.
+// Counts returns a phrase with the number of hits and of files.
 func (a SearchAnswer) Counts() string {
 	least := ""
 	if a.AtLeast {

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Request is what a handler gets.
+// Request is one request as a handler gets it.
 type Request struct {
 	Method string
 	Params json.RawMessage
 	Body   []byte
-	Files  []*os.File // descriptors that came along; the handler owns them
+	Files  []*os.File // descriptors that were sent along; the handler owns them
 	Hello  Hello
 	Peer   Peer
 
-	// Written, if the handler sets it, is called once the answer is on its way
-	// (nil) or was not (the error): what a reader was shown counts from then.
+	// Written, if the handler sets it, is called after the answer was written, with the error
+	// if that failed. What a reader was shown counts only from then on.
 	Written func(error)
 }
 
-// Decode reads the params. Unknown fields are ignored: a newer client may know more.
+// Decode decodes the params. Unknown fields are ignored, because a newer client may send more.
 func (r *Request) Decode(v any) error {
 	if len(r.Params) == 0 {
 		return nil
@@ -37,24 +37,24 @@ func (r *Request) Decode(v any) error {
 	return nil
 }
 
-// Handler answers one request: a result for the header (nil: empty) and a body.
-// ctx ends when the client has gone away or the server closes.
+// Handler answers one request with a result for the header (nil: empty) and a body. ctx ends
+// when the client has gone away or the server closes.
 type Handler func(ctx context.Context, r *Request) (result any, body []byte, err error)
 
-// ServerOptions of a Server.
+// ServerOptions configure a Server.
 type ServerOptions struct {
 	Handler Handler
 	// Hello answers the handshake; an error refuses the connection.
 	Hello func(Hello, Peer) (HelloAnswer, error)
 	Log   *slog.Logger // nil: silent
-	// MaxConns open connections; more are refused. 0: 512.
+	// MaxConns bounds the open connections; more are refused. 0: 512.
 	MaxConns int
-	// WriteTimeout for a client that does not read its answer. 0: 10 s.
+	// WriteTimeout limits the wait for a client that does not read its answer. 0: 10 s.
 	WriteTimeout time.Duration
 }
 
-// Server serves connections. On each one goroutine works and another reads ahead, so that
-// the end of a connection is noticed while its handler runs, and a slow client holds up
+// Server serves connections. Each has one goroutine that works and one that reads ahead, so
+// that the end of a connection is noticed while its handler runs, and a slow client delays
 // nobody else.
 type Server struct {
 	o      ServerOptions
@@ -65,7 +65,7 @@ type Server struct {
 	// retiring: see Retire.
 	retiring atomic.Bool
 	began    time.Time
-	last     atomic.Int64 // when a request ended or a connection came or went, ns since began: the clock may be set
+	last     atomic.Int64 // when a request ended or a connection came or went; ns since began, because the clock may be set
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -91,8 +91,8 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
-// acceptPause is the first pause after a connection that could not be accepted;
-// each further one is twice as long, up to a second.
+// acceptPause is the pause after a failed accept. It doubles with each further failure, up to
+// a second.
 const acceptPause = 10 * time.Millisecond
 
 // Serve accepts until Close; it then returns nil.
@@ -111,7 +111,7 @@ func (s *Server) Serve(l *net.UnixListener) error {
 			if s.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			s.o.Log.Warn("accept", "err", err) // out of descriptors: it passes
+			s.o.Log.Warn("accept", "err", err) // out of descriptors; this passes
 			select {
 			case <-s.ctx.Done():
 				return nil
@@ -149,7 +149,7 @@ func (s *Server) start(c *net.UnixConn) {
 
 func (s *Server) touch() { s.last.Store(int64(time.Since(s.began))) }
 
-// Idle is how long nobody has asked anything; 0 while a handler works.
+// Idle returns how long no request has come; 0 while a handler works.
 func (s *Server) Idle() time.Duration {
 	if s.busy.Load() > 0 {
 		return 0
@@ -157,9 +157,9 @@ func (s *Server) Idle() time.Duration {
 	return time.Since(s.began) - time.Duration(s.last.Load())
 }
 
-// Retire ends the server without losing a request: nobody is let in any more, who is
-// connected can send no more, and what has come is answered. A client whose request
-// could not be sent connects elsewhere; see Client.call.
+// Retire ends the server without losing a request: it accepts no connections, existing ones
+// can send no more, and requests that have arrived are answered. A client whose request could
+// not be sent connects elsewhere; see Client.call.
 func (s *Server) Retire() {
 	s.retiring.Store(true)
 	s.mu.Lock()
@@ -182,7 +182,7 @@ func (s *Server) Close() {
 		l.Close()
 	}
 	for st := range s.conns {
-		_ = st.c.SetReadDeadline(past) // answers under way may still go out
+		_ = st.c.SetReadDeadline(past) // answers in progress may still be sent
 	}
 	s.mu.Unlock()
 	s.cancel()
@@ -215,14 +215,14 @@ func (s *Server) serve(st *stream) {
 	both.Wait()
 }
 
-// follow reads a request and, when the one before is answered, works on it at once while
-// the other goroutine reads on. Handing the request over instead would make the client
+// follow reads a request and, once the previous one is answered, works on it in this goroutine
+// while the other one reads on. Handing the request to another goroutine would make the client
 // wait until another thread has woken up.
 func (cs *connState) follow(ctx context.Context) {
 	for range cs.reading {
 		in, ok := cs.read()
 		if !ok {
-			if !cs.s.retiring.Load() { // else it is us who read no more
+			if !cs.s.retiring.Load() { // when retiring, the server itself stopped reading
 				cs.cancel()
 			}
 			close(cs.reading)
@@ -240,7 +240,7 @@ func (cs *connState) follow(ctx context.Context) {
 	}
 }
 
-// read waits for the next request; false: the connection ended.
+// read waits for the next request. It returns false if the connection ended.
 func (cs *connState) read() (in incoming, ok bool) {
 	h, body, err := cs.st.readFrame()
 	if err != nil {
@@ -260,20 +260,20 @@ func (cs *connState) read() (in incoming, ok bool) {
 	return in, true
 }
 
-// connState is what is known of a connection: by who works on its request.
+// connState is the state of a connection. Whoever holds working owns the fields below it.
 type connState struct {
 	s       *Server
 	st      *stream
 	peer    Peer
 	cancel  context.CancelFunc
-	reading chan struct{} // the right to read; closed at the end of the connection
-	working chan struct{} // the right to work on a request
+	reading chan struct{} // token: the right to read; closed at the end of the connection
+	working chan struct{} // token: the right to work on a request
 	greeted bool
 	hello   Hello
 	version string // of the daemon
 }
 
-// handle answers one request; false ends the connection.
+// handle answers one request. It returns false to end the connection.
 func (cs *connState) handle(ctx context.Context, in incoming) bool {
 	s := cs.s
 	s.busy.Add(1)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A session may work in several projects, each with a daemon of its own. Which ones
-// these are stands in a small file for each session, beside the state directories: one
-// root on each line, in the order in which they were met.
+// A session may work in several projects, each with a daemon of its own. They are listed in a
+// small file per session, next to the state directories: one root per line, in the order in
+// which the session came to them.
 
-// sessionFile is the file of a session; "" where there is no place for it.
+// sessionFile returns the file of a session, "" if no place for it is known.
 func (p Paths) sessionFile(session string) string {
 	base, err := p.StateBase()
 	if err != nil || session == "" {
@@ -34,17 +34,17 @@ func (p Paths) SessionProjects(session string) []string {
 // JoinSession notes that a session works in the project root.
 func (p Paths) JoinSession(session, root string) error { return note(p.sessionFile(session), root) }
 
-// SessionsWithin returns the sessions that clients began within one of "cachebro run".
+// SessionsWithin returns the sessions that clients began inside a "cachebro run".
 func (p Paths) SessionsWithin(run string) []string { return noted(p.sessionFile(run) + withinSuffix) }
 
-// NestSession notes that a client began a session within one of "cachebro run".
+// NestSession notes that a client began a session inside a "cachebro run".
 func (p Paths) NestSession(run, session string) error {
 	return note(p.sessionFile(run)+withinSuffix, session)
 }
 
 const withinSuffix = ".within"
 
-// noted are the lines of a file that note wrote.
+// noted returns the lines of a file that note wrote.
 func noted(file string) []string {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -53,8 +53,8 @@ func noted(file string) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// note adds a line to a file, once. Two processes that note the same at once write two
-// lines, which means the same.
+// note adds a line to a file unless it is there. Two processes that do so at the same time
+// write it twice, which does no harm.
 func note(file, line string) error {
 	if !filepath.IsAbs(file) || strings.Contains(line, "\n") || slices.Contains(noted(file), line) {
 		return nil
@@ -73,7 +73,7 @@ func note(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// QueuedPrompt returns the prompt that was typed during a turn of a session, and the one
+// QueuedPrompt returns the prompt that was typed during a turn of a session, and the prompt
 // that began the turn.
 func (p Paths) QueuedPrompt(session string) (turn, prompt string) {
 	b, err := os.ReadFile(p.sessionFile(session) + queuedSuffix)
@@ -84,7 +84,7 @@ func (p Paths) QueuedPrompt(session string) (turn, prompt string) {
 	return turn, prompt
 }
 
-// NoteQueuedPrompt notes it, in the place of an earlier one.
+// NoteQueuedPrompt stores what QueuedPrompt returns, replacing what was there.
 func (p Paths) NoteQueuedPrompt(session, turn, prompt string) error {
 	file := p.sessionFile(session)
 	if file == "" || strings.Contains(turn+prompt, "\n") {
@@ -98,7 +98,7 @@ func (p Paths) NoteQueuedPrompt(session, turn, prompt string) error {
 
 const queuedSuffix = ".queued"
 
-// ForgetSessions removes the files of the sessions that met no project since a time.
+// ForgetSessions removes the files of sessions that came to no new project since a time.
 func (p Paths) ForgetSessions(since time.Time) {
 	dir := filepath.Dir(p.sessionFile("any"))
 	entries, err := os.ReadDir(dir)

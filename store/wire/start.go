@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start says how to bring the daemon up when none answers.
+// Start says how to start the daemon if none answers.
 type Start struct {
 	Self string   // the executable, absolute
 	Args []string // nil: daemon --root ROOT
-	// Replace an older daemon (by version number) instead of failing with
-	// ErrVersion. A mount survives that: mountd attaches again.
+	// Replace an older daemon (by version number) instead of failing with ErrVersion. A mount
+	// survives that, because mountd attaches again.
 	Replace bool
-	Within  time.Duration // until it must answer; 0: 5 s
+	Within  time.Duration // time within which it must answer; 0: 5 s
 }
 
-// DialOrStart is Dial, but starts the daemon, detached, when there is none; the
-// Client does so again whenever the daemon has gone. Two clients that start at
-// once start one daemon.
+// DialOrStart is Dial, but if no daemon runs it starts one, detached. The Client does so
+// again whenever the daemon has gone. Two clients that do this at the same time start only
+// one daemon.
 func DialOrStart(ctx context.Context, p Paths, h Hello, t Timeouts, s Start) (*Client, error) {
 	if !filepath.IsAbs(s.Self) {
 		return nil, Errorf(ErrBadRequest, "", "executable %q is not an absolute path", s.Self)
@@ -67,7 +67,7 @@ func (st *starter) open(ctx context.Context) (*clientConn, error) {
 	return st.start(ctx)
 }
 
-// start runs the daemon under a lock, so that of two clients only one does.
+// start starts the daemon under a lock, so that only one of several clients does.
 func (st *starter) start(ctx context.Context) (*clientConn, error) {
 	root := st.c.hello.Root
 	state, err := st.p.MakeState(root)
@@ -133,7 +133,7 @@ func lockStart(ctx context.Context, path string) (func(), error) {
 	}
 }
 
-// spawn starts a process that outlives us: own session, working directory /.
+// spawn starts a process that outlives us, in a session of its own and with working directory /.
 func spawn(self string, args []string, logFile string) (int, error) {
 	out, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -153,8 +153,7 @@ func spawn(self string, args []string, logFile string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A daemon comes and goes while we live: what has ended must not stay in the
-	// table of processes.
+	// The daemon may end while we live. Wait for it, so that it does not stay a zombie.
 	go func() { _, _ = p.Wait() }()
 	return p.Pid, nil
 }
@@ -173,7 +172,7 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// tail returns what was logged since, the last 2 KiB of it, as ": text".
+// tail returns the last 2 KiB logged since offset from, as ": text".
 func tail(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -190,7 +189,7 @@ func tail(path string, from int64) string {
 	return ""
 }
 
-// replace asks the older daemon to end, and waits until it has.
+// replace asks the older daemon to end and waits until it has.
 func (st *starter) replace(ctx context.Context) error {
 	old := st.c.Hello().PID
 	if _, err := st.c.Call(ctx, MShutdown, Empty{}, nil, nil); err != nil && !errors.Is(err, ErrNoDaemon) {
@@ -212,14 +211,14 @@ func (st *starter) replace(ctx context.Context) error {
 	}
 }
 
-// zombie: ended, but the process that started it has not looked yet.
+// zombie reports whether a process has ended without its parent having waited for it.
 func zombie(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'Z'
 }
 
-// Older compares version numbers like 0.3.1 part by part; what is not a number
-// never counts as older, so that two development builds do not fight.
+// Older compares version numbers like 0.3.1 part by part. A part that is not a number never
+// counts as older, so that two development builds do not replace each other in turn.
 func Older(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := 0; i < len(as) && i < len(bs); i++ {

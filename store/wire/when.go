@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// maxDuration is the most that a time.Duration holds.
+// maxDuration is the largest time.Duration.
 const maxDuration = float64(1<<63 - 1)
 
-// ParseTime reads a time as people and models write it, on the command line and in tool
-// calls: 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
-// like 90s, 10m, 2h, 3d, 1w. A time of day that is still to come today was
-// yesterday's.
+// ParseTime parses a time as people and models write it, on the command line and in tool calls:
+// 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages like 90s, 10m, 2h, 3d, 1w. A time of
+// day later than now means yesterday.
 func ParseTime(s string, now time.Time) (time.Time, bool) {
 	if age, ok := ParseAge(s); ok {
 		return now.Add(-age), true
@@ -35,7 +34,7 @@ func ParseTime(s string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// ParseAge reads how long ago: 90s, 10m, 2h, 1.5d, 1w.
+// ParseAge parses an age: 90s, 10m, 2h, 1.5d, 1w.
 func ParseAge(s string) (time.Duration, bool) {
 	if s == "" {
 		return 0, false

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line drops what would act from a name or a foreign text that stands in a line of
-// ours; bytes that are not UTF-8 become U+FFFD.
+// Line removes characters that a terminal would act on from a name or a foreign text that
+// appears within a line of ours. Bytes that are not UTF-8 become U+FFFD.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if Acts(r) {
@@ -18,9 +18,9 @@ func Line(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Name shows a path as git does: as it is, or, when it holds control
-// characters, quotes, backslashes or bytes that are not UTF-8, C-style between
-// double quotes. Letters of other scripts stay readable (core.quotePath=false).
+// Name shows a path as git does: unchanged, or, if it holds control characters, quotes,
+// backslashes or bytes that are not UTF-8, C-escaped between double quotes. Letters of other
+// scripts stay readable (core.quotePath=false).
 func Name(path string) string {
 	plain := true
 	for i := 0; i < len(path) && plain; {
@@ -48,8 +48,8 @@ func Name(path string) string {
 	return b.String()
 }
 
-// Told is a path in a sentence for a model: as Name shows it, and between double quotes
-// too when it has blanks, so that no name can be read as a sentence of ours.
+// Told returns a path for a sentence to a model: as Name shows it, and between double quotes
+// also if it holds blanks, so that no name can pass for a sentence of cachebro's.
 func Told(path string) string {
 	name := Name(path)
 	if name[:min(len(name), 1)] != `"` && strings.ContainsFunc(name, unicode.IsSpace) {
@@ -58,7 +58,7 @@ func Told(path string) string {
 	return name
 }
 
-// Arg is a path as a word of a command that a person may paste into a shell.
+// Arg returns a path as a word of a command that a person may paste into a shell.
 func Arg(path string) string {
 	plain, control := path != "", false
 	for i := 0; i < len(path); {
@@ -88,7 +88,7 @@ func Arg(path string) string {
 	return b.String() + "'"
 }
 
-// needsEscape: a rune that a terminal would act on, hide, or that ends a line.
+// needsEscape reports whether a terminal would act on a rune or hide it, or a quoted name needs it escaped.
 func needsEscape(r rune, size int) bool {
 	return r == '"' || r == '\\' || r == utf8.RuneError && size <= 1 || !unicode.IsPrint(r) && r != ' '
 }

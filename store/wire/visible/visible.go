@@ -1,11 +1,11 @@
 // Package visible makes visible what a terminal would act on or hide. A file's name, a
-// commit's text or a program's output may hold control sequences, marks that
-// reverse the direction of text, and line breaks that we do not treat as such. On a
-// terminal they can hide a line, or add one that nobody wrote.
+// commit's text or a program's output may hold control sequences, marks that reverse the
+// direction of text, and unusual line breaks. On a terminal they can hide a line, or add one
+// that nobody wrote.
 //
-// Everything that we send to a terminal or a pager passes a Writer; what goes to a file,
-// a pipe or a program that asked for bytes does not. A Writer waits with the first bytes
-// of a character until the others have come.
+// Everything that cachebro sends to a terminal or a pager passes through a Writer. Output to
+// a file, a pipe or a program that asked for bytes does not. A Writer holds back the first
+// bytes of a character until the others have come.
 package visible
 
 import (
@@ -17,8 +17,8 @@ import (
 	"unicode/utf8"
 )
 
-// Acts reports whether a terminal, or the reader of a line, would act on a rune
-// in place of showing it.
+// Acts reports whether a terminal, or a program that reads lines, would act on a rune instead
+// of showing it.
 func Acts(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
@@ -32,8 +32,8 @@ type Writer struct {
 // New returns a Writer to to.
 func New(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Raw is where w writes to, for programs of the user's and for what was asked
-// for as it is.
+// Raw returns what w writes to, for the user's own programs and for output that must not be
+// changed.
 func Raw(w io.Writer) io.Writer {
 	if v, ok := w.(*Writer); ok {
 		return v.to
@@ -41,7 +41,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// Write shows p.
+// Write writes p in visible form.
 func (w *Writer) Write(p []byte) (int, error) {
 	all := p
 	if len(w.held) > 0 {
@@ -57,7 +57,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush shows what was held back.
+// Flush writes what was held back.
 func (w *Writer) Flush() error {
 	out, _ := show(w.held, true)
 	w.held = nil
@@ -68,10 +68,10 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// colours are the sequences that we write ourselves.
+// colours are the escape sequences that cachebro itself writes.
 var colours = [][]byte{[]byte("\x1b[0m"), []byte("\x1b[1m"), []byte("\x1b[2m"), []byte("\x1b[31m"), []byte("\x1b[32m"), []byte("\x1b[33m"), []byte("\x1b[36m")}
 
-// show returns what p looks like, and its end if that cannot be told yet.
+// show returns p in visible form, and the end of p if more bytes are needed to decide about it.
 func show(p []byte, last bool) (out, rest []byte) {
 	out = make([]byte, 0, len(p)+len(p)/8)
 	for len(p) > 0 {
@@ -114,8 +114,8 @@ func show(p []byte, last bool) (out, rest []byte) {
 	return out, nil
 }
 
-// colour is the length of one of our own sequences at the beginning of p; more:
-// p may be the beginning of one.
+// colour returns the length of one of cachebro's own sequences at the beginning of p. more
+// reports that p may be the beginning of one.
 func colour(p []byte) (n int, more bool) {
 	for _, s := range colours {
 		if bytes.HasPrefix(p, s) {
@@ -126,8 +126,8 @@ func colour(p []byte) (n int, more bool) {
 	return 0, more
 }
 
-// Controls shows the control characters in a text of one or more lines as a Writer does,
-// our own colours too: what goes to a model passes no Writer. Line ends and tabs stay.
+// Controls makes the control characters in a text visible as a Writer does, cachebro's own
+// colours included, because text for a model passes through no Writer. Line ends and tabs stay.
 func Controls(s string) string {
 	acts := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) }
 	if !strings.ContainsFunc(s, acts) {
