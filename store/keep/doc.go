@@ -1,7 +1,6 @@
-// Package keep keeps a store within its limits. It drops superseded contents, oldest
-// first, packs the rest, purges what must be forgotten, and reports which paths take
-// how much.
+// Package keep keeps a store within its limits. It drops superseded contents, oldest first, packs
+// the rest, purges what must be forgotten, and reports how much space each path takes.
 //
-// A version whose content is dropped stays in the log. The present contents of paths
+// A version whose content is dropped stays in the log. The present contents of a project's paths
 // are never dropped, except by Purge.
 package keep

@@ -13,14 +13,14 @@ import (
 	"cachebro/store/space"
 )
 
-// Share is what one path, session or class takes.
+// Share is the space that one path, session or class takes.
 type Share struct {
 	Name     string
-	Bytes    int64 // of contents, as they are stored
+	Bytes    int64 // of contents, as stored
 	Versions int
 }
 
-// MarshalJSON keeps a name that is not UTF-8 apart, as JSON cannot hold it.
+// MarshalJSON adds a name that is not UTF-8 as bytes, because JSON strings cannot hold it.
 func (s Share) MarshalJSON() ([]byte, error) {
 	type plain Share
 	x := struct {
@@ -33,24 +33,23 @@ func (s Share) MarshalJSON() ([]byte, error) {
 	return json.Marshal(x)
 }
 
-// Usage says who takes how much of the store. Disk is the allocated size of
-// its directory, the sum of Contents, Log and Slack. Shared is the part of
-// Contents that the stores of sibling worktrees have too.
+// Usage tells what takes the space of the store. Disk is the allocated size of its directory: the
+// sum of Contents, Log and Slack. Shared is the part of Contents that the stores of sibling
+// worktrees also have.
 type Usage struct {
 	Disk     int64
 	Shared   int64
 	Free     int64
 	Contents int64 // stored contents with their keys
 	Log      int64 // versions, indexes and all other records
-	Slack    int64 // what Badger has not given back yet
+	Slack    int64 // space that Badger has not freed yet
 	Paths    []Share
 	Sessions []Share
 	Classes  []Share
 }
 
-// DU measures the store. A content counts for the version that stored it
-// first. depth > 0 sums the paths up to that many elements; top > 0 keeps the
-// largest.
+// DU measures the store. A content is counted for the version that stored it first. depth > 0 sums
+// up paths with more elements than that; top > 0 returns only the largest.
 func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var u Usage
 	var err error

@@ -13,8 +13,7 @@ import (
 	"cachebro/store/space"
 )
 
-// Keeper keeps one store within its limits. All methods may be called
-// concurrently.
+// Keeper keeps one store within its limits. All methods may be called concurrently.
 type Keeper struct {
 	s        *store.Store
 	contents *content.Store
@@ -24,17 +23,17 @@ type Keeper struct {
 	pinned   func(content.Hash) bool
 	calm     func() bool
 
-	// Guarded by the lock of the contents. What is looked through at long intervals
-	// is remembered beyond our end: see remembered.
+	// Guarded by the lock of the contents. When things that are checked at long intervals were
+	// last checked is stored for the next process: see remembered.
 	tidied   time.Time
 	packed   time.Time // when the last repack began
 	shrunken shrunken
 }
 
-// New returns the keeper of a store; a store has one. pinned, if not nil, tells
-// which contents others need, the diff bases of live readers: retention takes them
-// last. calm, if not nil, tells whether the machine has time for packing. Both must be
-// quick and may be called from any goroutine.
+// New returns the keeper of a store, which must be its only one. pinned, if not nil, reports
+// whether others need a content (the diff bases of live readers); retention takes these last.
+// calm, if not nil, reports whether the machine has time for packing. Both must be quick and may
+// be called by any goroutine.
 func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keeper {
 	if pinned == nil {
 		pinned = func(content.Hash) bool { return false }
@@ -47,8 +46,8 @@ func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keep
 	return k
 }
 
-// remembered is what a keeper leaves to the next one: a daemon comes and goes with
-// the work, and each would else begin with a look through everything.
+// remembered is what a keeper stores for the next one. Daemons come and go with the work, and
+// without it each would begin by looking through everything.
 type remembered struct {
 	Tidied, ShrunkenAt time.Time
 	ShrunkenSeq        uint64
@@ -66,18 +65,18 @@ func (k *Keeper) recall() {
 	}
 }
 
-// remember never fails a collection: the next keeper looks once more.
+// remember ignores errors; the next keeper then looks once more.
 func (k *Keeper) remember() {
 	if b, err := json.Marshal(remembered{k.tidied, k.shrunken.at, k.shrunken.seq}); err == nil {
 		_ = k.s.KV(keepBucket).Set(keepKey, b)
 	}
 }
 
-// Report says what a collection did.
+// Report is what a collection did.
 type Report struct {
 	content.Report
-	Versions int   // whose content was dropped
-	Records  int   // versions dropped from the log altogether
+	Versions int   // number of versions whose content was dropped
+	Records  int   // number of versions dropped from the log
 	Before   int64 // bytes on disk
 	After    int64
 }
@@ -90,16 +89,16 @@ func (r *Report) add(o content.Report) {
 	r.Loosened += o.Loosened
 }
 
-// compact gives the file system back what was deleted. The lock of the contents is held.
+// compact returns deleted space to the file system. The lock of the contents is held.
 func (k *Keeper) compact(ctx context.Context, waste float64) error {
 	err := k.db.Compact(ctx, waste)
 	k.room.Usage(k.opt.Now(), true)
 	return err
 }
 
-// drop takes contents off versions and sweeps. The lock of the contents is held.
+// drop removes contents from versions and sweeps. The lock of the contents is held.
 func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
-	slices.Sort(seqs) // neighbours of the log lie in one block
+	slices.Sort(seqs) // neighbours in the log lie in one block
 	n, err := k.s.DropContents(ctx, seqs, "pruned")
 	r.Versions += n
 	if err != nil {
@@ -110,13 +109,12 @@ func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
 	return err
 }
 
-// sweep deletes the contents that nothing refers to. The lock of the contents is
-// held.
+// sweep deletes the contents that nothing refers to. The lock of the contents is held.
 func (k *Keeper) sweep(ctx context.Context, which content.Waste) (content.Report, error) {
 	return k.contents.Sweep(ctx, which, func(add func(content.Hash)) error { return k.s.References(ctx, add) })
 }
 
-// liveHashes are the contents that paths hold now.
+// liveHashes returns the contents that paths have now.
 func (k *Keeper) liveHashes() (content.Set, error) {
 	return content.NewSet(func(add func(content.Hash)) error {
 		return k.s.Live("", func(v store.Version) error { add(v.Blob); return nil })

@@ -11,37 +11,36 @@ import (
 	"cachebro/store/db"
 )
 
-// Purged says what Purge did and what it could not reach.
+// Purged is what Purge did and what it could not reach.
 type Purged struct {
 	Versions int
 	Blobs    int
 	Bytes    int64
 	// Spooled is how many bytes of contents were overwritten in the spool.
 	Spooled int64
-	// Waste is how many bytes were removed from pack files because nothing here referred
-	// to them.
+	// Waste is how many bytes were removed from pack files because nothing in this store
+	// referred to them.
 	Waste int64
-	// Elsewhere are paths that hold, or held, the same contents; those stay.
+	// Elsewhere lists paths that have, or had, the same contents; those stay.
 	Elsewhere []store.Path
-	// Siblings are stores of other worktrees that hold the same contents in
-	// their pack files; Others those that may hold them outside.
+	// Siblings are stores of other worktrees that have the same contents in their pack files.
+	// Others may have them outside of pack files.
 	Siblings, Others []content.Sibling
-	// Unreached says, in words, where the content may still be.
+	// Unreached says in words where the content may still be.
 	Unreached []string
 }
 
-// Purge removes the contents of a path, and of everything below it, from the store:
-// those of every version, the newest included. Deltas against them are stored anew,
-// and the files that held them are rewritten. The versions stay in the log without
-// content. Siblings keep what they have; from now on this store adopts nothing of
-// theirs, because the content might come back.
+// Purge removes the contents of all versions of a path, the newest included, and of everything
+// below it from the store. Deltas against them are stored anew, and the files that held them are
+// rewritten. The versions stay in the log without content. Siblings keep what they have. From now
+// on this store adopts nothing from them, because the content might come back that way.
 func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
 	var p Purged
 	var seqs []uint64
 	mine := map[content.Hash]bool{}
-	again := false // a purge before may have been cut short: what it left is done now
+	again := false // an earlier purge may have been interrupted; this call completes it
 	err := k.s.Each(func(v store.Version) bool {
 		switch {
 		case !v.Path.Inside(path):
@@ -58,7 +57,7 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 		return p, err
 	}
 	if len(seqs) == 0 && !again {
-		// Pack files that came from siblings may hold it all the same.
+		// Pack files that came from siblings may contain it all the same.
 		p.Waste, err = k.contents.PurgeWaste(ctx)
 		if p.Waste > 0 || err != nil {
 			return p, err
@@ -80,7 +79,7 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
 	}
-	r, err := k.sweep(ctx, content.WasteAny) // no frame keeps a byte of it
+	r, err := k.sweep(ctx, content.WasteAny) // no frame may keep a byte of it
 	p.Blobs, p.Bytes = r.Blobs, r.Bytes
 	if err == nil {
 		p.Waste, err = k.contents.PurgeWaste(ctx)

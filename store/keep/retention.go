@@ -17,34 +17,31 @@ import (
 )
 
 const (
-	// reach is how long an undo is "in reach": what was overwritten since
-	// goes only when nothing older is left.
+	// reach is how long an undo is "in reach": contents that were overwritten since then are
+	// dropped only when no older ones are left.
 	reach = 24 * time.Hour
-	// tidyEvery is the pause between two looks at age and count.
+	// tidyEvery is the pause between two checks of age and count.
 	tidyEvery = 6 * time.Hour
-	// content.PackLeast must be loose for a repack to begin while nothing is
-	// written; packMuch how much when the writer does pause, packEven when
-	// it does not.
+	// A repack begins above content.PackLeast loose bytes while nothing is written, above
+	// packMuch as soon as the writer pauses, and above packEven even if it does not.
 	packMuch = 64 << 20
 	packEven = 512 << 20
-	// packQuiet is for how long nothing was written before a repack of little; an
-	// idle daemon does not end before that.
+	// packQuiet is how long nothing must have been written before a small repack. An idle
+	// daemon does not end before that.
 	packQuiet = time.Minute
-	// packEvery is the pause between two repacks of little.
+	// packEvery is the pause between two small repacks.
 	packEvery = 20 * time.Minute
-	// worthCompacting is how much must have become free for Badger to be
-	// asked to give it back.
+	// worthCompacting is how many bytes must have become free for Badger to be compacted.
 	worthCompacting = 64 << 10
 )
 
-// ErrOtherPlan: other versions would be dropped than those that were planned.
+// ErrOtherPlan: the versions that would be dropped are not those that were planned.
 var ErrOtherPlan = errors.New("other versions would be dropped by now")
 
-// Prune drops the contents of versions that are older than Options.KeepAge and whose
-// path has keep newer ones (0: Options.Keep), and packs the rest. The versions stay
-// in the log. It may be cancelled at any time; the next call goes on from there.
-// planned, if not "", is the Digest of what may go; ErrOtherPlan: something else would,
-// and nothing is done.
+// Prune drops the contents of versions that are older than Options.KeepAge and whose path has
+// keep newer ones (0: Options.Keep), and packs the rest. The versions stay in the log. It may be
+// cancelled at any time; the next call continues. planned, if not "", is the Digest of what may be
+// dropped; ErrOtherPlan: other versions would be dropped, and nothing is done.
 func (k *Keeper) Prune(ctx context.Context, keep int, planned string) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -73,17 +70,17 @@ func (k *Keeper) prune(ctx context.Context, keep int, planned string, r *Report)
 
 // Due is what Prune would drop.
 type Due struct {
-	Keep     int           // versions that each path keeps
-	Age      time.Duration // nothing younger goes
+	Keep     int           // number of versions that each path keeps
+	Age      time.Duration // younger versions are not dropped
 	Versions int
-	Bytes    int64   // of their contents, as they are
-	Paths    []Share // the largest first
-	Digest   string  // of the versions: the same while Prune would drop the same
+	Bytes    int64   // size of their contents, uncompressed
+	Paths    []Share // largest first
+	Digest   string  // identifies the set of versions that Prune would drop
 
 	seqs []uint64
 }
 
-// Due says what Prune would drop.
+// Due returns what Prune would drop.
 func (k *Keeper) Due(ctx context.Context, keep int) (Due, error) {
 	if keep <= 0 {
 		keep = k.opt.Keep
@@ -116,17 +113,17 @@ func (k *Keeper) Due(ctx context.Context, keep int) (Due, error) {
 	return d, err
 }
 
-// olderThan tells versions of an age. What was recorded while the clock stood far
-// behind is not older than the versions before it.
+// olderThan returns a function that reports whether a version has at least this age. Versions
+// recorded while the clock was far behind do not count as older than the versions before them.
 func (k *Keeper) olderThan(age time.Duration) (func(seq uint64, time int64) bool, error) {
 	t := k.opt.Now().Add(-age)
 	at, err := k.s.SeqAt(t)
 	return func(seq uint64, time int64) bool { return seq <= at && time < t.UnixNano() }, err
 }
 
-// Collect keeps the store within its limits, in this order: the free-space
-// floor, the cap, the budget of ignored files, age and count. Cheap when there
-// is nothing to do; meant to be called every minute or so.
+// Collect keeps the store within its limits, in this order: the free-space floor, the cap, the
+// budget of ignored files, age and count. It is cheap if there is nothing to do, and is meant to
+// be called about every minute.
 func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -197,17 +194,17 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// shrunken notes a collection that could not get the store below its limit:
-// nothing was left to drop. The next one has to wait, or it would look through
-// everything each minute for nothing.
+// shrunken records a collection that could not get the store below its limit because nothing was
+// left to drop. The next attempt has to wait; otherwise everything would be looked through each
+// minute in vain.
 type shrunken struct {
 	at  time.Time
-	seq uint64 // the newest version then
+	seq uint64 // the newest version at that time
 }
 
 const (
-	// shrinkAgain is the pause when something was stored since, shrinkAnew
-	// when nothing was.
+	// shrinkAgain is the pause if something was stored since, shrinkAnew the pause if nothing
+	// was.
 	shrinkAgain = 10 * time.Minute
 	shrinkAnew  = 6 * time.Hour
 )
@@ -221,10 +218,10 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 	return !t.at.IsZero() && past >= 0 && past < pause
 }
 
-// shrink frees need bytes: first by packing, which drops no content; then by age and
-// count; then superseded contents, oldest first, without regard to age and count;
-// then what an undo within reach would need; last what a live session's diff is based
-// on. The present contents of a project's paths are never dropped.
+// shrink frees need bytes: first by packing, which drops no content; then by age and count; then
+// by dropping superseded contents, oldest first, regardless of age and count; then what an undo
+// within reach would need; last what the diffs of live sessions are based on. The present
+// contents of a project's paths are never dropped.
 func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
 	if st := k.s.Stats(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {
@@ -289,15 +286,15 @@ func (k *Keeper) dropAged(ctx context.Context, r *Report) error {
 	return k.dropOldest(ctx, math.MaxInt64/2, func(v store.Version, _ bool) bool { return old(v.Seq, v.Time) }, r)
 }
 
-// dropOldest drops contents, oldest first, until about need bytes are free. may is also
-// told whether a path holds the content now.
+// dropOldest drops contents, oldest first, until about need bytes are free. It passes each version
+// to may, together with whether some path has the content now.
 func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Version, present bool) bool, r *Report) error {
 	var drop []uint64
 	sizes, err := k.contents.Sizes()
 	if err != nil {
 		return err
 	}
-	// What is the newest of one path is also present as an older one of another.
+	// A content may be current for one path and an older version of another.
 	live, err := k.liveHashes()
 	if err != nil {
 		return err
@@ -335,8 +332,7 @@ func (k *Keeper) packDue(now time.Time) bool {
 	return quiet > packQuiet && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
 }
 
-// repackInRoom packs, except that a full disk is no error: then contents
-// have to be dropped first.
+// repackInRoom repacks. A full disk is no error, because contents then have to be dropped first.
 func (k *Keeper) repackInRoom(ctx context.Context, gentle bool, r *Report) error {
 	err := k.contents.Repack(ctx, gentle, &r.Report)
 	if errors.Is(err, store.ErrNoSpace) {

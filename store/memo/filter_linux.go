@@ -10,28 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inputCalls take something from a descriptor, or another descriptor for it; it
-// is this argument.
+// inputCalls maps each call that takes data from a descriptor, or duplicates it, to the argument
+// that is the descriptor.
 var inputCalls = map[uint32]uint32{unix.SYS_READ: 0, unix.SYS_READV: 0, unix.SYS_PREAD64: 0, unix.SYS_PREADV: 0, unix.SYS_PREADV2: 0, unix.SYS_DUP: 0, unix.SYS_DUP3: 0, notifier.SysDup2: 0,
 	unix.SYS_FSTAT: 0, unix.SYS_LSEEK: 0, unix.SYS_SPLICE: 0, unix.SYS_TEE: 0, unix.SYS_COPY_FILE_RANGE: 0, unix.SYS_RECVFROM: 0, unix.SYS_RECVMSG: 0, unix.SYS_SENDFILE: 1, unix.SYS_MMAP: 4,
 	unix.SYS_FGETXATTR: 0, unix.SYS_FLISTXATTR: 0}
 
-// filter is the program that decides which system calls are shown to us: all but
-// those that are known to bring nothing new. given: descriptors of which reads
-// are shown as well.
+// filter returns the program that decides which system calls are shown to us: all except those
+// known to reveal nothing new. given lists descriptors from which reads are shown as well.
 func filter(given []int) []unix.SockFilter {
-	// Another architecture's calls (32 bit) have other numbers: all are shown,
-	// which tells that there are some.
+	// Calls of another architecture (32 bit) have other numbers. All are shown, which is enough
+	// to notice that there are some.
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Show)
 	}
-	// Opens through a ring cannot be seen, nor can the flags of clone3. Programs do
-	// without where there are none.
+	// Opens through an io_uring cannot be seen, nor can the flags of clone3. Programs manage
+	// without these calls if they fail.
 	for _, nr := range []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_CLONE3} {
 		p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Refuse(unix.ENOSYS))
 	}
-	for _, fd := range given { // whoever duplicates one may read it
+	for _, fd := range given { // a duplicate could be read as well
 		for nr, arg := range inputCalls {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*arg), notifier.Jump(notifier.Equal, uint32(fd), 0, 1), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR))
 		}

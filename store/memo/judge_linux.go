@@ -18,8 +18,8 @@ type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
-// judge looks at everything once more, after the end, and says what must stay
-// the same for a replay, or why there can be none.
+// judge looks at everything once more after the end, and returns what must stay the same for a
+// replay, or why there can be none.
 func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []st
 	return seen, r.why
 }
 
-// madeBelow is what the command left in a directory that it made.
+// madeBelow returns what the command left in a directory that it created.
 func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Seen) {
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == top {
@@ -81,8 +81,8 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 
 func (r *recorder) rel(path string) string { return path[min(len(path), len(r.places.Root)+1):] }
 
-// harmless: nothing outside was learnt from it but that there is nothing, or
-// that there is a way to the project. What was changed is judged as that.
+// harmless reports whether a look outside of the project revealed only that nothing is there, or
+// that a path leads to the project. Paths that were changed are judged separately.
 func (r *recorder) harmless(path string, o *observation) bool {
 	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read
 }
@@ -92,10 +92,10 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 	s = Seen{Stat: now, Racy: !now.stable(end)}
 	moved := !now.same(o.first)
 	if moved && now.Kind == dir && o.first.Kind == dir && now.Mode == o.first.Mode {
-		moved = false // names come and go in it; those that were listed are compared below
+		moved = false // entries come and go; a listing is compared below
 	}
 	if o.own && now.Kind == absent {
-		return s, o.looked && !r.ownLocked(path) // gone again: was only looked for
+		return s, o.looked && !r.ownLocked(path) // gone again; was only looked for
 	}
 	if moved && (o.changed || o.own) {
 		name := path
@@ -113,7 +113,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 			r.refuseLocked("wrote " + name)
 		case o.looked:
 			r.refuseLocked("changed " + name + ", which it had looked at: the next run may say something else")
-		default: // must be there, as it was left
+		default: // must be there, as the command left it
 			s.Made = true
 			if s.Stat.Kind != dir {
 				s.Hash = s.content(path)
@@ -138,7 +138,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		if o.read {
 			s.Hash = hashFile(path)
 			if s.Hash == "" && now.Mode&0o444 != 0 && now.Size > 0 {
-				s.Times = true // we may not read what they may
+				s.Times = true // other users may be able to read it although we cannot
 			}
 		}
 		s.Times = s.Times || o.strict

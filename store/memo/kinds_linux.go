@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// kind is how much of what it looks at a program may show. Only of programs
-// that are known it is less than everything.
+// kind is how much of what it looks at a program may show. It is less than everything only for
+// known programs.
 type kind uint8
 
 const (
-	unknownKind kind = iota // anything: times, inodes, access times
-	shellKind               // times and inodes, but not when something was read
-	datedKind               // content, names, modes, and when a file was changed
-	contentKind             // content, names and modes alone
+	unknownKind kind = iota // everything: times, inodes, access times
+	shellKind               // times and inodes, but not access times
+	datedKind               // content, names, modes, and modification times
+	contentKind             // only content, names and modes
 )
 
-// kinds are the known programs of the system and of toolchains. One that can
-// print or sort by times (ls, find, rg --sort, diff) is not among them.
+// kinds lists known programs of the system and of toolchains. Programs that can print or sort by
+// times (ls, find, rg --sort, diff) are not listed.
 var kinds = map[string]kind{
 	"sh": shellKind, "dash": shellKind, "bash": shellKind, "make": shellKind, "gmake": shellKind, "xargs": shellKind, "ninja": shellKind,
 	"git": shellKind,
-	// __TIMESTAMP__ is when the source was changed.
+	// __TIMESTAMP__ expands to the modification time of the source.
 	"gcc": datedKind, "g++": datedKind, "cc": datedKind, "c++": datedKind, "cpp": datedKind, "cc1": datedKind, "cc1plus": datedKind, "clang": datedKind,
 }
 
@@ -37,7 +37,7 @@ func init() {
 	}
 }
 
-// kindOf is the kind of the program at a path, symlinks resolved.
+// kindOf returns the kind of the program at a path with symlinks resolved.
 func (p *Places) kindOf(path string) kind {
 	if p.of(path) != known || under(path, p.home) && p.home != "" && !under(path, filepath.Join(p.home, "go")) {
 		return unknownKind
@@ -53,11 +53,11 @@ func (p *Places) kindOf(path string) kind {
 	return kinds[strings.TrimRight(name, "-.0123456789")]
 }
 
-// program is what a process runs.
+// program is the program that a process runs.
 type program struct {
 	name   string
 	kind   kind
-	golang bool // with a runtime that looks for the limits of its cgroup
+	golang bool // its runtime looks for the limits of its cgroup
 }
 
 func (p *Places) program(path string) program {
@@ -68,9 +68,9 @@ func (p *Places) program(path string) program {
 	return r
 }
 
-// atStart: the program looks at this file once when it begins, for itself (where
-// is my stack? is there a terminal? where are my limits, which count, kept?). To
-// look again is to want to know.
+// atStart reports whether the program looks at this file once when it starts, for its own
+// purposes (where is my stack? is there a terminal? what are my limits?). A second look counts
+// as interest.
 func (p program) atStart(path string) bool {
 	switch path {
 	case "/proc/self/maps":
@@ -83,8 +83,8 @@ func (p program) atStart(path string) bool {
 	return false
 }
 
-// owns reports whether a program knows what it finds in a cache: for any other
-// one that is a file like others.
+// owns reports whether a program knows the worth of what it finds in a cache. For any other
+// program these are ordinary files.
 func (p program) owns(by []string) bool {
 	for _, name := range by {
 		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
@@ -94,13 +94,13 @@ func (p program) owns(by []string) bool {
 	return false
 }
 
-// asks are programs that are run for what nobody can compare: a clock, or chance.
+// asks lists programs whose output cannot be compared: it depends on the clock or on chance.
 var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": true, "uuidgen": true, "shuf": true}
 
-// walkers ask on what kind of file system a directory is, and do not say it.
+// walkers ask for the type of a directory's file system without showing it.
 var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
 
-// plainDevice: to look at it in this manner says nothing of the machine.
+// plainDevice reports whether a look of this manner at a device reveals nothing about the machine.
 func plainDevice(path string, m manner, k kind) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full":

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineFacts are what a program asks the kernel of itself and of the machine.
+// machineFacts returns what a program can ask the kernel about itself and the machine.
 func machineFacts() string {
 	var b strings.Builder
 	for which := range 16 {
 		var l unix.Rlimit
 		_ = unix.Getrlimit(which, &l)
 		if which == unix.RLIMIT_NOFILE {
-			_ = unix.Prlimit(os.Getppid(), which, nil, &l) // Go raises its own, and gives the command the old one
+			_ = unix.Prlimit(os.Getppid(), which, nil, &l) // Go raises its own limit, and restores the old one for the command
 		}
 		fmt.Fprintf(&b, "%d/%d ", l.Cur, l.Max)
 	}
@@ -30,9 +30,9 @@ func machineFacts() string {
 	return b.String()
 }
 
-// kernelSays is a hash of what the kernel says: of the content of a file that it
-// makes up, of the names in such a directory, of the machine's name. What is not
-// there, or may not be read, says that.
+// kernelSays returns a text that represents what the kernel reports: the content of a file or the
+// names in a directory that it generates, or the machine's name. Files that are missing or may
+// not be read have texts of their own.
 func kernelSays(path string) string {
 	if path == unameOf {
 		var u unix.Utsname
@@ -43,8 +43,8 @@ func kernelSays(path string) string {
 	return fmt.Sprint(st.Kind, st.Mode, st.UID, st.GID, hashFile(path), hashNames(path, false))
 }
 
-// inherited are the descriptors that a command gets from us beside the three
-// usual ones. 3 is ours, then.
+// inherited returns the descriptors that a command gets from us in addition to the three usual
+// ones. Descriptor 3 is ours at that time.
 func inherited() (all []int) {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

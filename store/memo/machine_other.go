@@ -2,6 +2,6 @@
 
 package memo
 
-// Nothing is repeated here.
+// Nothing is replayed on this system.
 func machineFacts() string     { return "" }
 func kernelSays(string) string { return "" }

@@ -4,10 +4,10 @@ package memo
 
 import "golang.org/x/sys/unix"
 
-// quiet are the system calls that tell a program nothing new. They work on its own memory,
-// threads, signals and descriptors, which it got by calls that we see; what they tell of an
-// open file is its content, which is compared anyway. Or they ask for what is part of the
-// call (see machineFacts), for a clock, or for random numbers.
+// quiet lists the system calls that reveal nothing new to a program. They work on its own memory,
+// threads, signals and descriptors, which it got by calls that we see; of an open file they
+// reveal the content, which is compared anyway. Or they ask for what is part of the call (see
+// machineFacts), for the time, or for random numbers.
 var quiet = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
 	unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,
@@ -30,21 +30,21 @@ var quiet = []uint32{
 
 const fionclex, fioclex, fionbio = 0x5450, 0x5451, 0x5421
 
-// quietWith are system calls that tell nothing new as long as one argument, under mask, has
+// quietWith lists system calls that reveal nothing new as long as one argument, under mask, has
 // one of these values.
 var quietWith = []struct {
 	nr, arg, mask uint32
 	values        []uint32
 }{
 	{unix.SYS_IOCTL, 1, ^uint32(0), []uint32{unix.TCGETS, fioclex, fionclex, fionbio, unix.FICLONE}},
-	// Locks only where the call waits: one that does not would tell whether somebody holds it.
+	// Only waiting locks: a call that does not wait reveals whether another process holds it.
 	{unix.SYS_FCNTL, 1, ^uint32(0), []uint32{unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_SETLKW, unix.F_OFD_SETLKW, unix.F_SETPIPE_SZ, unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS}},
-	// Not SEEK_DATA and SEEK_HOLE: where holes are is not part of the content.
+	// Not SEEK_DATA and SEEK_HOLE, because the position of holes is not part of the content.
 	{unix.SYS_LSEEK, 2, ^uint32(0), []uint32{unix.SEEK_SET, unix.SEEK_CUR, unix.SEEK_END}},
 	{unix.SYS_FLOCK, 1, unix.LOCK_NB, []uint32{0}},
 	{unix.SYS_CLONE, 0, unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP, []uint32{0}},
 	{unix.SYS_PRLIMIT64, 0, ^uint32(0), []uint32{0}},
 	{unix.SYS_SOCKET, 0, ^uint32(0), []uint32{unix.AF_UNIX}},
-	{unix.SYS_TGKILL, 2, ^uint32(0), []uint32{uint32(unix.SIGURG)}}, // Go's threads to each other
+	{unix.SYS_TGKILL, 2, ^uint32(0), []uint32{uint32(unix.SIGURG)}}, // sent between Go's threads
 	{unix.SYS_SENDTO, 4, ^uint32(0), []uint32{0}},
 }

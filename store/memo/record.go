@@ -16,7 +16,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// recordVersion is a part of the key: records of another one are not found.
+// recordVersion is part of the key, so records of other versions are not found.
 const recordVersion = 4
 
 // Record is what is kept of a run.
@@ -24,13 +24,13 @@ type Record struct {
 	Root   string        `cbor:"1,keyasint"` // where the project was
 	Seen   []Seen        `cbor:"2,keyasint,omitempty"`
 	Output []Chunk       `cbor:"3,keyasint,omitempty"`
-	Why    []string      `cbor:"4,keyasint,omitempty"` // not to be replayed, because
+	Why    []string      `cbor:"4,keyasint,omitempty"` // why it cannot be replayed
 	Took   time.Duration `cbor:"5,keyasint,omitempty"`
 	At     int64         `cbor:"6,keyasint,omitempty"` // ns since the epoch
 }
 
-// NewRecord is what is kept of an outcome: of one that cannot be replayed only
-// why.
+// NewRecord returns what is kept of an outcome. If it cannot be replayed, that is only the
+// reason.
 func NewRecord(root string, o Outcome, at time.Time) Record {
 	r := Record{Root: root, Why: o.Why, Took: o.Took, At: at.UnixNano()}
 	if len(o.Why) == 0 {
@@ -39,10 +39,10 @@ func NewRecord(root string, o Outcome, at time.Time) Record {
 	return r
 }
 
-// Encode makes bytes of a record.
+// Encode encodes a record.
 func (r Record) Encode() ([]byte, error) { return cbor.Marshal(r) }
 
-// Decode takes one from bytes, which another machine may have written.
+// Decode decodes a record, which another machine may have written.
 func Decode(b []byte) (Record, error) {
 	dec, err := cbor.DecOptions{MaxArrayElements: 4 * mostSeen, MaxMapPairs: 4 * mostSeen}.DecMode()
 	if err != nil {
@@ -63,24 +63,24 @@ func Decode(b []byte) (Record, error) {
 	return r, nil
 }
 
-// Call is what makes two calls the same.
+// Call holds everything in which two calls must agree to be the same.
 type Call struct {
 	Version  int      `json:"version"`
-	Project  string   `json:"project"` // its directory's name
-	Cwd      string   `json:"cwd"`     // in the project
+	Project  string   `json:"project"` // the name of the project's directory
+	Cwd      string   `json:"cwd"`     // relative to the project
 	Program  string   `json:"program"`
 	Args     [][]byte `json:"args"` // need not be UTF-8
 	Env      [][]byte `json:"env"`
 	Stdin    string   `json:"stdin"`
-	Merged   bool     `json:"merged"` // stdout and stderr are one
+	Merged   bool     `json:"merged"` // stdout and stderr are the same
 	Umask    int      `json:"umask"`
 	UID      int      `json:"uid"`
-	Outside  bool     `json:"outside"` // allowed
+	Outside  bool     `json:"outside"` // looking outside of the project is allowed
 	Timeless bool     `json:"timeless,omitempty"`
 	Machine  string   `json:"machine"` // limits, processors, groups, capabilities
 }
 
-// NewCall describes a call of o. cwd is relative to the project.
+// NewCall describes a call with options o. cwd is relative to the project.
 func NewCall(o Options, cwd string) Call {
 	umask := syscall.Umask(0)
 	syscall.Umask(umask)
@@ -93,14 +93,14 @@ func NewCall(o Options, cwd string) Call {
 	env := slices.Clone(o.Env)
 	slices.Sort(env)
 	for _, kv := range slices.Compact(env) {
-		if name, _, _ := strings.Cut(kv, "="); name != "PWD" { // the call's own, see Cwd
+		if name, _, _ := strings.Cut(kv, "="); name != "PWD" { // it is the call's own, see Cwd
 			c.Env = append(c.Env, []byte(kv))
 		}
 	}
 	return c
 }
 
-// StdinKind is what a standard input is: null, tty, file, pipe, socket, closed.
+// StdinKind classifies a standard input: null, tty, file, pipe, socket, closed.
 func StdinKind(f *os.File) string {
 	fi, err := f.Stat()
 	if err != nil {
@@ -120,8 +120,8 @@ func StdinKind(f *os.File) string {
 	return "file"
 }
 
-// Stays says why a result can be repeated only where it was made; "": another clone of the
-// same files may have it.
+// Stays returns why a result can be replayed only where it was made, "" if another clone of the
+// same files may use it.
 func (r *Record) Stays() string {
 	for _, s := range r.Seen {
 		if s.Inside && (s.Times || s.Dated || s.Access) {
@@ -131,9 +131,8 @@ func (r *Record) Stays() string {
 	return ""
 }
 
-// Holds reports whether everything is as the command saw it, and what is not.
-// fresh is the record with the stats of now, to be kept instead, when much had
-// to be read to see that it is the same.
+// Holds reports whether everything is as the command saw it, or otherwise what is not. If many
+// files had to be read for that, fresh is the record with their present stats, to be kept instead.
 func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *Record) {
 	if len(r.Why) > 0 {
 		return false, strings.Join(r.Why, "; "), nil
@@ -150,8 +149,8 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 	for _, i := range closer {
 		s := &f.Seen[i]
 		path := s.at(root)
-		// Compared again behind the new stat: between the two looks it may have
-		// changed.
+		// Compared again after the new stat, because the file may have changed between the two
+		// looks.
 		st := look(path)
 		if again := (Seen{Stat: st, Hash: s.Hash, Racy: true}); st.Kind == s.Stat.Kind {
 			if ok, _, _ := again.holds(path); ok {
@@ -163,7 +162,7 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 	return true, "", &f
 }
 
-// at is the path where the project is at root.
+// at returns the path for a project at root.
 func (s *Seen) at(root string) string {
 	switch {
 	case !s.Inside:
@@ -174,8 +173,8 @@ func (s *Seen) at(root string) string {
 	return root + "/" + s.Path
 }
 
-// compare looks at every path, on all processors: thousands of them are usual.
-// It returns those that took a closer look, and what is not as it was.
+// compare looks at every path, on all processors, because there may be thousands. It returns the
+// indexes of those that had to be read, and the first difference.
 func (r *Record) compare(root string) (closer []int, why string) {
 	const part = 512
 	n := (len(r.Seen) + part - 1) / part
@@ -209,6 +208,6 @@ func (r *Record) compare(root string) (closer []int, why string) {
 	return closer, ""
 }
 
-// mostSeen bounds the paths of one command; one that looks at more is not
+// mostSeen bounds the paths that one command may look at. Beyond it the command is not
 // remembered.
 const mostSeen = 50_000

@@ -16,39 +16,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observation is what is known of one path, symlinks in it resolved.
+// observation is what is known about one path with symlinks resolved.
 type observation struct {
-	first   stat   // before the first call went on
-	target  string // of a symlink
-	names   string // hash of the listing, taken when it was asked for
+	first   stat   // stat before the first call continued
+	target  string // target of a symlink
+	names   string // hash of the listing when it was asked for
 	read    bool
-	looked  bool   // anything but blindly written
-	changed bool   // the tree asked for a change
-	own     bool   // the tree made it; what lies below is its own too
-	dated   bool   // who looked at it may show or compare when it was changed
-	strict  bool   // and all other times and numbers
-	access  bool   // and the time of access
-	ordered bool   // the order in which names are listed may show
-	by      string // the program for which that is so
+	looked  bool   // it was not only overwritten blindly
+	changed bool   // the process tree asked for a change
+	own     bool   // the tree created it, so what is below it is the tree's as well
+	dated   bool   // a program that looked may show or compare its modification time
+	strict  bool   // … all other times and numbers
+	access  bool   // … the access time
+	ordered bool   // the order of a listing may show
+	by      string // the program to which that applies
 }
 
 // recorder collects what a process tree looks at.
 type recorder struct {
 	places *Places
-	given  map[int]unix.Stat_t // what the descriptors are that it can read, to tell them from others
+	given  map[int]unix.Stat_t // files behind the descriptors that the tree may read, to distinguish them from others
 	hasIn  bool
-	// timeless: times and numbers of inodes do not count, whoever asks for them.
+	// timeless: times and inode numbers do not count, whoever asks for them.
 	timeless bool
 
 	mu      sync.Mutex // guards the fields below
 	seen    map[string]*observation
-	real    map[string]bool    // directories that are no symlinks, the ones above neither
-	owned   map[string]bool    // names that the tree made where there was none
+	real    map[string]bool    // directories that are not symlinks, and neither is any above them
+	owned   map[string]bool    // names that the tree created where there was nothing
 	group   map[uint32]uint32  // thread → process
 	runs    map[uint32]program // by process
-	started map[string]uint64  // process and file that it looks at when it begins, and the call
-	kernel  map[string]string  // what the kernel says, see kernelSays
-	why     []string           // why it cannot be replayed, at most a few
+	started map[string]uint64  // process and file that it looks at when it starts → the call
+	kernel  map[string]string  // what the kernel reports, see kernelSays
+	why     []string           // why the run cannot be replayed, at most a few reasons
 }
 
 func newRecorder(p *Places) *recorder {
@@ -73,7 +73,7 @@ func (r *recorder) refuseLocked(text string) {
 	}
 }
 
-// see is called for every system call that is shown, before it goes on.
+// see is called for every system call that is shown, before it continues.
 func (r *recorder) see(n *notifier.Notice) {
 	if n.Foreign() {
 		r.refuse("ran a program of another architecture, whose files cannot be seen")
@@ -145,8 +145,8 @@ func (r *recorder) see(n *notifier.Notice) {
 	}
 }
 
-// other are calls that the filter shows because it does not know them, or not
-// with these arguments.
+// other handles calls that the filter shows because it does not know them, or not with these
+// arguments.
 func (r *recorder) other(n *notifier.Notice) {
 	runs := r.runsOf(r.process(n.PID))
 	switch n.NR {
@@ -185,7 +185,7 @@ func (r *recorder) other(n *notifier.Notice) {
 		}
 		r.refuse("asked for a lock that others may hold")
 	case unix.SYS_IOCTL:
-		// What a terminal says of itself is known where there is none.
+		// Terminal requests reveal nothing if the descriptor is not a terminal.
 		at, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0])))
 		if n.Args[1]>>8 != unix.TCGETS>>8 || n.Args[1] == unix.TIOCINQ || strings.HasPrefix(at, "/dev/") && at != os.DevNull {
 			r.refuse("asked a device or a file system (ioctl %#x)", n.Args[1])
@@ -204,7 +204,7 @@ func (r *recorder) other(n *notifier.Notice) {
 	}
 }
 
-// says notes what the kernel says now.
+// says records what the kernel reports now.
 func (r *recorder) says(name string) {
 	what := kernelSays(name)
 	r.mu.Lock()
@@ -215,21 +215,21 @@ func (r *recorder) says(name string) {
 	r.kernel[name] = what
 }
 
-// input: a call with a descriptor that the command was given.
+// input handles a call with a descriptor that the command inherited.
 func (r *recorder) input(n *notifier.Notice) {
 	fd := int(int32(n.Args[inputCalls[uint32(n.NR)]]))
 	was, ok := r.given[fd]
 	var st unix.Stat_t
 	if !ok || unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.PID, fd), &st) == nil && (st.Dev != was.Dev || st.Ino != was.Ino) {
-		return // something else by now
+		return // the descriptor refers to another file by now
 	}
-	// Of what kind it is is a part of the call; of a file there is more to see.
+	// The kind of an inherited descriptor is part of the call, but a file reveals more.
 	stats := n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_LSEEK || n.NR == notifier.SysFstatat || n.NR == unix.SYS_STATX
 	if stats && was.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
 	if n.NR == unix.SYS_FCNTL && r.runsOf(r.process(n.PID)).kind == shellKind {
-		return // put aside for a redirection; what is put back is what was given
+		return // saved for a redirection; it is restored unchanged
 	}
 	if fd == 0 {
 		r.refuse("read its standard input")
@@ -238,13 +238,13 @@ func (r *recorder) input(n *notifier.Notice) {
 	}
 }
 
-// selinux: a library asks whether there is one, with a path.
+// selinux reports whether a library only asks, by path, if SELinux is in use.
 func (r *recorder) selinux(n *notifier.Notice) bool {
 	path, ok := notifier.PeekString(n.PID, n.Args[0])
 	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
 }
 
-// path is the absolute path that two arguments name; false: none that matters.
+// path returns the absolute path that two arguments name, false if there is no relevant one.
 func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
 	path, err := n.Path(dirArg, pathArg, withoutPath)
 	if err != nil {
@@ -253,7 +253,7 @@ func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bo
 	return path, path != ""
 }
 
-// process is whose thread it is.
+// process returns the process of a thread.
 func (r *recorder) process(tid uint32) uint32 {
 	r.mu.Lock()
 	pid, ok := r.group[tid]
@@ -274,27 +274,27 @@ func (r *recorder) process(tid uint32) uint32 {
 	defer r.mu.Unlock()
 	r.group[tid] = pid
 	if _, ok := r.runs[pid]; !ok {
-		r.runs[pid] = r.runs[parent] // it has not become another program yet
+		r.runs[pid] = r.runs[parent] // it has not executed another program yet
 	}
 	return pid
 }
 
-// forgetDirs: a name has changed, and with it what lies behind symlinks.
+// forgetDirs forgets which directories are real, because a name has changed and symlinks may lead elsewhere.
 func (r *recorder) forgetDirs() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.real = map[string]bool{"/": true}
 }
 
-// exec reads a program and what it is run by.
+// exec records the reading of a program and of its interpreters.
 func (r *recorder) exec(n *notifier.Notice, path string) {
 	pid := r.process(n.PID)
 	before := r.runsOf(pid)
-	r.setRuns(pid, program{kind: contentKind}) // the kernel, which reads it, shows no times
+	r.setRuns(pid, program{kind: contentKind}) // the kernel reads it and shows no times
 	first := ""
 	defer func() {
 		if look(first).Kind == absent {
-			r.setRuns(pid, before) // one of PATH where it is not
+			r.setRuns(pid, before) // a directory of PATH that does not contain it
 		} else {
 			r.setRuns(pid, r.places.program(first))
 			if name := r.runsOf(pid).name; asks[name] {
@@ -305,7 +305,7 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 	for range 5 {
 		real := r.touch(n, path, true, asRead)
 		next := interpreter(real)
-		if first == "" || script(first) { // a script is its interpreter's
+		if first == "" || script(first) { // for a script, the interpreter counts
 			first = real
 		}
 		path = next
@@ -315,12 +315,12 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 	}
 }
 
-// asksOfOpen: what is open is asked for its attributes.
+// asksOfOpen reports whether a call asks for attributes of an open file.
 func asksOfOpen(n *notifier.Notice) bool {
 	return n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_FGETXATTR || n.NR == unix.SYS_FLISTXATTR || n.NR == unix.SYS_LSEEK && n.Args[2] > unix.SEEK_END
 }
 
-// opened: a call asks for the attributes of an open file, whoever opened it.
+// opened handles a call that asks for attributes of an open file, whoever opened it.
 func (r *recorder) opened(n *notifier.Notice) {
 	pid := r.process(n.PID)
 	if r.runsOf(pid).kind == contentKind {
@@ -331,13 +331,13 @@ func (r *recorder) opened(n *notifier.Notice) {
 	if err != nil || !strings.HasPrefix(at, "/") || r.loads(n, pid, at) {
 		return
 	}
-	if look(at).Kind != absent { // one that was removed is the tree's own, or has been noticed
+	if look(at).Kind != absent { // a removed file belongs to the tree, or its removal has been noticed
 		r.note(n, at, asStat)
 	}
 }
 
-// loads: the dynamic linker looks once at each library that it opens for a process, to
-// know whether it has that already, and shows nothing of it.
+// loads reports whether the dynamic linker examines a library that it has just opened, to see
+// whether it has loaded that already. It does so once per process and shows nothing of it.
 func (r *recorder) loads(n *notifier.Notice, pid uint32, path string) bool {
 	name := filepath.Base(path)
 	if r.places.of(path) != known || name != "ld.so.cache" && !strings.HasSuffix(name, ".so") && !strings.Contains(name, ".so.") {
@@ -363,7 +363,7 @@ func (r *recorder) setRuns(pid uint32, p program) {
 	r.runs[pid] = p
 }
 
-// script reports whether a program is run by another one.
+// script reports whether a program begins with "#!".
 func script(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

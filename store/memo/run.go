@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// mostOutput is how much a command may write to be remembered, in bytes.
+// mostOutput bounds the output of a command that is remembered, in bytes.
 const mostOutput = 16 << 20
 
 // Options of Run.
 type Options struct {
-	Self         string   // this binary: "Self traced …" must call Traced
+	Self         string   // this executable: "Self traced …" must call Traced
 	Program      string   // absolute
-	Args         []string // with the program's name as it was typed
+	Args         []string // including the program's name as it was typed
 	Dir          string
 	Env          []string
 	Stdin        *os.File
@@ -24,12 +24,12 @@ type Options struct {
 	Places       *Places
 	Classifier   Classifier // nil: everything in the project is tracked
 	AllowOutside bool
-	// Timeless: that the command does not show times, inode numbers or the order in which a
-	// directory is read, whatever its programs ask for.
+	// Timeless: assume that the command does not show times, inode numbers or the order of
+	// directories, whatever its programs ask for.
 	Timeless bool
-	// Split: the two outputs are told apart though both go to the same place.
+	// Split: keep the two outputs apart although both go to the same place.
 	Split bool
-	// Pass says whether a signal that we got is for the command too.
+	// Pass decides whether a signal that we got is meant for the command as well.
 	Pass func(os.Signal) bool
 }
 
@@ -42,14 +42,14 @@ type Chunk struct {
 
 // Outcome is what a command did.
 type Outcome struct {
-	Err    error // of exec.Cmd.Wait
+	Err    error // the error of exec.Cmd.Wait
 	Output []Chunk
 	Seen   []Seen
 	Why    []string // why it cannot be replayed
 	Took   time.Duration
 }
 
-// recording passes output on and keeps it, in the order in which it came.
+// recording forwards output and keeps it, in the order of arrival.
 type recording struct {
 	mu     sync.Mutex // guards the fields below
 	chunks []Chunk
@@ -57,14 +57,14 @@ type recording struct {
 	over   bool
 }
 
-// copy passes on what comes from r until its end.
+// copy forwards r to w until the end of r.
 func (c *recording) copy(to int, w io.Writer, r io.Reader) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {
 			c.keep(to, buf[:n])
-			_, _ = w.Write(buf[:n]) // a reader that has gone is no reason to stop the command
+			_, _ = w.Write(buf[:n]) // if the reader is gone, the command continues all the same
 		}
 		if err != nil {
 			return
@@ -86,8 +86,8 @@ func (c *recording) keep(to int, text []byte) {
 	c.chunks = append(c.chunks, Chunk{To: to, Text: append([]byte{}, text...)})
 }
 
-// SameFile reports whether both are one file, pipe or terminal: then their
-// order counts, and the command gets one pipe for both.
+// SameFile reports whether both are the same file, pipe or terminal. Then their order matters, and
+// the command gets one pipe for both.
 func SameFile(a, b *os.File) bool {
 	x, err := a.Stat()
 	if err != nil {
@@ -97,9 +97,9 @@ func SameFile(a, b *os.File) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// plumb gives a command pipes for its output. Call start once the command runs; it
-// returns a function that waits until everything was passed on, or at most a moment
-// after the command's end if others still hold the pipes.
+// plumb gives a command pipes for its output. Call start once the command runs. It returns a
+// function that waits until everything was forwarded; if others still hold the pipes, it waits
+// only a moment after the command's end.
 func plumb(cmd *exec.Cmd, o *Options, rec *recording) (start func() (finish func()), err error) {
 	var ours, theirs []*os.File
 	drop := func(fs []*os.File) {

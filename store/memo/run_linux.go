@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopWait is how long what the command left behind has to go.
+// stopWait is how long processes that the command left running get to end.
 const stopWait = 500 * time.Millisecond
 
-// mostGiven is of how many descriptors the reads are watched.
+// mostGiven bounds the descriptors whose reads are watched.
 const mostGiven = 16
 
-// Run runs a command to its end and watches it. Where it cannot be watched it
-// runs all the same, and Why says so.
+// Run runs a command to its end and watches it. If it cannot be watched it runs all the same, and
+// Why says so.
 func Run(o Options) (Outcome, error) {
 	var out Outcome
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -108,13 +108,13 @@ func Run(o Options) (Outcome, error) {
 	return out, nil
 }
 
-// watch answers the calls of one command's tree.
+// watch answers the calls of a command's process tree.
 type watch struct {
 	listener, stop, wake int
 	ended                chan bool
 }
 
-// newWatch begins to answer; nil: the command runs unwatched, and r knows why.
+// newWatch begins to answer. It returns nil if the command runs unwatched; r then has the reason.
 func newWatch(sock *os.File, r *recorder) *watch {
 	fd, err := notifier.Receive(sock)
 	if err != nil {
@@ -132,8 +132,8 @@ func newWatch(sock *os.File, r *recorder) *watch {
 	return w
 }
 
-// end returns once nothing is watched any more. What is still running then goes
-// on with somebody else to answer it, and end reports false.
+// end waits until no process is left, or stopWait has passed. Processes that are still running
+// then continue with another process to answer their calls, and end returns false.
 func (w *watch) end(self string) bool {
 	gone := false
 	select {
@@ -155,12 +155,12 @@ func (w *watch) end(self string) bool {
 	return gone
 }
 
-// Traced is the sub-command that Run starts: descriptor 3 is its socket, or the
-// listener. It returns only what kept it from becoming the command.
+// Traced is the sub-command that Run starts. Descriptor 3 is its socket, or the listener. It
+// returns only if it could not execute the command, with the reason.
 func Traced(args, env []string) error {
 	const given = 3
 	if len(args) == 1 && args[0] == "serve" {
-		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // its calls would fail if nobody answered
+		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // the calls of what is left would fail without an answer
 		return nil
 	}
 	if len(args) < 3 {
@@ -174,7 +174,7 @@ func Traced(args, env []string) error {
 		}
 	}
 	err := notifier.Enter(given, filter(watched), args[1], args[2:], env)
-	// Unwatched is better than not at all.
+	// Better to run unwatched than not at all.
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
 	return syscall.Exec(args[1], args[2:], env)
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Classifier says which paths of the project are tracked.
+// Classifier decides which paths of the project are tracked.
 type Classifier any
 
-// Run runs a command; here it cannot be watched.
+// Run runs a command, which cannot be watched on this system.
 func Run(o Options) (Outcome, error) {
 	cmd := &exec.Cmd{Path: o.Program, Args: o.Args, Dir: o.Dir, Env: o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
 	began := time.Now()
@@ -23,7 +23,7 @@ func Run(o Options) (Outcome, error) {
 	return Outcome{Err: err, Took: time.Since(began), Why: []string{"could not be watched: that needs Linux on amd64 or arm64"}}, nil
 }
 
-// Traced becomes the command.
+// Traced executes the command.
 func Traced(args, env []string) error {
 	if len(args) < 3 {
 		return os.ErrInvalid

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Kinds of what is at a path.
+// Kinds of files.
 const (
 	absent  = "absent"
 	file    = "file"
 	dir     = "dir"
 	link    = "link"
 	special = "special" // FIFO, socket, device
-	kernel  = "kernel"  // what the kernel says, see kernelSays
+	kernel  = "kernel"  // something that the kernel reports, see kernelSays
 )
 
-// stat is what lstat says of a path, except for the device number, which is another
-// one after every mount.
+// stat is what lstat reports about a path, except the device number, which differs after every
+// mount.
 type stat struct {
 	Kind  string `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`
@@ -38,8 +38,8 @@ type stat struct {
 	Atime int64  `cbor:"10,keyasint,omitempty"`
 }
 
-// look asks for what is at a path now, following nothing. What cannot be asked
-// for counts as absent for whoever is as little allowed to look as we are.
+// look returns the stat of a path without following symlinks. A path that may not be looked at
+// counts as absent; it is so for everybody with our rights.
 func look(path string) stat {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
@@ -60,19 +60,19 @@ func look(path string) stat {
 	return s
 }
 
-// stable: a change at or after the moment when s was taken would show in s.
-// Clocks of file systems tick; two changes within a tick look alike.
+// stable reports whether a change at or after the moment when s was taken would show in s. File
+// system clocks tick, and two changes within one tick look alike.
 func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 
-// same reports whether nothing has changed the inode, as far as its stat tells.
+// same reports whether the inode is unchanged as far as two stats show, access time aside.
 func (s stat) same(o stat) bool {
 	s.Atime = o.Atime
 	return s == o
 }
 
-// hashFile is the content's SHA-256 in hex; "" when it cannot be read.
+// hashFile returns the content's SHA-256 in hex, "" if it cannot be read.
 func hashFile(path string) string {
 	f, err := openQuietly(path, syscall.O_NONBLOCK|syscall.O_NOFOLLOW)
 	if err != nil {
@@ -86,13 +86,13 @@ func hashFile(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// mostOrdered is from how many names on fts(3), by which grep walks, takes them in another
-// order than the directory has.
+// mostOrdered is the number of names from which fts(3), which grep uses, walks in another order
+// than the directory's.
 const mostOrdered = 10_000
 
-// hashNames is a hash of a directory's names and their types, if ordered in the order in
-// which the kernel lists them; "" when it cannot be listed, or nobody knows the order in
-// which so many names are shown.
+// hashNames returns a hash of a directory's names and their types: in the kernel's order if
+// ordered is set, otherwise sorted. It returns "" if the directory cannot be listed, or if it has
+// so many names that the order in which programs show them is unknown.
 func hashNames(path string, ordered bool) string {
 	d, err := openQuietly(path, 0)
 	if err != nil {
@@ -117,11 +117,11 @@ func hashNames(path string, ordered bool) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// unameOf stands for what uname(2) says, among the files that the kernel makes up.
+// unameOf stands for the answer of uname(2) among the files that the kernel generates.
 const unameOf = "/proc/uname"
 
-// stableFile: the kernel says the same in it until somebody changes the machine.
-// What it says is compared.
+// stableFile reports whether a file that the kernel generates changes only if somebody changes
+// the machine. Its content is compared.
 func stableFile(path string) bool {
 	switch path {
 	case "/proc/filesystems", "/proc/version", "/proc/self/cgroup", "/proc/self/mountinfo":
@@ -135,32 +135,32 @@ func stableFile(path string) bool {
 	return false
 }
 
-// Seen is one path that a command looked at, or left behind, and what must be
-// the same for its output to be.
+// Seen is one path that a command looked at or left behind, and what must be unchanged for its
+// output to be the same.
 type Seen struct {
 	// Path is relative to the project when Inside, else absolute.
 	Path   string `cbor:"1,keyasint"`
 	Inside bool   `cbor:"2,keyasint,omitempty"`
 	Stat   stat   `cbor:"3,keyasint"`
-	// Hash of the content, the names or where the link points, if that counts.
+	// Hash is the hash of the content or the names, or the target of a link, if that counts.
 	Hash string `cbor:"4,keyasint,omitempty"`
-	// Times: all but the time of access counts.
+	// Times: all of the stat counts, except the access time.
 	Times bool `cbor:"5,keyasint,omitempty"`
-	// Dated: the time of modification counts.
+	// Dated: the modification time counts.
 	Dated bool `cbor:"9,keyasint,omitempty"`
-	// Ordered: so does the order in which the names are listed.
+	// Ordered: the order in which the names are listed counts.
 	Ordered bool `cbor:"10,keyasint,omitempty"`
 	// By is the program that may show them.
 	By string `cbor:"11,keyasint,omitempty"`
-	// Access: that counts too.
+	// Access: the access time counts.
 	Access bool `cbor:"8,keyasint,omitempty"`
-	// Racy: Stat may not tell of a change that came right after; look closer.
+	// Racy: Stat may not reveal a change right after it was taken, so the content must be compared.
 	Racy bool `cbor:"6,keyasint,omitempty"`
 	// Made: the command left it there.
 	Made bool `cbor:"7,keyasint,omitempty"`
 }
 
-// content is the hash of what counts of a path of this kind.
+// content returns the hash of the part of a path that counts for its kind.
 func (s *Seen) content(path string) string {
 	switch s.Stat.Kind {
 	case file:
@@ -182,8 +182,8 @@ func (s *Seen) shown() string {
 	return ", which " + s.By + " may show (--ignore-times)"
 }
 
-// holds reports whether the path still is what was seen, and whether that took
-// a closer look than at its stat; why says what is different.
+// holds reports whether the path still is what was seen, and whether it had to be read for that.
+// why says what is different.
 func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	if s.Stat.Kind == kernel {
 		return kernelSays(path) == s.Hash, false, "says something else"
@@ -213,7 +213,7 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	case s.Times && !now.same(s.Stat):
 		return false, false, "has another inode, number of names or time of change" + s.shown()
 	case s.Hash == "":
-		// Only that it is there counts; of a device, that it is the same.
+		// Only existence counts; for a device, that it is the same one.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"
 	case s.Stat.Kind == file && now.Size != s.Stat.Size:
 		return false, false, "has changed"

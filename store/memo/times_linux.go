@@ -9,7 +9,7 @@ func times(st *syscall.Stat_t) (mtime, ctime, atime int64) {
 	return st.Mtim.Nano(), st.Ctim.Nano(), st.Atim.Nano()
 }
 
-// openQuietly opens to read and leaves the time of access alone where we may.
+// openQuietly opens a file for reading, without changing its access time if that is permitted.
 func openQuietly(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|flags|syscall.O_NOATIME, 0)
 	if err != nil {

@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manner is how a call looks at a path, or changes it.
+// manner is how a call looks at a path or changes it.
 type manner uint8
 
 const (
-	asThere  manner = iota // is it there?
-	asStat                 // what are its attributes?
-	asRead                 // content
-	asList                 // names
-	asChange               // content or attributes change, or it goes
-	asMake                 // it comes, or is written from the beginning, whatever was there
+	asThere  manner = iota // asks whether it exists
+	asStat                 // asks for its attributes
+	asRead                 // reads its content
+	asList                 // lists its names
+	asChange               // changes its content or attributes, or removes it
+	asMake                 // creates it, or overwrites it completely
 )
 
-// maxLinks is how many symlinks a path may lead over.
+// maxLinks is how many symlinks a path may go through.
 const maxLinks = 40
 
-// touch notes a look at a path, and at each symlink on the way there, and
-// returns where it leads. It walks as the kernel is about to.
+// touch records a look at a path and at each symlink on the way, and returns where the path leads.
+// It resolves the path as the kernel is about to.
 func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner) string {
 	follow = follow || strings.HasSuffix(path, "/")
 	at, rest, links := "/", strings.Split(path, "/"), 0
@@ -92,14 +92,14 @@ func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner)
 	return at
 }
 
-// isDir: known as a directory that is no symlink.
+// isDir reports whether a path is known to be a directory and not a symlink.
 func (r *recorder) isDir(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.real[path]
 }
 
-// machine deals with what the kernel tells of itself.
+// machine handles files that the kernel or a device generates.
 func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, bool) {
 	clean := filepath.Clean(path)
 	if r.places.of(clean) != machine {
@@ -122,7 +122,7 @@ func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, b
 	return clean, true
 }
 
-// starts: see program.atStart. Once for each process.
+// starts reports whether the call is the one look at a file that a program takes at its start (see program.atStart).
 func (r *recorder) starts(n *notifier.Notice, path string) bool {
 	pid := r.process(n.PID)
 	r.mu.Lock()
@@ -132,11 +132,11 @@ func (r *recorder) starts(n *notifier.Notice, path string) bool {
 	if ok && before != n.ID || !r.runs[pid].atStart(path) {
 		return false
 	}
-	r.started[key] = n.ID // one call may read and write
+	r.started[key] = n.ID // one call may both read and write
 	return true
 }
 
-// ownLocked: the tree made a directory above the path. It needs mu.
+// ownLocked reports whether the tree created a directory above the path. r.mu is held.
 func (r *recorder) ownLocked(path string) bool {
 	for len(r.owned) > 0 && path != "/" {
 		path = filepath.Dir(path)
@@ -147,7 +147,7 @@ func (r *recorder) ownLocked(path string) bool {
 	return false
 }
 
-// note takes down one path, no symlinks above it, and says what is there.
+// note records a look at one path that has no symlinks above it, and returns its present stat.
 func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if r.places.of(path) == machine {
 		return look(path)
@@ -157,7 +157,7 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if by, ok := r.places.cacheOf(path); ok && runs.owns(by) {
 		return look(path)
 	}
-	if m <= asStat && r.places.towardsFree(path, runs.owns) { // comes with the cache
+	if m <= asStat && r.places.towardsFree(path, runs.owns) { // created together with the cache
 		if now := look(path); now.Kind == dir || now.Kind == absent {
 			return now
 		}
@@ -205,10 +205,10 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 		o.strict = o.strict || many
 	}
 	switch m {
-	case asStat: // what is not read, because its times say that it is known, counts like that
+	case asStat: // a file not read because its times show it to be known counts as read
 		o.read = o.read || !o.changed && now.Kind == file && (runs.kind >= datedKind || r.timeless)
 	case asRead:
-		o.read = o.read || !o.changed && now.Kind != dir // opening a directory tells nothing of it
+		o.read = o.read || !o.changed && now.Kind != dir // opening a directory reveals nothing about it
 	case asList:
 		o.read = o.read || !o.changed
 	case asChange:
@@ -223,8 +223,8 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	return now
 }
 
-// shows notes what a program may show of what it looks at, beside content, names and
-// mode. To read a file tells nothing else of it; a listing has inode numbers. It needs mu.
+// shows records what a program may show in addition to content, names and mode. Reading a file
+// reveals nothing else; a listing contains inode numbers. r.mu is held.
 func (r *recorder) shows(o *observation, path string, m manner, runs program) {
 	asked := m == asStat || m == asList || m == asChange
 	isFile := o.first.Kind == file
@@ -234,11 +234,11 @@ func (r *recorder) shows(o *observation, path string, m manner, runs program) {
 		o.by = runs.name
 	}
 	o.strict, o.dated = o.strict || strict, o.dated || dated
-	// test -N of a shell compares the time of access.
+	// test -N of a shell compares the access time.
 	o.access = o.access || strict && (runs.kind == unknownKind || m == asStat && isFile && under(path, r.places.Root))
 }
 
-// open sorts out what an open(2) wants.
+// open records what an open(2) with these flags does.
 func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	write := flags&unix.O_ACCMODE != unix.O_RDONLY
 	follow := flags&unix.O_NOFOLLOW == 0
@@ -276,8 +276,8 @@ func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	}
 }
 
-// connect: a command that talks to somebody else depends on what that says.
-// Talking among themselves is the tree's own affair.
+// connect handles connections. A command that talks to another process depends on the answers;
+// connections within the tree do not matter.
 func (r *recorder) connect(pid uint32, addr, size uint64) {
 	buf := make([]byte, min(max(size, 2), 128))
 	if addr == 0 || !notifier.Peek(pid, addr, buf) {
@@ -303,7 +303,7 @@ func (r *recorder) connect(pid uint32, addr, size uint64) {
 	}
 }
 
-// interpreter is what a program is run by: the #! line's, or ELF's. "" if none.
+// interpreter returns what runs a program: from its #! line or its ELF header. "" if there is none.
 func interpreter(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

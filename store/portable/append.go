@@ -7,12 +7,11 @@ import (
 	"cachebro/store"
 )
 
-// Append puts a part behind the history that a store holds, for which parts in their
-// order are the only source: a copy of another machine's. contents may be nil. What is
-// there already is passed over, so that a part may be put in again. Of a version whose
-// content came with an earlier part and was dropped here since, only that there was one
-// is stored. Errors: ErrNewer, ErrNoSpace, and one that says what is wrong with a stream;
-// a part of what came may be stored then.
+// Append adds a part to the history in a store, which is a copy of another machine's history and
+// is filled only by parts, in order. contents may be nil. Versions that are already there are
+// skipped, so a part may be added again. If the content of a version came with an earlier part
+// and has been dropped here since, the version is stored without it. Errors: ErrNewer,
+// ErrNoSpace, and one that says what is wrong with a stream; some of the part may then be stored.
 func Append(s *store.Store, contents, log []byte, o Options) error {
 	return s.FillNew(func(f *store.Filler) error {
 		m := &importer{f: f, o: o, ended: map[string]bool{}, after: s.Seq(), short: true}

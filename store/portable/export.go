@@ -11,11 +11,11 @@ import (
 	"cachebro/store"
 )
 
-// Options say what travels with a history besides the log.
+// Options say what is transferred in addition to the log.
 type Options struct {
 	Program string   // this program's version, noted in the stream
 	Root    string   // the project's root, noted in the stream
-	Buckets []string // the KV sets that mean something elsewhere
+	Buckets []string // the KV sets that are meaningful on another machine
 }
 
 func (o Options) takes(kvKey []byte) bool {
@@ -23,10 +23,9 @@ func (o Options) takes(kvKey []byte) bool {
 	return ok && slices.Contains(o.Buckets, string(name))
 }
 
-// Export writes the history to w: contents, versions, sessions, plans, gaps and
-// notices, as they are at this moment (see stream.go). Others go on storing
-// meanwhile; retention waits. It holds some megabytes and sixteen bytes for each
-// content. Errors of w come back as they are.
+// Export writes the present history to w: contents, versions, sessions, plans, gaps and notices
+// (see stream.go). Storing continues meanwhile; retention waits. It needs a few megabytes of
+// memory and sixteen bytes per content. Errors of w are returned unchanged.
 func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
 	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {
@@ -45,7 +44,7 @@ func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals
 		if err == nil {
 			return out.end(c)
 		}
-		_ = out.z.Close() // whoever reads on finds that the end is missing
+		_ = out.z.Close() // readers notice that the end is missing
 		return fmt.Errorf("export: %w", err)
 	})
 	return c, err
@@ -60,8 +59,8 @@ type exporter struct {
 	c   *Totals
 }
 
-// records writes what is no version. An open plan stays: it belongs to a client
-// that is at work here.
+// records writes the records that are not versions. Open plans are left out, because they belong
+// to a client that is working here.
 func (x *exporter) records() error {
 	open, err := x.s.Journal.Open()
 	if err != nil {
@@ -97,14 +96,14 @@ func (x *exporter) put(kind byte, key, val []byte) error {
 	return x.w.put(kind, key, val)
 }
 
-// planID is the plan that a record of a plan belongs to.
+// planID returns the ID of the plan that a plan record belongs to.
 func planID(key []byte) string {
 	id, _, _ := bytes.Cut(key, []byte{0})
 	return string(id)
 }
 
-// contents writes each content once, in the order of paths and ages, so that
-// what resembles each other is near.
+// contents writes each content once, sorted by path and age, so that similar contents are close
+// together.
 func (x *exporter) contents() error {
 	done := map[[16]byte]struct{}{}
 	var due []store.Hash
@@ -152,11 +151,10 @@ func (x *exporter) versions() error {
 	})
 }
 
-// errFound ends a walk.
+// errFound ends a walk early.
 var errFound = errors.New("found")
 
-// Empty reports whether no version, session, plan or setting of o.Buckets was ever
-// stored.
+// Empty reports whether no version, session, plan or setting of o.Buckets was ever stored.
 func Empty(s *store.Store, o Options) (bool, error) {
 	err := s.Raw(func(raw store.Raw) error {
 		if raw.Seq > 0 {

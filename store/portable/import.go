@@ -16,15 +16,15 @@ import (
 	"cachebro/store/db"
 )
 
-// Import makes a store in dir, which must not exist, of what Export wrote. The
-// store is complete and checked when Import returns nil; otherwise dir is gone
-// again. o.Buckets are the KV sets to accept. Errors: ErrNewer, ErrTooLarge,
-// ErrNoSpace, those of r, and one that says what is wrong with the stream.
+// Import creates a store in dir, which must not exist, from what Export wrote. When Import returns
+// nil the store is complete and checked; otherwise dir has been removed. o.Buckets are the KV
+// sets to accept. Errors: ErrNewer, ErrTooLarge, ErrNoSpace, those of r, and one that says what
+// is wrong with the stream.
 func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return c, fmt.Errorf("import: %s is there already", dir)
 	}
-	so.Ballast = -1 // Open makes one when the store is where it belongs
+	so.Ballast = -1 // Open creates it once the store is in its final place
 	s, err := store.Open(dir, so)
 	if err != nil {
 		return c, errors.Join(err, os.RemoveAll(dir))
@@ -54,8 +54,7 @@ func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Op
 	return c, s.Sync()
 }
 
-// belongs reports whether a path, "" being the root, leads to something in a
-// project, and not elsewhere.
+// belongs reports whether a path ("" is the root) lies within a project.
 func belongs(p store.Path) bool {
 	return !strings.ContainsRune(string(p), 0) && path.Clean("/"+string(p)) == "/"+string(p)
 }
@@ -69,8 +68,8 @@ func Check(ctx context.Context, r io.Reader) (Totals, error) {
 	return c, err
 }
 
-// readStream verifies order, hashes and the sum of the records, and stores them; with
-// to nil it only verifies.
+// readStream verifies the order, the hashes and the sum of the records, and stores them. If to is
+// nil it only verifies.
 func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Totals, err error) {
 	in, err := newStreamReader(r, streamMagic, max(maxBlob, 1<<20))
 	if err != nil {
@@ -135,7 +134,7 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 	}
 }
 
-// readVersion decodes a version that must come after another one.
+// readVersion decodes a version whose number must be above after.
 func readVersion(key, val []byte, after uint64) (store.Version, error) {
 	v, err := store.DecodeVersion(key, val)
 	if err != nil || v.Seq <= after {
@@ -149,14 +148,13 @@ func readVersion(key, val []byte, after uint64) (store.Version, error) {
 	return v, nil
 }
 
-// importer makes the records of somebody else's history such that nothing here acts
-// on their word.
+// importer changes the records of a foreign history so that nothing on this machine acts on them.
 type importer struct {
 	f     *store.Filler
 	o     Options
-	ended map[string]bool // plans
-	after uint64          // versions up to it are there
-	short bool            // a version whose content is not there is stored without it
+	ended map[string]bool // IDs of plans that have finished
+	after uint64          // versions up to this number are stored already
+	short bool            // store a version whose content is missing without it
 }
 
 func (m *importer) record(kind byte, key, val []byte) error {
@@ -166,7 +164,7 @@ func (m *importer) record(kind byte, key, val []byte) error {
 			return nil
 		}
 	case store.RecordSession:
-		// Its process is of another time and perhaps another machine.
+		// Its process belongs to another time and perhaps to another machine.
 		var v store.Session
 		if err := decode(val, &v); err != nil {
 			return badStream("a session cannot be read")
@@ -177,8 +175,8 @@ func (m *importer) record(kind byte, key, val []byte) error {
 		}
 		val = encode(&v)
 	case store.RecordPlan, store.RecordPlanStep:
-		// A mount finishes a plan of a client that was killed, unasked; nobody here
-		// has asked for one that has not ended. A head comes before its parts.
+		// A mount completes the plan of a killed client without being asked, but nobody here has
+		// asked for an unfinished plan. A head comes before its parts.
 		id := planID(key)
 		if kind == store.RecordPlan && id == string(key) {
 			var p store.Plan
@@ -223,7 +221,7 @@ func verified(ctx context.Context, s *store.Store) error {
 	return nil
 }
 
-// packed packs what is loose; a full disk is no error.
+// packed packs the loose contents. A full disk is no error.
 func packed(ctx context.Context, s *store.Store) error {
 	s.Contents().Lock()
 	defer s.Contents().Unlock()

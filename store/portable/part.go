@@ -14,19 +14,19 @@ import (
 	"cachebro/store"
 )
 
-// A history that grows, in parts, for who sends it elsewhere bit by bit. A part is two
-// streams of records as in stream.go, each behind a magic line of its own:
+// A growing history in parts, for callers that send it elsewhere bit by bit. A part is two
+// streams of records as in stream.go, each after a magic line of its own:
 //
 //	"cachebro-contents 1\n"  b … e
 //	"cachebro-log 1\n"       h, records and versions, e
 //
-// The contents of a log's versions are in its own contents or in those of an earlier
-// part. Joined in their order, the parts are one stream for Import.
+// The contents of a log's versions are in its own part or an earlier one. Joined in order, the
+// parts are one stream for Import.
 const (
 	contentsMagic = "cachebro-contents 1\n"
 	logMagic      = "cachebro-log 1\n"
 
-	// What a part holds at most, but for one content or one plan that is larger.
+	// Limits of a part. One larger content or plan may exceed them.
 	partBytes    = 4 << 20
 	partVersions = 2000
 	partRecords  = 4000
@@ -35,21 +35,21 @@ const (
 // Position is how far a history has been sent.
 type Position struct {
 	Seq    uint64 `cbor:"1,keyasint,omitempty"` // the newest version
-	Moment uint64 `cbor:"2,keyasint,omitempty"` // of the database: other records up to here
-	// Records up to Until are being sent: those of the kinds before Kind are, and of
-	// Kind those before Key. Until 0: none are.
+	Moment uint64 `cbor:"2,keyasint,omitempty"` // of the database: other records have been sent up to here
+	// If Until is not 0, records up to Until are being sent: those of the kinds before Kind
+	// have been, and of Kind those before Key.
 	Until uint64 `cbor:"3,keyasint,omitempty"`
 	Kind  int    `cbor:"4,keyasint,omitempty"` // index in store.Independent
 	Key   []byte `cbor:"5,keyasint,omitempty"`
 }
 
-// Part is what came to a history after a position.
+// Part is what was added to a history after a position.
 type Part struct {
 	To       Position
-	More     bool         // there is more behind it
-	Versions int          // those it holds
-	Sent     []store.Hash // the contents it holds
-	Contents []byte       // their stream; nil: there are none
+	More     bool         // there is another part
+	Versions int          // number of versions in the part
+	Sent     []store.Hash // the contents in the part
+	Contents []byte       // their stream; nil: none
 	head     streamHead
 	log      []partRecord
 	size     int
@@ -60,19 +60,19 @@ type partRecord struct {
 	key, val []byte
 }
 
-// PartOptions say what belongs into a part.
+// PartOptions say what goes into a part.
 type PartOptions struct {
 	Options
-	// Leave tells what stays here: a version, with its content.
+	// Leave decides whether a version stays here with its content.
 	Leave func(store.Version) bool
-	// Has tells what an earlier part held.
+	// Has reports whether an earlier part contained a content.
 	Has func(store.Hash) (bool, error)
 }
 
 // Empty reports whether the part holds nothing.
 func (p *Part) Empty() bool { return len(p.log) == 0 && p.Contents == nil }
 
-// NextPart is what follows a position. Retention waits meanwhile.
+// NextPart returns the part after a position. Retention waits meanwhile.
 func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions) (*Part, error) {
 	p := &Part{To: from}
 	p.To.Key = slices.Clone(from.Key)
@@ -90,7 +90,7 @@ func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions)
 	return p, nil
 }
 
-// Log is the stream of the part's log; link is the caller's, in its head.
+// Log returns the stream of the part's log. link is the caller's and goes into the head.
 func (p *Part) Log(link []byte) ([]byte, error) {
 	h := p.head
 	h.Link = link
@@ -132,11 +132,11 @@ func (p *Part) add(kind byte, key, val []byte) {
 	p.size += len(key) + len(val)
 }
 
-// errFull ends a walk: the part holds what it may.
+// errFull ends a walk because the part is full.
 var errFull = errors.New("full")
 
-// records takes what is no version and was written since. An open plan stays: it
-// belongs to a client that is at work here. When it has ended, all of it is taken.
+// records adds the other records that were written since. Open plans are left out, because they
+// belong to a client that is working here. Once a plan has ended, all of it is added.
 func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Options) (err error) {
 	if p.To.Until == 0 {
 		p.To.Until, err = raw.Moment()
@@ -152,7 +152,7 @@ func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Opt
 	}
 	for ; p.To.Kind < len(store.Independent); p.To.Kind, p.To.Key = p.To.Kind+1, nil {
 		kind := store.Independent[p.To.Kind]
-		if kind == store.RecordPlanStep { // they are with their plans
+		if kind == store.RecordPlanStep { // steps are added with their plans
 			continue
 		}
 		err := raw.WrittenSince(p.To.Moment, kind, p.To.Key, func(key, val []byte) error {
@@ -184,7 +184,7 @@ func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Opt
 	return nil
 }
 
-// plan takes a whole plan: head, parts and steps.
+// plan adds a whole plan: head, parts and steps.
 func (p *Part) plan(raw store.Raw, id string) error {
 	for _, kind := range []byte{store.RecordPlan, store.RecordPlanStep} {
 		err := raw.WrittenSince(0, kind, []byte(id), func(key, val []byte) error {
@@ -201,7 +201,7 @@ func (p *Part) plan(raw store.Raw, id string) error {
 	return nil
 }
 
-// versions takes what the log got since, and the contents that no earlier part held.
+// versions adds the new versions of the log, and the contents that no earlier part had.
 func (p *Part) versions(ctx context.Context, s *store.Store, o PartOptions) error {
 	if p.More {
 		return nil
@@ -231,7 +231,7 @@ func (p *Part) versions(ctx context.Context, s *store.Store, o PartOptions) erro
 				b, err := s.Content(v.Blob)
 				switch {
 				case errors.Is(err, store.ErrPruned), errors.Is(err, store.ErrDamaged):
-					v.Blob, v.NoContent = store.Hash{}, "damaged" // it is not to be had; fsck tells of it
+					v.Blob, v.NoContent = store.Hash{}, "damaged" // it cannot be read; fsck reports it
 				case err != nil:
 					return err
 				case size > 0 && size+len(b) > partBytes:
@@ -282,14 +282,14 @@ func headOf(log io.Reader) (h streamHead, err error) {
 	return h, err
 }
 
-// LinkOf is what the caller of Log gave along.
+// LinkOf returns the link that was given to Log.
 func LinkOf(log io.Reader) ([]byte, error) {
 	h, err := headOf(log)
 	return h.Link, err
 }
 
-// readPart verifies a stream of a part and passes its records. Those of the log are
-// verified by Import, which reads them afterwards.
+// readPart verifies a stream of a part and passes its records. It does not check the records of a
+// log; Import does that later.
 func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
 	in, err := newStreamReader(r, magic, limit)
 	if err != nil {
@@ -323,22 +323,21 @@ func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, va
 	}
 }
 
-// Joiner makes one stream, for Import, of parts that come in their order.
+// Joiner joins parts, in order, into one stream for Import.
 type Joiner struct {
 	w     *streamWriter
 	c     Totals
 	limit int64
 }
 
-// NewJoiner writes to w. No content may be larger than maxBlob.
+// NewJoiner returns a Joiner that writes to w. No content may be larger than maxBlob.
 func NewJoiner(w io.Writer, maxBlob int64) (*Joiner, error) {
 	out, err := newStreamWriter(w, streamMagic, streamWindow)
 	return &Joiner{w: out, limit: max(maxBlob, 1<<20)}, err
 }
 
-// Begin writes the head, that of a part's log: who reads the stream gets its root,
-// its time and its count of gaps. short: contents were dropped, so that versions come
-// without.
+// Begin writes the head of a part's log as the head of the stream, which thereby gets its root,
+// time and count of gaps. short: contents were dropped, so some versions come without theirs.
 func (j *Joiner) Begin(log io.Reader, short bool) error {
 	h, err := headOf(log)
 	if err != nil {
@@ -348,10 +347,10 @@ func (j *Joiner) Begin(log io.Reader, short bool) error {
 	return j.w.put(streamHeadKind, nil, encode(&h))
 }
 
-// Abandon leaves the stream without its end.
+// Abandon leaves the stream without an end record.
 func (j *Joiner) Abandon() error { return j.w.z.Close() }
 
-// Contents and Log add the streams of a part; contents come first.
+// Contents adds the contents of a part. They come before its log.
 func (j *Joiner) Contents(r io.Reader) error { return j.add(r, contentsMagic) }
 
 // Log adds a part's log.

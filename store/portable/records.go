@@ -7,11 +7,11 @@ import (
 	"cachebro/store"
 )
 
-// recordsBytes bounds what Read keeps of one log: a part is some megabytes, but for a plan
-// of very many steps.
+// recordsBytes bounds what Read keeps of one log. A part has a few megabytes, unless it contains a
+// plan with very many steps.
 const recordsBytes = 256 << 20
 
-// Records are what a part's log tells of what was done, for who keeps no store of it.
+// Records are the records in a part's log, for callers that do not keep a store of it.
 type Records struct {
 	Versions  []store.Version // ascending
 	Sessions  []store.Session
@@ -19,7 +19,7 @@ type Records struct {
 	ToolCalls []store.ToolCall
 }
 
-// Read reads the log of a part, whose contents it does not need.
+// Read reads the log of a part. It does not need the contents.
 func Read(log []byte) (r Records, err error) {
 	size, last := 0, uint64(0)
 	_, err = readPart(bytes.NewReader(log), logMagic, recordsBytes, func(kind byte, key, val []byte) error {
@@ -55,7 +55,7 @@ func into[T any](all *[]T, what string, val []byte) error {
 	return nil
 }
 
-// ReadContents passes the contents of a part, of which none is larger than max bytes.
+// ReadContents passes the contents of a part, none of which may be larger than max bytes.
 func ReadContents(contents []byte, max int64, fn func(store.Hash, []byte) error) error {
 	_, err := readPart(bytes.NewReader(contents), contentsMagic, max, func(_ byte, key, val []byte) error {
 		return fn(store.Hash(key), val)

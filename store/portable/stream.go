@@ -25,15 +25,15 @@ import (
 //	kind  key               value
 //	h     (empty)           streamHead, first of all
 //	S P T U R g n k J j     a record of the store, without its prefix (see the
-//	                        table in package store); of k only what
-//	                        Export was told to take along
-//	b     SHA-256           a content, as it is
-//	v     seq (8 bytes)     Version; ascending, each behind its content
+//	                        table in package store); of k only the sets that
+//	                        Export was told to include
+//	b     SHA-256           a content, unencoded
+//	v     seq (8 bytes)     Version; ascending, each after its content
 //	e     (empty)           streamEnd, last of all
 //
-// The index keys are not in it; they follow from the versions. streamEnd holds
-// the SHA-256 of all records before it, so that a stream that was cut short or
-// altered is known as such before anything of it counts.
+// The stream has no index keys, because they can be derived from the versions. streamEnd holds
+// the SHA-256 of all records before it, so that a stream that was cut short or altered is
+// detected before any of it counts.
 const (
 	streamMagic = "cachebro-history 1\n"
 
@@ -41,35 +41,35 @@ const (
 	streamContent  = 'b'
 	streamEndKind  = 'e'
 
-	// streamKey and streamValue bound what a reader allocates on the word of a
-	// length: paths and ids, contents (store.Options.MaxBlob) and records.
+	// streamKey and streamValue bound what a reader allocates because a length says so: for
+	// paths and ids, and for contents (store.Options.MaxBlob) and records.
 	streamKey   = 16 << 10
 	streamValue = 1 << 30
-	// streamWindow is how far back the compressor looks, and the decompressor's
-	// memory: the versions of a file follow each other.
+	// streamWindow is how far back the compressor looks, and how much memory the decompressor
+	// needs. The versions of a file follow each other.
 	streamWindow = 8 << 20
 )
 
 type streamHead struct {
-	Program string `cbor:"1,keyasint,omitempty"` // version of what wrote it
-	Root    string `cbor:"2,keyasint,omitempty"` // of the project
+	Program string `cbor:"1,keyasint,omitempty"` // version of the program that wrote it
+	Root    string `cbor:"2,keyasint,omitempty"` // the project's root
 	Made    int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch
-	Gaps    int64  `cbor:"4,keyasint,omitempty"` // ever
+	Gaps    int64  `cbor:"4,keyasint,omitempty"` // gaps there have ever been
 	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // as in State
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
-	Link    []byte `cbor:"7,keyasint,omitempty"` // of a part (part.go): what joins it to the others
-	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped: versions may come without
+	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): what joins it to the others
+	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped, so some versions come without theirs
 }
 
-// Totals says what a stream holds.
+// Totals are the amounts in a stream.
 type Totals struct {
 	Versions uint64 `cbor:"1,keyasint"`
 	Contents uint64 `cbor:"2,keyasint"`
 	Bytes    int64  `cbor:"3,keyasint"` // of the contents
-	Records  uint64 `cbor:"4,keyasint"` // sessions, tool calls and all else
-	// Files that exist; Import's own count.
+	Records  uint64 `cbor:"4,keyasint"` // sessions, tool calls and everything else
+	// Files is the number of existing files, which only Import counts.
 	Files uint64 `cbor:"-"`
-	// Program, Root and Made (ns since the epoch) tell where it comes from.
+	// Program, Root and Made (ns since the epoch) describe its origin.
 	Program string `cbor:"-"`
 	Root    string `cbor:"-"`
 	Made    int64  `cbor:"-"`
@@ -80,7 +80,7 @@ type streamEnd struct {
 	Sum    []byte `cbor:"2,keyasint"`
 }
 
-// decMode is the store's: paths are raw bytes in text strings.
+// decMode has the store's options: paths are raw bytes in text strings.
 var decMode = func() cbor.DecMode {
 	m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
 	if err != nil {
@@ -106,8 +106,7 @@ type streamWriter struct {
 	head []byte
 }
 
-// newStreamWriter begins a stream with a magic line; window is how far back the
-// compressor looks.
+// newStreamWriter begins a stream with a magic line. window is how far back the compressor looks.
 func newStreamWriter(w io.Writer, magic string, window int) (*streamWriter, error) {
 	if _, err := io.WriteString(w, magic); err != nil {
 		return nil, err
@@ -134,26 +133,26 @@ func (w *streamWriter) put(kind byte, key, val []byte) error {
 	return nil
 }
 
-// end writes the last record.
+// end writes the end record.
 func (w *streamWriter) end(c Totals) error {
 	err := w.put(streamEndKind, nil, encode(&streamEnd{Totals: c, Sum: w.sum.Sum(nil)}))
 	return errors.Join(err, w.z.Close())
 }
 
-// ErrStream: what is read is no whole history.
+// ErrStream means that what was read is not a whole history.
 var ErrStream = errors.New("the file is not a whole history")
 
 func badStream(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrStream}, a...)...)
 }
 
-// streamReader reads records and keeps the sum.
+// streamReader reads records and computes their sum.
 type streamReader struct {
 	src   *source
 	z     *zstd.Decoder
 	br    *bufio.Reader
 	sum   hash.Hash
-	limit int64 // of a value
+	limit int64 // largest value
 	val   bytes.Buffer
 }
 
@@ -179,8 +178,8 @@ func newStreamReader(r io.Reader, magic string, limit int64) (*streamReader, err
 
 func (r *streamReader) close() { r.z.Close() }
 
-// next returns a record; the slices are valid until the next call. The record
-// kind e is not part of the sum.
+// next returns a record. The slices are valid until the next call. The end record is not part of
+// the sum.
 func (r *streamReader) next() (kind byte, key, val []byte, err error) {
 	kind, err = r.br.ReadByte()
 	if err != nil {
@@ -201,7 +200,7 @@ func (r *streamReader) next() (kind byte, key, val []byte, err error) {
 		return 0, nil, nil, err
 	}
 	r.val.Reset()
-	if _, err := io.CopyN(&r.val, r.br, n); err != nil { // grows as bytes come
+	if _, err := io.CopyN(&r.val, r.br, n); err != nil { // memory grows only as bytes arrive
 		return 0, nil, nil, r.failed(err)
 	}
 	if kind != streamEndKind {
@@ -223,7 +222,7 @@ func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
 	return int64(n), binary.AppendUvarint(head, n), nil
 }
 
-// end compares the last record with what was read, and that nothing follows.
+// end compares the end record with what was read, and checks that nothing follows.
 func (r *streamReader) end(val []byte, have Totals) error {
 	var e streamEnd
 	if err := decode(val, &e); err != nil {
@@ -242,7 +241,7 @@ func (r *streamReader) end(val []byte, have Totals) error {
 	return nil
 }
 
-// failed names what a decoder said; an error of the source itself stays as it is.
+// failed wraps an error of the decoder. An error of the source itself stays as it is.
 func (r *streamReader) failed(err error) error {
 	switch {
 	case r.src.err != nil:
@@ -253,7 +252,7 @@ func (r *streamReader) failed(err error) error {
 	return badStream("%v", err)
 }
 
-// source remembers how reading failed, other than by an end.
+// source remembers the error with which reading failed, if it was not the end.
 type source struct {
 	r   io.Reader
 	err error

@@ -14,22 +14,22 @@ import (
 	"filippo.io/age"
 )
 
-// Encryption is age's. Who sends knows recipients only, so a stolen machine opens
-// nothing that was sent; who reads has an identity. age vouches for nobody: whoever knows
-// a recipient can write what opens with its identity, as whoever writes to a bucket
-// without encryption can.
+// Encryption uses age. A sender knows only recipients, so a stolen machine cannot open what it
+// sent; a reader has an identity. age does not authenticate the sender: whoever knows a
+// recipient can write something that opens with its identity, just as whoever can write to a
+// bucket without encryption can.
 
-// ErrLocked: what was sent is encrypted, and no key here opens it.
+// ErrLocked: the data is encrypted and none of the given keys opens it.
 var ErrLocked = errors.New("the history is encrypted")
 
 const (
-	// ageMagic begins all that age writes.
+	// ageMagic is the beginning of everything that age writes.
 	ageMagic = "age-encryption.org/"
-	// maxKeys is how large a file of identities may be.
+	// maxKeys is the largest size of a file of identities.
 	maxKeys = 1 << 20
 )
 
-// CheckRecipients is nil if each is an age recipient (age1…).
+// CheckRecipients returns nil if each string is an age recipient (age1…).
 func CheckRecipients(all []string) error {
 	_, err := recipients(all)
 	return err
@@ -39,14 +39,14 @@ func recipients(all []string) (out []age.Recipient, err error) {
 	for _, s := range all {
 		r, err := age.ParseRecipients(strings.NewReader(s))
 		if err != nil || len(r) != 1 || strings.TrimSpace(s) != s {
-			return nil, fmt.Errorf("%.10q… is no age recipient (age1…)", s) // not all of it: it may be an identity
+			return nil, fmt.Errorf("%.10q… is no age recipient (age1…)", s) // only the beginning, because it may be an identity
 		}
 		out = append(out, r[0])
 	}
 	return out, nil
 }
 
-// encrypted is b for recipients; without any it is b.
+// encrypted returns b encrypted for some recipients, or b itself if there are none.
 func encrypted(b []byte, to []string) ([]byte, error) {
 	if len(to) == 0 {
 		return b, nil
@@ -69,8 +69,8 @@ func encrypted(b []byte, to []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Unlock has what is encrypted opened with the identities in a file, as age-keygen makes
-// them.
+// Unlock makes the bucket decrypt with the identities in a file, which has the format of
+// age-keygen.
 func (b *Bucket) Unlock(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -79,12 +79,12 @@ func (b *Bucket) Unlock(file string) error {
 	defer f.Close()
 	b.ids, err = age.ParseIdentities(io.LimitReader(f, maxKeys))
 	if err != nil {
-		return fmt.Errorf("%s holds no age identities", file) // what is in it is nobody's business
+		return fmt.Errorf("%s holds no age identities", file) // do not show the file's content
 	}
 	return nil
 }
 
-// open decrypts what is encrypted.
+// open returns body, decrypted if it is encrypted.
 func (b *Bucket) open(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte(ageMagic)) {
 		return body, nil
@@ -107,14 +107,14 @@ func (b *Bucket) open(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// hidden is what of a machine only its readers learn.
+// hidden is the part of a machine that only readers with a key learn.
 type hidden struct {
 	Name       string   `json:"name"`
 	Root       string   `json:"root"`
 	Recipients []string `json:"recipients"`
 }
 
-// hide encrypts what is hidden.
+// hide encrypts the hidden part of a machine.
 func (m *Machine) hide(to []string) error {
 	m.Sealed, m.recipients = "", strings.Join(to, " ")
 	if len(to) == 0 {
@@ -128,7 +128,7 @@ func (m *Machine) hide(to []string) error {
 	return err
 }
 
-// public is the machine as the bucket shows it.
+// public returns the machine in the form in which the bucket shows it.
 func (m Machine) public() Machine {
 	m.recipients = ""
 	if m.Sealed != "" {
@@ -137,7 +137,7 @@ func (m Machine) public() Machine {
 	return m
 }
 
-// reveal opens what is hidden, if a key does: who has none still follows the numbers.
+// reveal decrypts the hidden part if a key fits. Without a key, Name and Root stay empty.
 func (b *Bucket) reveal(m *Machine) error {
 	if m.Sealed == "" {
 		return nil
@@ -165,8 +165,8 @@ func (b *Bucket) reveal(m *Machine) error {
 	return nil
 }
 
-// Called is the name of the machine's host, or what stands for it where that is hidden.
+// Called returns the name of the machine's host, or a substitute if the name is hidden.
 func (m Machine) Called() string { return cmp.Or(m.Name, "machine "+m.ID[:min(8, len(m.ID))]) }
 
-// Recipients are those that a machine encrypts for; nil: it does not, or they are hidden.
+// Recipients returns whom a machine encrypts for; nil: it does not encrypt, or they are hidden.
 func (m Machine) Recipients() []string { return strings.Fields(m.recipients) }

@@ -22,40 +22,40 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// What a bucket answers.
+// The errors of a bucket.
 var (
-	// ErrMissing: there is no such object.
+	// ErrMissing: the object does not exist.
 	ErrMissing = errors.New("the bucket does not have it")
-	// errChanged: somebody else has written the object since it was read.
+	// errChanged: another writer has changed the object since it was read.
 	errChanged = errors.New("somebody else has written it meanwhile")
-	// ErrClock: the bucket takes no request that is signed at this machine's time.
+	// ErrClock: the bucket refuses requests that are signed with this machine's time.
 	ErrClock = errors.New("the bucket refuses this machine's clock")
-	// ErrRefused: the credentials are wrong, have expired, or do not allow it.
+	// ErrRefused: the credentials are wrong or expired, or do not allow the request.
 	ErrRefused = errors.New("the bucket refuses")
-	// ErrForged: an object is not what its name or its chain says.
+	// ErrForged: an object does not match its name or its chain of hashes.
 	ErrForged = errors.New("what the bucket holds is not what was sent")
-	// errUnnamed: without an ETag nobody can write on a condition.
+	// errUnnamed: without an ETag no conditional write is possible.
 	errUnnamed = errors.New("the server gives no ETag")
 )
 
 const (
-	// patience is how long a request may take, and slowest the bytes a second that
-	// it may take longer for.
+	// patience is how long a request may take; slowest is the rate in bytes per second by
+	// which larger requests get more time.
 	patience = 30 * time.Second
 	slowest  = 16 << 10
 )
 
-// Bucket is a place in a bucket. Nothing is asked of it before the first call.
+// Bucket is the place of a project in a bucket. Nothing is requested before the first call.
 type Bucket struct {
 	place Place
 	core  minio.Core
 	keys  *keySource
 	creds *credentials.Credentials // of keys
-	ids   []age.Identity           // open what is encrypted
+	ids   []age.Identity           // decrypt what is encrypted
 }
 
-// Dial prepares the requests. Credentials are looked up when they are first needed, and
-// again when they are refused.
+// Dial prepares a Bucket. Credentials are looked up when they are first needed, and again after
+// they were refused.
 func Dial(p Place) (*Bucket, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -92,7 +92,7 @@ func Dial(p Place) (*Bucket, error) {
 	creds := credentials.New(keys)
 	core, err := minio.NewCore(endpoint, &minio.Options{
 		Creds:  creds,
-		Secure: secure, Transport: transport, Region: p.Region, BucketLookup: look, MaxRetries: 1, // who calls waits longer each time
+		Secure: secure, Transport: transport, Region: p.Region, BucketLookup: look, MaxRetries: 1, // the callers retry themselves, with longer pauses
 	})
 	if err != nil {
 		return nil, err
@@ -100,14 +100,14 @@ func Dial(p Place) (*Bucket, error) {
 	return &Bucket{place: p, core: *core, keys: keys, creds: creds}, nil
 }
 
-// stamp is what the server says of an object.
+// stamp is what the server reports about an object.
 type stamp struct {
 	etag string
-	age  time.Duration // by the server's own clock; negative: it does not say
-	now  time.Time     // by that clock, when it was asked; zero: it does not say
+	age  time.Duration // by the server's own clock; negative: unknown
+	now  time.Time     // the server's time of the answer; zero: unknown
 }
 
-// stampOf reads the answer to a GET or a HEAD.
+// stampOf reads a stamp from the answer to a GET or a HEAD.
 func stampOf(etag string, h http.Header) stamp {
 	now, err := http.ParseTime(h.Get("Date"))
 	changed, cerr := http.ParseTime(h.Get("Last-Modified"))
@@ -138,7 +138,7 @@ func (b *Bucket) get(ctx context.Context, key string, limit int64) (body []byte,
 	return body, stampOf(info.ETag, answer), nil
 }
 
-// getHashed reads an object that is named by its hash and has exactly size bytes.
+// getHashed reads an object that is named by its hash and must have exactly size bytes.
 func (b *Bucket) getHashed(ctx context.Context, key, hash string, size int64) ([]byte, error) {
 	body, _, err := b.get(ctx, key, size)
 	if err != nil {
@@ -150,7 +150,7 @@ func (b *Bucket) getHashed(ctx context.Context, key, hash string, size int64) ([
 	return body, nil
 }
 
-// has reports whether an object is there that has so many bytes.
+// has reports whether an object exists and has this size.
 func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -162,8 +162,8 @@ func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
 	return info.Size == int64(size), err
 }
 
-// Conditions of put, beside the ETag that an object must have. "" is none: who does not
-// know the ETag of what changes must not write it.
+// Conditions of put; any other value is the ETag that the object must have. "" is refused: who
+// does not know the ETag of a changing object must not write it.
 const (
 	always = "always"
 	absent = "*"
@@ -189,7 +189,7 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 	return info.ETag, nil
 }
 
-// remove deletes an object; that it is gone already is no error.
+// remove deletes an object. A missing object is no error.
 func (b *Bucket) remove(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -201,7 +201,7 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// failed puts an error into words.
+// failed turns an error of a request into one of this package.
 func (b *Bucket) failed(what, key string, err error) error {
 	if err == nil {
 		return nil
@@ -224,7 +224,7 @@ func (b *Bucket) failed(what, key string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, key, err)
 }
 
-// Hint tells what to do about an error of a bucket, "" if nothing is known.
+// Hint returns what to do about an error of a bucket, "" if nothing is known.
 func Hint(err error) string {
 	switch {
 	case errors.Is(err, ErrClock):

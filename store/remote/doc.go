@@ -1,24 +1,24 @@
-// Package remote keeps copies of histories in an S3-compatible bucket: it sends what one
-// history got since the last time, and reads whole histories back. A bucket serves many
-// machines, each of which writes under an id of its own and owns its history; nobody
-// waits for another, and who sends or reads a history lists nothing.
+// Package remote keeps copies of histories in an S3-compatible bucket. It sends what a history
+// got since the last time, and reads whole histories back. A bucket serves many machines. Each
+// writes under an id of its own and owns its history; none waits for another, and sending or
+// reading a history needs no listing.
 //
-// Below the prefix that a project has in its bucket lie
+// A project's prefix in its bucket contains
 //
-//	machines                   who writes here
-//	heads/MACHINE              what that machine has sent, as it is now
-//	lists/MACHINE/SHA256       older segments that a head does not name itself
+//	machines                   which machines write here
+//	heads/MACHINE              what that machine has sent so far
+//	lists/MACHINE/SHA256       older segments that are not in the head itself
 //	logs/MACHINE/SHA256        the log of a segment
 //	contents/MACHINE/GEN/SHA256
 //	                           the contents of a segment
 //
-// The first two change, by conditional writes only (If-Match, If-None-Match). All others
-// are named by the SHA-256 of their bytes and never change. A segment is a part of a
-// history as package portable encodes it; its log names the log before it, so that the
-// segments of a machine are a chain, whose end is in the head. machines, heads and lists
-// are a line "cachebro-remote 1 KIND SHA256" and JSON, whose hash that is.
+// The first two change, and only by conditional writes (If-Match, If-None-Match). All others are
+// named by the SHA-256 of their bytes and never change. A segment is a part of a history in the
+// encoding of package portable. Its log names the log before it, so that the segments of a
+// machine form a chain whose end is named in the head. machines, heads and lists consist of a
+// line "cachebro-remote 1 KIND SHA256" and JSON with that hash.
 //
-// A segment is there before the head that names it: who is killed in between leaves
-// objects that nobody reads. What comes from a bucket is believed no further than its
-// hashes go, and a reader takes no more bytes than were announced.
+// A segment is written before the head that names it. So a sender that is killed in between
+// leaves objects that nobody reads. A reader trusts data from a bucket only as far as its hashes
+// go, and reads no more bytes than announced.
 package remote

@@ -8,17 +8,16 @@ import (
 	"cachebro/store/portable"
 )
 
-// Known is how far a copy of a machine's history goes.
+// Known is how much of a machine's history a copy has.
 type Known struct {
 	N   uint64 `json:"n"` // segments
 	Log string `json:"log,omitempty"`
 }
 
-// Follow brings a store, which holds a copy of a machine's history up to what is known
-// and nothing else, to where a head ends. What the hashes do not vouch for is an error
-// and is not stored; what came before it is: reached tells how far the store goes, and
-// is what is known the next time. ErrLost: the bucket has less than is known. ErrForged:
-// it has something else.
+// Follow brings a store that holds exactly a copy of a machine's history, up to known, to the
+// end named by a head. Data that does not match its hash is an error and is not stored, but what
+// came before it is: reached says how far the store goes, and is the known of the next call.
+// ErrLost: the bucket has less than known. ErrForged: it has something else.
 func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store, o portable.Options) (reached Known, err error) {
 	due, err := b.due(ctx, h, known)
 	if err != nil {
@@ -44,7 +43,7 @@ func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store
 	return known, nil
 }
 
-// due are the segments that a copy lacks.
+// due returns the segments that a copy lacks.
 func (b *Bucket) due(ctx context.Context, h Head, known Known) ([]piece, error) {
 	if known.N == 0 {
 		return b.pieces(ctx, h)

@@ -21,29 +21,29 @@ const (
 	magic = "cachebro-remote "
 	line  = magic + "%d %s %s\n" // format, kind, SHA-256 of what follows
 
-	// The formats: in the second, machines may hide what they are called, and their
-	// segments are encrypted.
+	// The formats. In the second, machines may hide their names, and their segments are
+	// encrypted.
 	format       = 1
 	formatHidden = 2
 
-	// Bounds of what a reader takes.
+	// Limits of what a reader accepts.
 	maxMachines = 1 << 20
 	maxHead     = 1 << 20
 	maxObject   = 1 << 30 // a segment's log or contents; the largest content is smaller
 
-	// listAfter is from how many segments on a head puts them into a list.
+	// listAfter is the number of segments from which a head moves them into a list.
 	listAfter = 64
 )
 
-// Machine is one that writes here: a history, not a computer. One that was begun
-// anew, or whose state was copied, writes under an id of its own.
+// Machine is a writer of the bucket: a history, not a computer. A history that was begun anew,
+// or whose state was copied, gets an id of its own.
 type Machine struct {
 	ID    string    `json:"id"`
-	Name  string    `json:"name"` // of its host
-	Root  string    `json:"root"` // of the project there
+	Name  string    `json:"name"` // name of its host
+	Root  string    `json:"root"` // the project's root on that host
 	Since time.Time `json:"since"`
-	// Sealed is what is encrypted of it: Name and Root are empty then in the bucket,
-	// and here if no key opens it.
+	// Sealed is the encrypted part. If it is set, Name and Root are empty in the bucket, and
+	// also here unless a key opens it.
 	Sealed string `json:"sealed,omitempty"`
 
 	recipients string // separated by blanks
@@ -60,64 +60,64 @@ type Segment struct {
 	LogSize      int64  `json:"log_size"`
 	Contents     string `json:"contents,omitempty"`
 	ContentsSize int64  `json:"contents_size,omitempty"`
-	Seq          uint64 `json:"seq"` // the newest version of the history then
+	Seq          uint64 `json:"seq"` // the newest version of the history at that time
 	Versions     int    `json:"versions"`
-	Gen          int    `json:"gen,omitempty"` // of its head, when it was sent
+	Gen          int    `json:"gen,omitempty"` // of its head when the segment was sent
 }
 
-// Lease is how long an id is held behind its last segment: then another machine that has
-// all of the history may go on with it.
+// Lease is how long a machine keeps its id after its last segment. After that, another machine
+// that has all of the history may continue it under the id.
 const Lease = 10 * time.Minute
 
 // Claim identifies the machine that took over an id.
 type Claim struct {
-	By   string    `json:"by"`   // 32 hexadecimal digits that only that machine's store knows first
+	By   string    `json:"by"`   // 32 hexadecimal digits that at first only that machine's store knows
 	Time time.Time `json:"time"` // by that machine's clock
 }
 
-// same reports whether two heads are one writer's.
+// same reports whether two heads belong to the same writer.
 func (c *Claim) same(o *Claim) bool {
 	return c == nil && o == nil || c != nil && o != nil && c.By == o.By
 }
 
-// Head says what a machine has sent.
+// Head describes what a machine has sent.
 type Head struct {
 	Machine  Machine   `json:"machine"`
 	Time     time.Time `json:"time"`
-	N        uint64    `json:"n"`   // segments
-	Log      string    `json:"log"` // of the newest: the end of the chain
+	N        uint64    `json:"n"`   // number of segments
+	Log      string    `json:"log"` // log of the newest segment: the end of the chain
 	Seq      uint64    `json:"seq"`
-	Versions uint64    `json:"versions"` // all that were sent
-	Bytes    int64     `json:"bytes"`    // of all segments
+	Versions uint64    `json:"versions"` // number of versions sent
+	Bytes    int64     `json:"bytes"`    // size of all segments
 	List     string    `json:"list,omitempty"`
-	Segments []Segment `json:"segments"` // those that are in no list
+	Segments []Segment `json:"segments"` // the segments that are in no list
 	Base     *Base     `json:"base,omitempty"`
-	Claim    *Claim    `json:"claim,omitempty"` // nil: it is written by who began it
-	// Former are those that wrote under this id before Machine, the first one first.
+	Claim    *Claim    `json:"claim,omitempty"` // nil: the head's writer is the machine that began the history
+	// Former lists the machines that wrote under this id before Machine, oldest first.
 	Former []Former `json:"former,omitempty"`
 
-	// What Prune wrote: see there.
-	Gen     int       `json:"gen,omitempty"`     // how often
-	Dropped string    `json:"dropped,omitempty"` // the list of segments whose contents may be gone
+	// The following are written by Prune, see there.
+	Gen     int       `json:"gen,omitempty"`     // how often it has marked
+	Dropped string    `json:"dropped,omitempty"` // hash of the list of segments whose contents may be gone
 	Marked  time.Time `json:"marked,omitzero"`   // when, by the server's clock
 
-	drops string // of the whole chain of bases, as it was before this head was read
+	drops string // state of the drops of the whole chain of bases before this head was read
 }
 
-// Former is a machine whose id another one took over. What it had sent stays its own.
+// Former is a machine whose id another one took over. What it had sent stays attributed to it.
 type Former struct {
 	Machine Machine `json:"machine"`
 	N       uint64  `json:"n"`   // its last segment
 	Seq     uint64  `json:"seq"` // its last version
 }
 
-// Writer is a machine with the versions that it wrote under an id.
+// Writer is a machine with the range of versions that it wrote under an id.
 type Writer struct {
 	Machine
-	First, Last uint64 // Last 0: it is the one that writes there now
+	First, Last uint64 // Last 0: it is the present writer
 }
 
-// Writers are all machines that wrote under the head's id, the first one first.
+// Writers returns all machines that wrote under the head's id, oldest first.
 func (h Head) Writers() []Writer {
 	out := make([]Writer, 0, len(h.Former)+1)
 	first := uint64(1)
@@ -128,8 +128,8 @@ func (h Head) Writers() []Writer {
 	return append(out, Writer{h.Machine, first, 0})
 }
 
-// Authors are all machines that wrote versions of a history, with those of the histories
-// that it goes on behind, the first one first.
+// Authors returns all machines that wrote versions of a history, including those of the
+// histories it is based on, oldest first.
 func (b *Bucket) Authors(ctx context.Context, h Head) ([]Writer, error) {
 	all := h.Writers()
 	for depth := 0; h.Base != nil; depth++ {
@@ -153,14 +153,14 @@ func (b *Bucket) Authors(ctx context.Context, h Head) ([]Writer, error) {
 	return all, nil
 }
 
-// formerly is what the link of segment n says of the machines that wrote before: it
-// is nil but where another one begins.
+// formerly returns the former machines for the link of segment n. It is empty unless another
+// machine begins with this segment.
 func (h Head) formerly(n uint64) []Former {
 	i := slices.IndexFunc(h.Former, func(f Former) bool { return f.N == n-1 })
 	return public(h.Former[:i+1])
 }
 
-// public are former machines as the bucket shows them.
+// public returns former machines in the form in which the bucket shows them.
 func public(all []Former) []Former {
 	all = slices.Clone(all)
 	for i := range all {
@@ -169,17 +169,17 @@ func public(all []Former) []Former {
 	return all
 }
 
-// Base is where a history was resumed from: its beginning is there.
+// Base is the history that another one was resumed from, up to a segment.
 type Base struct {
 	Machine string `json:"machine"`
 	N       uint64 `json:"n"`
 	Log     string `json:"log"`
 	Seq     uint64 `json:"seq"`
-	// Drops tells what of it was dropped when it was read: see Bucket.drops.
+	// Drops identifies what had been dropped of it when it was read: see Bucket.drops.
 	Drops string `json:"drops,omitempty"`
 }
 
-// list holds segments, and names the list before it.
+// list holds segments and names the list before it.
 type list struct {
 	Machine  string    `json:"machine"`
 	List     string    `json:"list,omitempty"`
@@ -187,14 +187,14 @@ type list struct {
 	Gen      int       `json:"gen,omitempty"`
 }
 
-// dropped names the segments whose contents may be gone, as bits from segment 1 on.
+// dropped lists the segments whose contents may be gone, as a bit set starting at segment 1.
 type dropped struct {
 	Machine  string `json:"machine"`
-	Gen      int    `json:"gen"` // of the head that names it first
+	Gen      int    `json:"gen"` // of the first head that names it
 	Segments []byte `json:"segments"`
 }
 
-// has: is it segment n?
+// has reports whether segment n is in the set.
 func (d dropped) has(n uint64) bool {
 	i := (n - 1) / 8
 	return i < uint64(len(d.Segments)) && d.Segments[i]&(1<<((n-1)%8)) != 0
@@ -208,15 +208,15 @@ func (d *dropped) add(n uint64) {
 	d.Segments[i] |= 1 << ((n - 1) % 8)
 }
 
-// link is in the head of a segment's log.
+// link is stored in the log of each segment.
 type link struct {
 	Machine  string `json:"machine"`
 	N        uint64 `json:"n"`
-	Previous string `json:"previous,omitempty"` // log
+	Previous string `json:"previous,omitempty"` // the log before it
 	Contents string `json:"contents,omitempty"`
-	Base     *Base  `json:"base,omitempty"` // of the first
-	// Former are those that wrote before, in the first segment of the one that took the
-	// id over: the head is not in the chain of hashes.
+	Base     *Base  `json:"base,omitempty"` // only in the first segment
+	// Former lists those that wrote before, in the first segment of a machine that took the id
+	// over, because the head is not part of the chain of hashes.
 	Former []Former `json:"former,omitempty"`
 	Gen    int      `json:"gen,omitempty"`
 }
@@ -249,7 +249,7 @@ func unseal(kind string, b []byte, v any) error {
 	return nil
 }
 
-// Names in a bucket come from others: they are made of nothing else.
+// Names in a bucket come from others. Only these forms are accepted.
 var (
 	validID   = regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString
 	validHash = regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString
@@ -262,19 +262,19 @@ func contentsKey(machine string, s Segment) string {
 	return path.Join("contents", machine, strconv.Itoa(s.Gen), s.Contents)
 }
 
-// valid: all names are names.
+// valid reports whether all names in a segment have their proper form.
 func (s Segment) valid() bool {
 	return s.Gen >= 0 && validHash(s.Log) && s.LogSize > 0 && s.LogSize <= maxObject &&
 		(s.Contents == "" || validHash(s.Contents) && s.ContentsSize > 0 && s.ContentsSize <= maxObject)
 }
 
-// body is the head as it lies in a bucket.
+// body returns the head in the form in which it is stored in a bucket.
 func (h Head) body() []byte {
 	h.Machine, h.Former = h.Machine.public(), public(h.Former)
 	return seal("head", h.Machine.Sealed != "", h)
 }
 
-// head reads what a machine has sent.
+// head reads the head of a machine.
 func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, err error) {
 	body, st, err := b.get(ctx, headKey(machine), maxHead)
 	if err == nil {
@@ -299,7 +299,7 @@ func (b *Bucket) revealAll(all []Former) (err error) {
 	return err
 }
 
-// valid: it is the head of this machine, and all names in it are names.
+// valid reports whether the head belongs to this machine and all its names have their proper form.
 func (h Head) valid(machine string) bool {
 	if h.Machine.ID != machine || h.Gen < 0 || h.N > 0 && !validHash(h.Log) {
 		return false
@@ -319,7 +319,7 @@ func (h Head) valid(machine string) bool {
 	return true
 }
 
-// machines are those that write here; there may be none.
+// machines returns the machines that write here; there may be none.
 func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err error) {
 	body, st, err := b.get(ctx, "machines", maxMachines)
 	if errors.Is(err, ErrMissing) {

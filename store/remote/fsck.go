@@ -10,25 +10,25 @@ import (
 	"cachebro/store/portable"
 )
 
-// Checked is what Fsck found.
+// Checked is the result of Fsck.
 type Checked struct {
 	Machines int      `json:"machines"`
 	Segments int      `json:"segments"`
 	Problems []string `json:"problems,omitempty"`
-	// Dropped are segments whose contents are gone by Prune.
+	// Dropped counts segments whose contents Prune has removed.
 	Dropped int `json:"dropped"`
-	// Unnamed are objects that no head names: a sender was killed, or is at work.
+	// Unnamed counts objects that no head names: a sender was killed, or is at work.
 	Unnamed      int   `json:"unnamed"`
 	UnnamedBytes int64 `json:"unnamed_bytes"`
 	Foreign      int   `json:"foreign"` // objects that cachebro did not put there
-	// Locked are machines without a key for: of these names and sizes were compared,
-	// and the hashes, not what is within.
+	// Locked counts machines whose data no given key opens. Names, sizes and hashes of theirs
+	// were checked, but not the data itself.
 	Locked int `json:"locked"`
 }
 
-// Fsck compares what lies in the bucket with what the heads say: each list and each log
-// by its hash and by the log that it follows, each of the contents by its size, or with
-// whole also by its hash and by the hashes of what it holds.
+// Fsck compares the objects in the bucket with the heads: each list and each log by its hash and
+// by the log before it; contents by their size, or with whole also by their hash and the hashes
+// of the single contents.
 func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	objects, named, ids := map[string]object{}, map[string]bool{"machines": true}, []string{}
 	r.Foreign, err = b.list(ctx, func(o object) error {
@@ -79,8 +79,8 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	return r, nil
 }
 
-// found notes a problem. What is no matter of the bucket's contents is an error: a check
-// that was not made is no check.
+// found records a problem of the bucket's data. Other errors are returned, because they mean
+// that the check could not be made.
 func (r *Checked) found(ctx context.Context, of string, err error) error {
 	for _, kind := range []error{ErrMissing, ErrForged, ErrLost, store.ErrNewer, portable.ErrStream} {
 		if errors.Is(err, kind) && ctx.Err() == nil {
@@ -94,7 +94,7 @@ func (r *Checked) found(ctx context.Context, of string, err error) error {
 // fsck checks what one machine has sent.
 func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, named map[string]bool, whole bool, r *Checked) error {
 	id := h.Machine.ID
-	if h.Base != nil { // the base's own segments are checked with it
+	if h.Base != nil { // the base's own segments are checked with the base
 		if _, err := b.pieces(ctx, h); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 		if err == nil && len(l.Former) > len(p.former) {
 			err = fmt.Errorf("%w: the head does not say that others wrote before, as the log does", ErrForged)
 		}
-		if errors.Is(err, ErrLocked) { // its hash was compared before
+		if errors.Is(err, ErrLocked) { // its hash has been compared
 			locked, err = true, nil
 		}
 		previous = p.Log
@@ -137,7 +137,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 			r.Dropped++
 			continue
 		case !there:
-			_, err = b.getHashed(ctx, key, p.Contents, p.ContentsSize) // it may have come since
+			_, err = b.getHashed(ctx, key, p.Contents, p.ContentsSize) // it may have been written meanwhile
 		case o.size != p.ContentsSize:
 			err = fmt.Errorf("%w: %s has %d bytes, not %d", ErrForged, key, o.size, p.ContentsSize)
 		case whole:
@@ -154,14 +154,14 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 	return nil
 }
 
-// whole reads the contents of a segment.
+// whole checks the contents of a segment.
 func (b *Bucket) whole(ctx context.Context, p piece) error {
 	body, err := b.getHashed(ctx, contentsKey(p.machine, p.Segment), p.Contents, p.ContentsSize)
 	if err == nil {
 		body, err = b.open(body)
 	}
 	switch {
-	case errors.Is(err, ErrLocked): // its hash was compared
+	case errors.Is(err, ErrLocked): // its hash has been compared
 		return nil
 	case err != nil:
 		return err

@@ -9,14 +9,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// keySource looks credentials up: in the environment, in the profile (which may name a
-// command, credential_process), then from the machine's own identity. A daemon outlives
-// them: after a refusal the next source comes first, and each is read anew.
+// keySource looks up credentials: in the environment, in the profile (which may name a command,
+// credential_process), then from the machine's role. A daemon may live longer than they are
+// valid. After a refusal the next source is asked first, and each is read anew.
 type keySource struct {
 	mu      sync.Mutex // guards what follows; a leaf
 	sources []namedSource
-	first   int // where looking begins
-	used    int // which answered last
+	first   int // the source that is asked first
+	used    int // the source that answered last
 	refused []string
 }
 
@@ -25,7 +25,7 @@ type namedSource struct {
 	credentials.Provider
 }
 
-// RetrieveWithCredContext is the credentials of the first source that has some.
+// RetrieveWithCredContext returns the credentials of the first source that has any.
 func (k *keySource) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -42,15 +42,15 @@ func (k *keySource) RetrieveWithCredContext(cc *credentials.CredContext) (creden
 // Retrieve is for callers without a context.
 func (k *keySource) Retrieve() (credentials.Value, error) { return k.RetrieveWithCredContext(nil) }
 
-// IsExpired reports whether the credentials have run out by their own word.
+// IsExpired reports whether the credentials have expired, according to their source.
 func (k *keySource) IsExpired() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sources[k.used].IsExpired()
 }
 
-// refuse notes that credentials were refused, and says which sources were. The next
-// request asks another one first.
+// refuse notes that credentials were refused, and returns a text about the refused sources. The
+// next request asks another source first.
 func (k *keySource) refuse(v credentials.Value) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,13 +66,13 @@ func (k *keySource) refuse(v credentials.Value) string {
 	return strings.Join(k.refused, ", then ")
 }
 
-// refusals are codes of servers that mean wrong credentials, whatever the status.
+// refusals are error codes of servers that mean wrong credentials, whatever the HTTP status.
 var refusals = map[string]bool{
 	"AccessDenied": true, "InvalidAccessKeyId": true, "SignatureDoesNotMatch": true, "ExpiredToken": true, "InvalidToken": true, "TokenRefreshRequired": true,
 	"XAdminUserNotFound": true, "InvalidSecurity": true, "NotSignedUp": true, "ExpiredTokenException": true,
 }
 
-// refusedKeys has the credentials read again, and says what was tried.
+// refusedKeys makes the credentials be read again, and returns a text about what was tried.
 func (b *Bucket) refusedKeys() string {
 	v, err := b.creds.GetWithContext(nil)
 	if err != nil {

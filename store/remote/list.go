@@ -13,30 +13,30 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// object is one that lies in the bucket, as a listing shows it.
+// object is an object in the bucket, as a listing shows it.
 type object struct {
 	key     string // below the prefix
 	kind    string // the first part of the key
-	machine string // whose it is; "": machines, which is everybody's
+	machine string // the machine it belongs to; "" for the object "machines", which all share
 	size    int64
-	at      time.Time // of the PUT, by the server's clock
+	at      time.Time // time of the PUT, by the server's clock
 }
 
-// maxListed bounds what a listing is followed for.
+// maxListed bounds how many objects of a listing are read.
 const maxListed = 50_000_000
 
-// list passes the objects below the prefix in the order of their keys, and counts what
-// is not of a bucket's format: others may keep something there too. Only who looks after
-// the bucket asks for it.
+// list passes the objects below the prefix in the order of their keys. It counts objects that
+// are not in this package's format, because others may store something there. Only maintenance
+// of the bucket lists it.
 func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, err error) {
 	return b.listBelow(ctx, "", do)
 }
 
-// listBelow is list for what lies in one directory.
+// listBelow is list for the objects in one directory.
 func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) error) (foreign int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	late := time.AfterFunc(2*patience, cancel) // for one page
+	late := time.AfterFunc(2*patience, cancel) // per page
 	defer late.Stop()
 	prefix := ""
 	if b.place.Prefix != "" {
@@ -68,7 +68,7 @@ func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) erro
 	return foreign, ctx.Err()
 }
 
-// objectOf reads a key; false: none of ours looks so.
+// objectOf parses a key. It returns false if the key is not one of this package.
 func objectOf(key string) (o object, ok bool) {
 	parts := strings.Split(key, "/")
 	o = object{key: key, kind: parts[0]}
@@ -89,10 +89,10 @@ func objectOf(key string) (o object, ok bool) {
 	return o, false
 }
 
-// ErrUnlisted: there is a machine's head, but the list of machines does not name it.
+// ErrUnlisted: there is a machine's head, but the list of machines does not contain it.
 var ErrUnlisted = errors.New("is not in the list of machines, so that readers do not see it (cachebro remote add, there, enters it again)")
 
-// lack are those of the ids that the list does not have.
+// lack returns the ids that are not in the list.
 func (all machines) lack(ids []string) (out []string) {
 	listed := map[string]bool{}
 	for _, m := range all.Machines {
@@ -106,9 +106,9 @@ func (all machines) lack(ids []string) (out []string) {
 	return out
 }
 
-// Everybody are the machines that write to a project, as the list of them has it, and the
-// ids of those that have a head and are missing there. Where the bucket refuses to list,
-// nobody knows of the latter: refused says so.
+// Everybody returns the machines in a project's list, and the ids of machines that have a head
+// but are not in the list. If the bucket refuses to list objects, those ids are unknown and
+// refused is the error.
 func (b *Bucket) Everybody(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
 	var ids []string
 	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
@@ -118,32 +118,32 @@ func (b *Bucket) Everybody(ctx context.Context) (all []Machine, unlisted []strin
 	if err != nil {
 		return nil, nil, refused, err
 	}
-	list, _, err := b.machines(ctx) // after the heads: a machine enters the list first
+	list, _, err := b.machines(ctx) // read after the heads, because a machine enters the list first
 	return list.Machines, list.lack(ids), refused, err
 }
 
-// Usage is what a project takes in the bucket.
+// Usage is the space that a project takes in the bucket.
 type Usage struct {
-	Machines []MachineUsage `json:"machines"` // the largest first
+	Machines []MachineUsage `json:"machines"` // largest first
 	Objects  int            `json:"objects"`
 	Bytes    int64          `json:"bytes"`
-	// Foreign are objects below the prefix that cachebro did not put there.
+	// Foreign counts objects below the prefix that cachebro did not put there.
 	Foreign int `json:"foreign,omitempty"`
 }
 
-// MachineUsage is what a machine takes.
+// MachineUsage is the space that a machine takes.
 type MachineUsage struct {
 	Machine  Machine   `json:"machine"`
-	Last     time.Time `json:"last,omitzero"` // when it has sent something, by its clock
+	Last     time.Time `json:"last,omitzero"` // when it last sent something, by its clock
 	Versions uint64    `json:"versions"`
 	Objects  int       `json:"objects"`
-	Bytes    int64     `json:"bytes"`    // of all its objects
-	Contents int64     `json:"contents"` // of those, the contents of files
-	// Unknown: it is not in the list of machines.
+	Bytes    int64     `json:"bytes"`    // size of all its objects
+	Contents int64     `json:"contents"` // the part of Bytes that is contents of files
+	// Unknown: the machine is not in the list of machines.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Usage lists the bucket and sums up.
+// Usage lists the bucket and sums up the sizes.
 func (b *Bucket) Usage(ctx context.Context) (u Usage, err error) {
 	all, _, err := b.machines(ctx)
 	if err != nil {

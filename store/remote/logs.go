@@ -9,17 +9,17 @@ import (
 	"cachebro/store/portable"
 )
 
-// Log is a segment and what its log tells.
+// Log is a segment with the records of its log.
 type Log struct {
 	Segment Segment
-	// Former are the machines that wrote before, where another one begins with it.
+	// Former lists the machines that wrote before, if another one begins with this segment.
 	Former []Former
 	portable.Records
 }
 
-// Logs passes the segments that a machine has sent since the known ones, without contents,
-// to a program that keeps the histories of many machines. seq is the newest known version,
-// and no version is passed twice. As with Follow, a segment whose hash is wrong is an error.
+// Logs passes the segments that a machine has sent after the known ones, without contents, to a
+// program that keeps the histories of many machines. seq is the newest known version; no version
+// is passed twice. As in Follow, a segment with a wrong hash is an error.
 func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn func(Log) error) error {
 	due, err := b.After(ctx, h, known.N, known.Log)
 	if err != nil {
@@ -54,8 +54,7 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	return nil
 }
 
-// Contents passes the contents of a machine's segment, of which none may be larger than
-// max bytes.
+// Contents passes the contents of a machine's segment. None may be larger than max bytes.
 func (b *Bucket) Contents(ctx context.Context, machine string, s Segment, max int64, fn func(store.Hash, []byte) error) error {
 	if s.Contents == "" {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Place is where a project's history goes: s3://BUCKET/PREFIX, and in the query what
-// the environment does not say.
+// Place is where a project's history is sent: s3://BUCKET/PREFIX, with a query for settings that
+// the environment does not give.
 type Place struct {
 	Bucket, Prefix string
-	Endpoint       string // scheme and host; "" is Amazon's
+	Endpoint       string // scheme and host; "": Amazon's
 	Region         string
-	PathStyle      bool   // the bucket is in the path, not in the host's name
-	CA             string // file with the authorities to trust, PEM
+	PathStyle      bool   // the bucket's name is in the path, not in the host's name
+	CA             string // PEM file with the certificate authorities to trust
 }
 
 // ParsePlace reads s3://BUCKET/PREFIX?endpoint=…&region=…&path-style=1&ca=FILE.
@@ -57,7 +57,7 @@ func ParsePlace(s string, getenv func(string) string) (p Place, err error) {
 	return p, nil
 }
 
-// String is the address in full.
+// String returns the complete address.
 func (p Place) String() string {
 	u := url.URL{Scheme: "s3", Host: p.Bucket, Path: "/" + p.Prefix}
 	q := url.Values{}
@@ -73,7 +73,7 @@ func (p Place) String() string {
 	return u.String()
 }
 
-// Short is the address as a person reads it.
+// Short returns the address for people.
 func (p Place) Short() string {
 	s := "s3://" + path.Join(p.Bucket, p.Prefix)
 	if p.Endpoint != "" {
@@ -82,7 +82,7 @@ func (p Place) Short() string {
 	return s
 }
 
-// same reports whether two places are one.
+// same reports whether two places are the same.
 func (p Place) same(o Place) bool {
 	return p.Bucket == o.Bucket && p.Prefix == o.Prefix && p.Endpoint == o.Endpoint
 }

@@ -14,64 +14,63 @@ import (
 
 // What Prune drops, and why nothing that is needed goes
 //
-// All logs stay, so that each history keeps its versions, their numbers and its chain of
-// hashes. What goes are contents of segments that were sent before an age, when no
-// version in them is newer than that or was still its path's newest one then. A history
-// that goes on behind another needs of that one what its own files were at that time,
-// and counts for itself. Ages are by the server's clock.
+// All logs stay, so each history keeps its versions, their numbers and its chain of hashes. Prune
+// drops the contents of segments that were sent before a given age, if none of their versions is
+// newer than that or was still the newest of its path at that time. A history based on another
+// one needs those contents of the base that its own files had at that time; its needs are
+// computed separately. Ages are measured by the server's clock.
 //
-// It goes in two steps. A segment is first marked: its number is put into the list that
-// the head names as Dropped, and Gen grows. The head is written by If-Match, so a sender
-// is either before the mark, which is then not made, or learns of it, and sends what it
-// needs again from there on. A grace period later, for those who read meanwhile, all
-// heads are read once more, and what is marked and still needed by none is deleted.
+// Dropping takes two steps. First a segment is marked: its number is put into the list that the
+// head names as Dropped, and Gen grows. The head is written with If-Match. So a sender that is
+// active either writes its head before the mark, and the mark fails, or it notices the mark and
+// sends again what it needs. After a grace period for concurrent readers, all heads are read
+// again, and what is marked and not needed by any history is deleted.
 //
-// No name comes twice: Gen is part of what the objects after a mark are called, or of
-// their bytes. What was there before a mark and is not named by the head after it will
-// never be named, however late somebody deletes it. The same holds for what a killed
-// sender left behind.
+// No name is ever reused: Gen is part of the name or of the bytes of every object written after a
+// mark. An object that existed before a mark and is not named by the head after it will never be
+// named again, however late it is deleted. The same holds for what a killed sender left behind.
 
-// Prune's times, beside the age.
+// Times that Prune uses in addition to the age.
 const (
-	// Grace is how long what is marked stays.
+	// Grace is how long marked objects stay.
 	Grace = 24 * time.Hour
-	// skew is how far two clocks of one server may differ.
+	// skew is how far two clocks of the same server may differ.
 	skew = 15 * time.Minute
 )
 
 // PruneOptions say what Prune drops.
 type PruneOptions struct {
-	Age   time.Duration // what was sent within it stays
+	Age   time.Duration // what was sent more recently stays
 	Grace time.Duration // 0: Grace
-	Dry   bool          // only say what would be done
+	Dry   bool          // only report what would be done
 }
 
 // Pruned is what Prune did, or with Dry would do.
 type Pruned struct {
 	Marked       int   `json:"marked"` // segments whose contents go after the grace period
 	MarkedBytes  int64 `json:"marked_bytes"`
-	Waiting      int   `json:"waiting"` // segments marked before, which wait for it
+	Waiting      int   `json:"waiting"` // segments marked earlier that are still in the grace period
 	Deleted      int   `json:"deleted"` // objects
 	DeletedBytes int64 `json:"deleted_bytes"`
-	// Busy are machines that sent something at the moment of the mark: next time.
+	// Busy lists machines that sent something during the mark; they are marked next time.
 	Busy []string `json:"busy,omitempty"`
-	// Kept are machines of which nothing was dropped, because a history that needs
-	// them could not be read.
+	// Kept lists machines of which nothing was dropped, because a history that needs their
+	// data could not be read.
 	Kept []string `json:"kept,omitempty"`
 }
 
-// census is what a bucket holds.
+// census is an inventory of a bucket.
 type census struct {
 	objects map[string]object
 	heads   map[string]Head
 	etags   map[string]string
 	now     time.Time // by the server's clock
 	needed  map[string]bool
-	held    map[string]error // machines: why nothing of theirs may go
+	held    map[string]error // machines from which nothing may be dropped, and why
 }
 
-// census lists the bucket, then reads all heads: an object that no head names may be of
-// a segment that is being sent, but never of one that was sent before.
+// census lists the bucket and then reads all heads. So an object that no head names may belong
+// to a segment that is being sent, but never to one that was sent before.
 func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	c = census{objects: map[string]object{}, heads: map[string]Head{}, etags: map[string]string{}, needed: map[string]bool{}, held: map[string]error{}}
 	ids := map[string]bool{}
@@ -111,7 +110,7 @@ func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	return c, nil
 }
 
-// need finds the contents that a history needs of what was sent before a time.
+// need adds the contents that a history needs from what was sent before a time.
 func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) error {
 	pieces, err := b.pieces(ctx, h)
 	if err != nil {
@@ -160,8 +159,8 @@ func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) 
 	return nil
 }
 
-// Prune drops contents that no history needs any more: see above. What it marked is
-// deleted by a later call.
+// Prune drops contents that no history needs any more, as described above. What one call marks,
+// a later call deletes.
 func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error) {
 	if o.Grace == 0 {
 		o.Grace = Grace
@@ -204,7 +203,7 @@ func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error
 	return r, nil
 }
 
-// pruneOne deletes what is due of a machine, then marks what is to go.
+// pruneOne deletes what is due of one machine, then marks what is to go.
 func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOptions, r *Pruned) error {
 	h := c.heads[id]
 	segs, lists, err := b.listed(ctx, h, 0)
@@ -246,7 +245,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 			}
 		}
 	}
-	left := false // something that no head names is to be marked
+	left := false // there are old objects that no head names, which a mark would make deletable
 	for key, one := range c.objects {
 		if one.machine != id || named[key] {
 			continue
@@ -261,7 +260,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 		}
 	}
 	if !h.Marked.IsZero() && !due || more == 0 && !left {
-		return nil // one mark at a time: a new one would put the old one off
+		return nil // one mark at a time: a new one would delay the old one
 	}
 	if !o.Dry {
 		if err := b.mark(ctx, h, c.etags[id], c.now, fresh, more > 0); errors.Is(err, errChanged) {
@@ -285,7 +284,7 @@ func (b *Bucket) delete(ctx context.Context, o object, how PruneOptions, r *Prun
 	return b.remove(ctx, o.key)
 }
 
-// mark writes a head with a new list of what was dropped, if there is more of it.
+// mark writes a head with a new Gen, and with a new list of dropped segments if there are more.
 func (b *Bucket) mark(ctx context.Context, h Head, etag string, now time.Time, d dropped, more bool) error {
 	h.Gen, h.Marked = d.Gen, now
 	if more {

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/portable"
 )
 
-// Heads tells what each machine has sent, the newest last. One that has sent nothing yet
-// is not among them.
+// Heads returns the heads of all machines, newest last. Machines that have sent nothing yet are
+// left out.
 func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
 	all, _, err := b.machines(ctx)
 	if err != nil {
@@ -36,20 +36,20 @@ func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
 }
 
 const (
-	// maxSegments and maxBases bound what a reader follows on a bucket's word.
+	// maxSegments and maxBases bound how far a reader trusts a bucket.
 	maxSegments = 10_000_000
 	maxBases    = 64
 )
 
-// piece is a segment of the machine that sent it.
+// piece is a segment together with the machine that sent it.
 type piece struct {
 	machine string
 	Segment
 	dropped bool     // its contents may be gone
-	former  []Former // those that the head says wrote before, where another one begins
+	former  []Former // former machines according to the head, if another one begins with this segment
 }
 
-// piecesOf are segments of a machine.
+// piecesOf returns the pieces for segments of a machine.
 func (b *Bucket) piecesOf(ctx context.Context, h Head, segs []Segment) ([]piece, error) {
 	d, err := b.dropped(ctx, h)
 	out := make([]piece, len(segs))
@@ -59,7 +59,7 @@ func (b *Bucket) piecesOf(ctx context.Context, h Head, segs []Segment) ([]piece,
 	return out, err
 }
 
-// dropped reads which contents of a machine may be gone.
+// dropped reads the list of a machine's segments whose contents may be gone.
 func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 	if h.Dropped == "" {
 		return d, nil
@@ -77,8 +77,8 @@ func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 	return d, err
 }
 
-// drops is "" while nothing was dropped of a history and of those that it goes on
-// behind, and else something that changes with each time.
+// drops returns "" as long as nothing was dropped from a history and those it is based on, and
+// otherwise a string that changes with each drop.
 func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
 	all := []string{h.Dropped}
 	for depth := 0; h.Base != nil; depth++ {
@@ -99,7 +99,7 @@ func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
 	return out, nil
 }
 
-// joinDrops is what drops says of a head with the drops of its base.
+// joinDrops combines the drops of a head with those of its base.
 func joinDrops(dropped, base string) string {
 	if dropped == "" && base == "" {
 		return ""
@@ -107,7 +107,7 @@ func joinDrops(dropped, base string) string {
 	return text.Hash([]byte(dropped + "\n" + base))
 }
 
-// Latest is a machine's head, for a project that goes on with its history: SetOrigin takes no other.
+// Latest returns a machine's head for a project that continues its history. SetOrigin accepts only such heads.
 func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	if err != nil {
@@ -117,14 +117,14 @@ func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	if err != nil {
 		return h, err
 	}
-	// What was dropped until here was not needed by what is read from here on.
+	// What was dropped up to here is not needed by what is read from here on.
 	h, _, err = b.head(ctx, machine)
 	h.drops = drops
 	return h, err
 }
 
-// pieces are all segments of a history, the oldest first, with those of the history
-// that it was resumed from.
+// pieces returns all segments of a history, oldest first, including those of the histories that
+// it is based on.
 func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 	for depth := 0; ; depth++ {
 		segs, err := b.segments(ctx, h, 0)
@@ -157,7 +157,7 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 	}
 }
 
-// cut is a head as it was when something began behind it.
+// cut returns a head as it was when another history was based on it.
 func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	segs, err := b.segments(ctx, h, 0)
 	if err != nil {
@@ -171,14 +171,14 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	return h, nil
 }
 
-// segments are those of one machine behind the first n, in order. Lists before that are
-// not read.
+// segments returns the segments of one machine after the first n, in order. It does not read
+// lists of earlier ones.
 func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, error) {
 	segs, _, err := b.listed(ctx, h, n)
 	return segs, err
 }
 
-// listed are the segments, and the hashes of the lists that name them.
+// listed returns the segments after the first n, and the hashes of the lists that name them.
 func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, lists []string, err error) {
 	parts := [][]Segment{h.Segments}
 	count := len(h.Segments)
@@ -222,9 +222,9 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 	return all, lists, nil
 }
 
-// History writes the whole history that a head ends, as portable.Import reads it. What
-// the hashes do not vouch for is an error, and the stream then has no end. No content
-// may be larger than maxBlob.
+// History writes the whole history up to a head in the form that portable.Import reads. Data that
+// does not match its hash is an error; the stream then has no end mark. No content may be larger
+// than maxBlob.
 func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer) error {
 	pieces, err := b.pieces(ctx, h)
 	if err != nil {
@@ -265,20 +265,20 @@ func (b *Bucket) log(ctx context.Context, p piece) ([]byte, error) {
 	return b.open(body)
 }
 
-// Machines are those that write to a project.
+// Machines returns the machines that write to a project.
 func (b *Bucket) Machines(ctx context.Context) ([]Machine, error) {
 	all, _, err := b.machines(ctx)
 	return all.Machines, err
 }
 
-// Head is what a machine has sent; ErrMissing: nothing yet.
+// Head returns the head of a machine; ErrMissing: it has sent nothing yet.
 func (b *Bucket) Head(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	return h, err
 }
 
-// After are the segments behind the first n, whose last log is log. ErrLost: the bucket
-// has fewer than that. ErrForged: segment n is another one now.
+// After returns the segments after the first n, of which the last has this log. ErrLost: the
+// bucket has fewer segments. ErrForged: segment n is a different one now.
 func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Segment, error) {
 	switch {
 	case h.N < n:
@@ -291,9 +291,8 @@ func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Seg
 	return b.segments(ctx, h, n)
 }
 
-// follows reads the link in a segment's log, which must name the log before it, and
-// those that wrote before as the head does. A head that does not name them was written by
-// an older program.
+// follows parses the link in a segment's log. It must name the log before it, and the same former
+// machines as the head. An older program's head names none.
 func (p piece) follows(joint []byte, previous string) (l link, err error) {
 	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents || l.Gen != p.Gen {
 		return l, fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
@@ -304,7 +303,7 @@ func (p piece) follows(joint []byte, previous string) (l link, err error) {
 	return l, nil
 }
 
-// linked reads the log of a segment, which names the one before it.
+// linked reads the log of a segment and checks that it follows the previous one.
 func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []byte, l link, err error) {
 	log, err = b.log(ctx, p)
 	if err != nil {
@@ -318,7 +317,7 @@ func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []by
 	return log, l, err
 }
 
-// fetch reads a segment whose log names the one before it. contents is nil where it has
+// fetch reads a segment and checks that it follows the previous one. contents is nil if it has
 // none, or they were dropped.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
 	log, _, err = b.linked(ctx, p, previous)
@@ -337,7 +336,7 @@ func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents,
 	return contents, log, err
 }
 
-// piece adds a segment.
+// piece adds a segment to j.
 func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portable.Joiner) error {
 	contents, log, err := b.fetch(ctx, p, previous)
 	if err == nil && contents != nil {
@@ -349,8 +348,8 @@ func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portabl
 	return j.Log(bytes.NewReader(log))
 }
 
-// SetOrigin notes in a store that its history came from a place, so that sending there
-// goes on where it ended. h is from Latest, and was asked for before the history was.
+// SetOrigin notes in a store where its history came from, so that sending to that place continues
+// where the history ended. h comes from Latest and was read before the history was.
 func SetOrigin(s *store.Store, p Place, h Head) error {
 	// What stayed on the other machine has numbers up to h.Seq, which are given again here.
 	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: s.Seq(), Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}

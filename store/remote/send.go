@@ -15,39 +15,39 @@ import (
 	"cachebro/store/portable"
 )
 
-// Errors of a sender that trying again does not mend.
+// Errors of a sender that do not go away by trying again.
 var (
-	// ErrLost: the bucket does not have what was sent.
+	// ErrLost: the bucket no longer has what was sent.
 	ErrLost = errors.New("the bucket has lost what was sent")
-	// ErrTaken: another machine goes on with this history.
+	// ErrTaken: another machine continues this history.
 	ErrTaken = errors.New("this history was taken over")
-	// ErrFull: so many machines write there that no reader takes a longer list of them.
+	// ErrFull: the list of machines has the largest size that readers accept.
 	ErrFull = errors.New("there is no room for another machine: use another prefix")
-	// errCopied: somebody else writes under our id, with a copy of our state.
+	// errCopied: another machine writes under our id, with a copy of our state.
 	errCopied = errors.New("somebody else sends under the same id")
 )
 
-// The names of what a store keeps about sending.
+// Names of what a store keeps about sending.
 const (
 	bucketState = "remote"      // state, origin, claim
 	bucketSent  = "remote-sent" // hashes of the contents that were sent
 )
 
-// state is how far a history has been sent, and where to. It lies in the history's own
-// store, so whoever replaces that begins anew.
+// state is how far a history has been sent, and where to. It is kept in the history's own store,
+// so replacing the store starts anew.
 type state struct {
 	Place Place `json:"place"`
-	// Recipients are those that all is encrypted for; none: it is not.
+	// Recipients are those for whom everything is encrypted; none: no encryption.
 	Recipients []string          `json:"recipients,omitempty"`
-	Head       Head              `json:"head"` // as the bucket has it, or is to have it
+	Head       Head              `json:"head"` // as the bucket has it or is to have it
 	Position   portable.Position `json:"position"`
-	// Note is what a person should know of the id.
+	// Note is what the user should know about the id.
 	Note string `json:"note,omitempty"`
-	// Taken: another machine writes under the id now.
+	// Taken: another machine now writes under the id.
 	Taken bool `json:"taken,omitempty"`
-	// Based: who prunes the bucket sees that this history needs those it goes on behind.
+	// Based: Prune can see that this history needs the one it is based on.
 	Based bool `json:"based,omitempty"`
-	// Next is what a head is being written for: whether it was is not known.
+	// Next is set while a head is being written, because it is unknown whether that succeeded.
 	Next *next `json:"next,omitempty"`
 }
 
@@ -64,28 +64,28 @@ type origin struct {
 	Recipients []string          `json:"recipients,omitempty"`
 }
 
-// Sender sends a history. Its methods must not be called at once.
+// Sender sends a history. Its methods must not be called concurrently.
 type Sender struct {
 	store  *store.Store
 	o      portable.PartOptions
 	kv     store.KV
 	sent   store.KV
-	st     *state // nil: nowhere
+	st     *state // nil: it sends nowhere
 	b      *Bucket
-	etag   string // of the head; "": not known
-	known  bool   // the bucket's head is st.Head
+	etag   string // ETag of the head; "": unknown
+	known  bool   // the bucket's head is known to be st.Head
 	packed packed
-	doubt  bool // what is to be sent may be there already: the last answer was lost
+	doubt  bool // the last answer was lost, so what is to be sent may be there already
 }
 
-// packed is what was encrypted last: encrypted again it would have another hash, and a
-// lost answer could not be told from a new object.
+// packed is the last encrypted contents. Encrypting them again would give another hash, so that
+// an object whose answer was lost would not be recognised.
 type packed struct {
-	of   string // hash of the clear contents
+	of   string // hash of the unencrypted contents
 	body []byte
 }
 
-// NewSender continues where the store says it stood. o.Has is the sender's own.
+// NewSender continues from the state in the store. o.Has is set by the Sender.
 func NewSender(s *store.Store, o portable.PartOptions) (*Sender, error) {
 	r := &Sender{store: s, o: o, kv: s.KV(bucketState), sent: s.KV(bucketSent), doubt: true}
 	r.o.Has = func(h store.Hash) (bool, error) {
@@ -116,7 +116,7 @@ func (r *Sender) save() error {
 	return r.kv.Set("state", b)
 }
 
-// Place is where it sends to; false: nowhere.
+// Place returns where it sends to; false: nowhere.
 func (r *Sender) Place() (Place, bool) {
 	if r.st == nil {
 		return Place{}, false
@@ -124,7 +124,7 @@ func (r *Sender) Place() (Place, bool) {
 	return r.st.Place, true
 }
 
-// Recipients are those that the history is encrypted for; none: it is not.
+// Recipients returns for whom the history is encrypted; none: it is not encrypted.
 func (r *Sender) Recipients() []string {
 	if r.st == nil {
 		return nil
@@ -132,7 +132,7 @@ func (r *Sender) Recipients() []string {
 	return r.st.Recipients
 }
 
-// Head is what has been sent.
+// Head describes what has been sent.
 func (r *Sender) Head() Head {
 	if r.st == nil {
 		return Head{}
@@ -140,7 +140,7 @@ func (r *Sender) Head() Head {
 	return r.st.Head
 }
 
-// Note is what a person should know of the id that this history is sent under; "":
+// Note returns what the user should know about the id that this history is sent under; "":
 // nothing.
 func (r *Sender) Note() string {
 	if r.st == nil {
@@ -149,7 +149,7 @@ func (r *Sender) Note() string {
 	return r.st.Note
 }
 
-// Unsent is how many versions are not sent yet, at most: some may stay here.
+// Unsent returns an upper bound of the number of versions not sent yet: some may stay here.
 func (r *Sender) Unsent() uint64 {
 	if r.st == nil {
 		return 0
@@ -157,15 +157,14 @@ func (r *Sender) Unsent() uint64 {
 	return r.store.Seq() - min(r.store.Seq(), r.st.Position.Seq)
 }
 
-// Add begins to send to a place. It writes to the bucket, so whoever may not learns it
-// here. name is that of this computer. A history that came from there goes on behind
-// what it had then: under its id when the lease of that has run out and nothing was sent
-// since, else under a new one; Note tells which, and why. One that was taken over goes on
-// under a new id behind what it had sent.
+// Add begins to send to a place. It writes to the bucket, so missing rights are noticed here.
+// name is this computer's. If the history came from that place, it continues what was there: under
+// the same id if the id's lease has run out and nothing was sent since, otherwise under a new id.
+// Note tells which, and why. A history that was taken over continues under a new id, based on what
+// it had sent.
 //
-// to are the age recipients to encrypt for. None means those of the history that it
-// goes on with; a history that has none is not encrypted, which is refused beside others
-// that are.
+// to are the age recipients to encrypt for. If none are given, those of the continued history are
+// used. A history without recipients is not encrypted, which is refused next to others that are.
 func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) error {
 	b, err := Dial(p)
 	if err != nil {
@@ -210,7 +209,7 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 			return err
 		default:
 			st.Note = fmt.Sprintf("goes on as %s; the machine that sent under this id before is refused when it comes back", h.Machine.ID)
-			h.Machine.Name, h.Machine.Root = name, r.o.Root // without a key they are not read
+			h.Machine.Name, h.Machine.Root = name, r.o.Root // without a key they could not be read
 			st.Head, tag = h, t
 		}
 	}
@@ -221,10 +220,10 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 	return r.save()
 }
 
-// maxFormer bounds how often an id is taken over: a head names all that had it.
+// maxFormer bounds how often an id is taken over, because a head lists all its former machines.
 const maxFormer = 256
 
-// Enlist enters this history into the list of machines, if it is missing there.
+// Enlist adds this history to the list of machines if it is missing there.
 func (r *Sender) Enlist(ctx context.Context) error {
 	if r.st == nil {
 		return nil
@@ -236,17 +235,16 @@ func (r *Sender) Enlist(ctx context.Context) error {
 	return enter(ctx, b, r.st.Head.Machine)
 }
 
-// errHeld: somebody else has the id.
+// errHeld: the id could not be taken over.
 var errHeld = errors.New("not taken over")
 
-// claim takes over the id of the history that this one was resumed from, by a write of
-// its head that succeeds only if nobody else has written it meanwhile. errHeld: it is
-// another's.
+// claim takes over the id of the history that this one was resumed from. It writes the head on the
+// condition that nobody else has written it meanwhile. errHeld: the id belongs to another machine.
 func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h Head, st stamp, err error) {
 	var by string
 	if ok, err := r.read("claim", &by); err != nil {
 		return h, st, err
-	} else if !ok { // kept before it is used: an answer may be lost
+	} else if !ok { // stored before it is used, because an answer may be lost
 		by = newID()
 		if err := r.kv.Set("claim", fmt.Appendf(nil, "%q", by)); err != nil {
 			return h, st, err
@@ -279,7 +277,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	h.Machine.ID, h.Machine.Since = was.ID, was.Since
 	h.Claim = &Claim{By: by, Time: time.Now().UTC()}
 	etag, err := b.put(ctx, headKey(h.Machine.ID), h.body(), st.etag)
-	if errors.Is(err, errChanged) { // by another, or by ourselves when the answer to a first try was lost
+	if errors.Is(err, errChanged) { // by another machine, or by this one if the answer to a first attempt was lost
 		h, st, err = b.head(ctx, from.Machine)
 		if err == nil && !h.Claim.same(&Claim{By: by}) {
 			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Called())
@@ -289,7 +287,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	return h, stamp{etag: etag}, err
 }
 
-// Remove ends sending; the bucket keeps what it has.
+// Remove ends sending. The bucket keeps what it has.
 func (r *Sender) Remove() error {
 	if err := r.forget(); err != nil {
 		return err
@@ -298,7 +296,7 @@ func (r *Sender) Remove() error {
 	return r.kv.Delete("state")
 }
 
-// forget what was sent.
+// forget deletes the record of what was sent.
 func (r *Sender) forget() error {
 	for {
 		some := map[string][]byte{}
@@ -329,10 +327,10 @@ func newID() string {
 	return hex.EncodeToString(b)
 }
 
-// errBare: one would show what others hide.
+// errBare: an unencrypted history next to encrypted ones.
 var errBare = errors.New("the histories there are encrypted: name a recipient for this one too")
 
-// enter puts a machine into the list of those that write here.
+// enter adds a machine to the list of those that write here.
 func enter(ctx context.Context, b *Bucket, m Machine) error {
 	m = m.public()
 	for range 20 {
@@ -372,7 +370,7 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 	return fmt.Errorf("write machines: %w, again and again", errChanged)
 }
 
-// Send sends one part of what is not sent yet; more: there is another one.
+// Send sends one part of what has not been sent; more reports that there is another part.
 func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	if r.st == nil {
 		return false, nil
@@ -384,7 +382,7 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 		}
 	}
 	err = r.look(ctx)
-	if errors.Is(err, errCopied) { // what is ours has other numbers from here on
+	if errors.Is(err, errCopied) { // from here on, our own history has other numbers
 		return true, r.anew(ctx)
 	}
 	if err != nil {
@@ -414,10 +412,10 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	return (part.More || r.st.Head.Base != nil && !r.st.Based) && err == nil, err
 }
 
-// based makes sure that what this history goes on behind stays. Contents of it that were
-// dropped after they were read, by somebody who did not know of us, may be needed by
-// us alone: then all is sent under a new id. Once our head is there and nothing was
-// dropped until then, nobody drops what we need. whole: it is begun anew.
+// based makes sure that the history this one is based on is still complete. Its contents may have
+// been dropped, after they were read, by a Prune that did not know about this history; then
+// everything is sent anew under a new id (whole). Once this history's head is in the bucket and
+// nothing had been dropped until then, Prune drops nothing that this history needs.
 func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 	base := r.st.Head.Base
 	if base == nil || r.st.Based {
@@ -451,11 +449,11 @@ func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 	return false, nil
 }
 
-// errMarked: contents of ours may be gone from the bucket since the part was made.
+// errMarked: contents of this history may have been dropped since the part was made.
 var errMarked = errors.New("the bucket was pruned meanwhile")
 
-// heed takes over what Prune has written into our head: what was sent before counts as
-// sent no more.
+// heed takes over what Prune has written into our head. Everything sent before then no longer
+// counts as sent.
 func (r *Sender) heed(h Head) error {
 	if h.Gen == r.st.Head.Gen {
 		return nil
@@ -521,7 +519,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	}
 	h.Segments = append(slices.Clone(h.Segments), seg)
 
-	// From here on nobody can tell whether the head was written but by looking.
+	// From here on, only a look at the bucket tells whether the head was written.
 	r.st.Next = &next{Head: h, Position: part.To}
 	if err := r.save(); err != nil {
 		return err
@@ -532,7 +530,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 		when = absent
 	}
 	etag, err := r.b.put(ctx, headKey(h.Machine.ID), h.body(), when)
-	// Changed by ourselves, when the answer to a first try was lost; or it is gone.
+	// Changed by this sender, if the answer to a first attempt was lost; or the head is gone.
 	if errors.Is(err, errChanged) || errors.Is(err, ErrMissing) {
 		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
 			return e
@@ -547,8 +545,8 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	return r.take(etag, part.Sent)
 }
 
-// put writes an object that is named by its hash. One that may be there already, because
-// the answer to its PUT was lost, is looked for first.
+// put writes an object that is named by its hash. If the answer to an earlier PUT was lost, it
+// first checks whether the object exists.
 func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 	if r.doubt {
 		if there, err := r.b.has(ctx, key, len(body)); there || err != nil {
@@ -575,7 +573,7 @@ func (r *Sender) take(etag string, sent []store.Hash) error {
 	return r.save()
 }
 
-// look compares the bucket's head with ours, where that is not known.
+// look compares the bucket's head with ours, unless that is known to be the same.
 func (r *Sender) look(ctx context.Context) error {
 	if r.known {
 		return nil
@@ -607,8 +605,8 @@ func (r *Sender) look(ctx context.Context) error {
 	return errCopied
 }
 
-// taken tells who goes on with our history. A segment of ours that nobody answered for
-// may be in it.
+// taken returns the error that tells who continues our history. It may include our last segment,
+// to which no answer came.
 func (r *Sender) taken(h Head) error {
 	r.st.Taken = true
 	if err := r.save(); err != nil {
@@ -617,7 +615,7 @@ func (r *Sender) taken(h Head) error {
 	return fmt.Errorf("%w: %s goes on with it since %s", ErrTaken, h.Machine.Called(), h.Claim.Time.Format(time.RFC3339))
 }
 
-// anew goes on under another id.
+// anew continues under another id.
 func (r *Sender) anew(ctx context.Context) error {
 	m := r.st.Head.Machine
 	if err := r.Add(ctx, r.st.Place, m.Name, nil); err != nil {

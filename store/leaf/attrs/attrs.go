@@ -1,8 +1,7 @@
-// Package attrs knows which extended attributes of a file belong to its history: the
-// users' own, access control lists and capabilities. mountd and the store daemon read
-// them into a Set, the version log stores the Set as it is, and package undo/apply
-// restores it. The package is a leaf: it knows no project, and writes only to the file
-// that it is given.
+// Package attrs knows which extended attributes of a file belong to its history: the users'
+// own, access control lists and capabilities. mountd and the store daemon read them into a
+// Set, the version log stores the Set unchanged, and package undo/apply restores it. The
+// package is a leaf: it knows no project, and writes only to the file that it is given.
 package attrs
 
 import (
@@ -14,27 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set is the attributes of one file: "" where they are unknown, None where there are
-// none. Otherwise a first byte of 1, then the name and value of each, both behind
-// their length as a uvarint, sorted by name. Sets of equal attributes are equal.
+// Set holds the attributes of one file: "" if they are unknown, None if there are none.
+// Otherwise it is a byte 1, then the name and value of each attribute, each preceded by its
+// length as a uvarint, sorted by name. Equal attributes give equal Sets.
 type Set string
 
-// None is the set of most files.
+// None is the Set of a file without attributes, as most are.
 const None Set = "\x01"
 
-// Capability is what makes a program of a file: it comes back with its owner only.
+// Capability gives a program rights. It is restored only together with the file's owner.
 const Capability = "security.capability"
 
-// most bounds a set: larger ones count as unknown.
+// most bounds the size of a Set in bytes. Attributes that need more count as unknown.
 const most = 256 << 10
 
-// Kept reports whether an attribute is a part of a set. The system's own labels and
-// checksums are not.
+// Kept reports whether an attribute belongs into a Set. The system's own labels and checksums
+// do not.
 func Kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == Capability
 }
 
-// Of makes a set.
+// Of returns the Set of some attributes.
 func Of(m map[string]string) Set {
 	names := make([]string, 0, len(m))
 	for n := range m {
@@ -50,7 +49,7 @@ func Of(m map[string]string) Set {
 	return Set(b)
 }
 
-// All is what a set holds; false if it is unknown, or damaged.
+// All returns the attributes in a Set, false if they are unknown or the Set is damaged.
 func (s Set) All() (map[string]string, bool) {
 	if s == "" || s[0] != None[0] {
 		return nil, false
@@ -77,10 +76,10 @@ func (s Set) All() (map[string]string, bool) {
 	return m, true
 }
 
-// Same is true where one of two is unknown.
+// Same reports whether two Sets are equal, or one of them is unknown.
 func (s Set) Same(o Set) bool { return s == "" || o == "" || s == o }
 
-// Without leaves the attributes out for which drop is true.
+// Without returns the Set without the attributes for which drop returns true.
 func (s Set) Without(drop func(name string) bool) Set {
 	if s == None {
 		return s
@@ -97,7 +96,7 @@ func (s Set) Without(drop func(name string) bool) Set {
 	return Of(m)
 }
 
-// Has reports whether an attribute is in a set.
+// Has reports whether an attribute is in the Set.
 func (s Set) Has(name string) bool {
 	if len(s) <= len(None) {
 		return false
@@ -107,13 +106,13 @@ func (s Set) Has(name string) bool {
 	return ok
 }
 
-// Read reads the attributes of what a path leads to; "" if that is not allowed.
+// Read reads the attributes of the file at a path, following symlinks. It returns "" if that is not allowed.
 func Read(path string) Set {
 	return read(func(b []byte) (int, error) { return unix.Listxattr(path, b) },
 		func(name string, b []byte) (int, error) { return unix.Getxattr(path, name, b) })
 }
 
-// ReadFD reads those of an open file.
+// ReadFD reads the attributes of an open file.
 func ReadFD(fd int) Set {
 	return read(func(b []byte) (int, error) { return unix.Flistxattr(fd, b) },
 		func(name string, b []byte) (int, error) { return unix.Fgetxattr(fd, name, b) })
@@ -142,7 +141,7 @@ func read(list func([]byte) (int, error), get func(string, []byte) (int, error))
 	return Of(m)
 }
 
-// sized asks for the size first, and again if it has grown meanwhile.
+// sized asks for the size first, and tries again if the value has grown meanwhile.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		n, err := get(nil)

@@ -3,12 +3,12 @@ package cache
 
 import "sync"
 
-// Cache is a bounded cache of two generations: what is used stays, what was
-// not touched while a whole generation filled up goes. No list to keep, so a
-// hit costs one map look-up.
+// Cache is a bounded cache of two generations. Entries that are used stay; entries not touched
+// while a whole generation filled up are dropped. There is no list to maintain, so a hit costs
+// one map look-up.
 type Cache[K comparable, V any] struct {
 	cost  func(V) int // nil: every entry costs 1
-	limit int         // of one generation
+	limit int         // cost limit of one generation
 
 	// mu guards young, old and used; a leaf lock.
 	mu         sync.Mutex
@@ -16,12 +16,12 @@ type Cache[K comparable, V any] struct {
 	used       int
 }
 
-// New makes a cache whose entries cost at most limit together.
+// New returns a cache whose entries cost at most limit in total.
 func New[K comparable, V any](limit int, cost func(V) int) *Cache[K, V] {
 	return &Cache[K, V]{cost: cost, limit: limit / 2, young: map[K]V{}, old: map[K]V{}}
 }
 
-// Get returns what is kept under k.
+// Get returns the value stored under k.
 func (c *Cache[K, V]) Get(k K) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,14 +35,14 @@ func (c *Cache[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Put keeps v, unless it costs too much by itself.
+// Put stores v, unless it alone costs more than one generation may.
 func (c *Cache[K, V]) Put(k K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putLocked(k, v)
 }
 
-// GetOr returns what is kept under k, making it if there is nothing; make is quick.
+// GetOr returns the value stored under k, or stores make() if there is none. make must be quick.
 func (c *Cache[K, V]) GetOr(k K, make func() V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Cache[K, V]) costOf(v V) int {
 	return c.cost(v)
 }
 
-// putLocked: mu is held.
+// putLocked stores v. mu is held.
 func (c *Cache[K, V]) putLocked(k K, v V) {
 	n := c.costOf(v)
 	if n > c.limit {

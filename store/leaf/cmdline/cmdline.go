@@ -1,14 +1,13 @@
-// Package cmdline makes of a command line what may be kept of it: without secrets,
-// and not longer than a kilobyte. It is a leaf: mountd uses it for what processes were
-// started with, the daemon for what agents say that they run, and the history's
-// clients for showing it.
+// Package cmdline reduces a command line to what may be kept of it: no secrets, and at most a
+// kilobyte. It is a leaf: mountd uses it for the command lines of processes, the daemon for
+// what agents say that they run, and the history's clients to display it.
 //
-// What is masked: the value of an option, variable or header whose name says that it
-// is a secret; what has the form of a well-known token; the password in an address;
-// and, in a command that names a file that search does not show ([ignore.Secret]),
-// all words but the program, its options and such names, because what is written into
-// such a file is a secret too. The rules err on the side of masking. They cannot find
-// a secret that looks like any word in a place like any other.
+// It masks the value of an option, variable or header whose name says that it is a secret;
+// tokens of a well-known form; passwords in addresses; and, in a command that names a file
+// that search does not show ([ignore.Secret]), all words except the program, its options and
+// such names, because what is written into such a file is a secret too. The rules err on the
+// side of masking. They cannot find a secret that looks like an ordinary word in an ordinary
+// place.
 package cmdline
 
 import (
@@ -21,35 +20,35 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Max is the length of a kept command line in bytes.
+// Max is the largest length of a kept command line, in bytes.
 const Max = 1 << 10
 
-// Hidden stands where a secret was.
+// Hidden replaces a secret.
 const Hidden = "***"
 
 // More ends a command line that was cut.
 const More = "…"
 
-// secretName is what the name of an option, variable or header of a secret holds.
+// secretName matches what the name of a secret option, variable or header contains.
 const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-]?key|access[_-]?key|auth[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|credential|bearer|cookie)`
 
 var (
-	// shapes are tokens that are known by their form.
+	// shapes matches tokens that are known by their form.
 	shapes = text.LazyRegexp(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
-	// address is a password or token before the host.
+	// address matches a password or token before the host.
 	address = text.LazyRegexp(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
-	// named is NAME=value, NAME: value, --name value.
+	// named matches NAME=value, NAME: value, --name value.
 	named = text.LazyRegexp(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
-	// basic is curl's -u user:password, and openssl's pass:word.
+	// basic matches curl's -u user:password, pass matches openssl's pass:word.
 	basic = text.LazyRegexp(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
 	pass  = text.LazyRegexp(`(\bpass:)([^\s'"]+)`)
-	// opaque words are long, of all kinds of characters, and no path.
+	// opaque matches long words that may be a key; patterns looks at their characters.
 	opaque = text.LazyRegexp(`[A-Za-z0-9+_=-]{32,}`)
-	// value says that an argument is the name of a secret's value in the next one.
+	// value matches an argument that makes the next one a secret.
 	value = text.LazyRegexp(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
 )
 
-// short are programs with options of one letter for a password: attached, or the next
+// short lists programs with a short option for a password, which is attached or the next
 // argument.
 var short = map[string]string{
 	"mysql": "-p", "mysqldump": "-p", "mysqladmin": "-p", "mariadb": "-p", "mariadb-dump": "-p", "sshpass": "-p", "docker": "-p", "podman": "-p",
@@ -57,7 +56,7 @@ var short = map[string]string{
 	"unzip": "-P", "zip": "-P", "7z": "-p", "htpasswd": "-b", "bcp": "-P", "sqlcmd": "-P",
 }
 
-// Mask is a list of arguments without secrets.
+// Mask returns a list of arguments without secrets.
 func Mask(args []string) []string {
 	out := make([]string, len(args))
 	secretFile := false
@@ -92,7 +91,7 @@ func Mask(args []string) []string {
 	return out
 }
 
-// second is the argument after -u, which may be a user with a password, or after -H.
+// second masks the argument after -u, which may be a user with a password, or after -H.
 func second(option, arg string) string {
 	if strings.HasPrefix(strings.ToLower(option), "-h") || option == "--header" {
 		return Text(arg)
@@ -103,7 +102,7 @@ func second(option, arg string) string {
 	return word(arg)
 }
 
-// word masks within one argument, which may be a script.
+// word masks secrets within one argument, which may be a script.
 func word(a string) string {
 	if strings.ContainsAny(a, " \t\n") {
 		return Text(a)
@@ -116,7 +115,7 @@ func patterns(s string) string {
 	s = address().ReplaceAllStringFunc(s, func(m string) string {
 		p := address().FindStringSubmatch(m)
 		if p[2] == "" && (p[3] == "git" || len(p[3]) < 8) {
-			return m // a user's name alone
+			return m // only a user name
 		}
 		return p[1] + p[2] + Hidden + "@"
 	})
@@ -137,21 +136,21 @@ func patterns(s string) string {
 	})
 }
 
-// Text is a shell command, or a sentence, without secrets.
+// Text returns a shell command, or a sentence, without secrets.
 func Text(s string) string {
 	parts := commands(shapes().ReplaceAllString(s, Hidden))
 	for i, p := range parts {
 		var secretFile bool
 		parts[i], secretFile = command(p)
 		if secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
-			return strings.Join(parts[:i+1], "") + Hidden // what follows is what the file gets
+			return strings.Join(parts[:i+1], "") + Hidden // what follows is written into the file
 		}
 	}
 	return strings.Join(parts, "")
 }
 
-// command is one simple command of a script, with what separates it from the next;
-// secretFile: it names one.
+// command masks one simple command of a script, including its separator. secretFile reports
+// whether it names a file with secrets.
 func command(s string) (masked string, secretFile bool) {
 	words := split(s)
 	program := -1
@@ -190,14 +189,14 @@ func command(s string) (masked string, secretFile bool) {
 	return patterns(strings.Join(words, "")), secretFile
 }
 
-// trim takes quotes and redirections off a word.
+// trim strips quotes and redirections from a word.
 func trim(w string) string { return strings.Trim(w, `"'<>()&;|`) }
 
-// commands cuts a script at ; | & and ends of lines outside of quotes; what
-// separates stays with what is before it.
+// commands cuts a script at ; | & and line ends outside of quotes. Each separator stays with
+// the command before it.
 func commands(s string) []string { return cut(s, ";|&\n", true) }
 
-// split cuts a command into words and the space between them.
+// split cuts a command into words and the separators between them.
 func split(s string) []string { return cut(s, " \t\n", false) }
 
 func cut(s, at string, keep bool) []string {
@@ -232,14 +231,14 @@ func cut(s, at string, keep bool) []string {
 	return out
 }
 
-// Pack joins arguments with NUL in at most [Max] bytes; cut says that some are left out
-// already.
+// Pack joins arguments with NUL into at most [Max] bytes. cut reports that some arguments
+// are already missing.
 func Pack(args []string, cut bool) string {
 	var b strings.Builder
 	for i, a := range args {
 		room := Max - b.Len() - len(More) - 2
 		if len(a) > room {
-			if i <= 2 { // a script: its beginning says more than nothing
+			if i <= 2 { // of a script, at least the beginning is kept
 				a = strings.ToValidUTF8(a[:max(min(room, len(a)), 0)], "")
 				b.WriteString(sep(i) + a)
 			}
@@ -261,7 +260,7 @@ func sep(i int) string {
 	return "\x00"
 }
 
-// Unpack is the reverse. What older versions kept is one text: it is one argument.
+// Unpack reverses Pack. Older versions stored a single text; it becomes one argument.
 func Unpack(s string) []string {
 	if s == "" {
 		return nil
@@ -269,13 +268,13 @@ func Unpack(s string) []string {
 	return strings.Split(s, "\x00")
 }
 
-// Shells are programs that take a script with -c.
+// shells are programs that take a script with -c.
 var shells = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true, "ksh": true, "fish": true, "ash": true}
 
-// IsShell reports whether a program is a shell, by the first argument or its name.
+// IsShell reports whether a program, given by its path or first argument, is a shell.
 func IsShell(program string) bool { return shells[strings.TrimPrefix(path.Base(program), "-")] }
 
-// scriptOf is the index of the argument that is a shell's script, 0: there is none.
+// scriptOf returns the index of the argument that is a shell's script, 0 if there is none.
 func scriptOf(args []string) int {
 	if !IsShell(args[0]) {
 		return 0
@@ -288,8 +287,8 @@ func scriptOf(args []string) int {
 	return 0
 }
 
-// Show is a command as a person would have typed it, in about width bytes: of a shell
-// its script; what a shell expanded to many arguments is shortened.
+// Show returns a command as a person would have typed it, in about width bytes. For a shell it
+// returns the script; long lists of arguments are shortened.
 func Show(args []string, width int) string {
 	if len(args) == 0 {
 		return ""
@@ -326,7 +325,7 @@ func Show(args []string, width int) string {
 	return b.String()
 }
 
-// quoted puts a word in quotes where a shell would need them.
+// quoted quotes a word if a shell needs that.
 func quoted(w string) string {
 	if w != "" && !strings.ContainsAny(w, " \t\n'\"\\$`|&;()<>!#") {
 		return w
@@ -334,8 +333,8 @@ func quoted(w string) string {
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
-// Line is a script on one line of about width bytes: its lines are joined, and what is
-// too long is cut at a character.
+// Line returns a script on one line of about width bytes. Lines are joined with "; ", and a
+// long result is cut at a character.
 func Line(s string, width int) string {
 	lead := ""
 	if strings.HasPrefix(s, " ") {
@@ -351,8 +350,8 @@ func Line(s string, width int) string {
 	return Cut(lead+strings.Join(parts, "; "), width)
 }
 
-// Cut is the beginning of a text, of about width bytes: what is too long is cut at a
-// character.
+// Cut returns the beginning of a text, about width bytes. A longer text is cut at a character
+// and ends with More.
 func Cut(s string, width int) string {
 	if len(s) <= width {
 		return s

@@ -1,13 +1,14 @@
-// Package event names what the overlay, the spool and the history all speak of: what
-// happened to a path, whether its contents are kept, and how to recognise a file.
+// Package event defines what the overlay, the spool and the history share: what happened to a
+// path, whether its contents are kept, and how to recognise a file.
 package event
 
-// Settled is the extended attribute that nothing has. Who asks a mount's root for it gets
-// the answer when what was closed before it is told of: of a file that was only made or
-// emptied, nothing is before its handle's end, which may come after close(2) returned.
+// Settled is an extended attribute that no file has. A request for it on a mount's root is
+// answered only after every file closed before has been recorded. This matters for a file that
+// was only created or emptied: it is recorded when its handle is released, which may happen
+// after close(2) has returned.
 const Settled = "user.cachebro.settled"
 
-// Op is what happened. The values are on disk, in the spool and in the log.
+// Op is what happened to a path. The values are stored, in the spool and in the log.
 type Op uint8
 
 // The operations.
@@ -25,13 +26,13 @@ const (
 	OpRmdir
 	OpChmod    // mode, owner or extended attributes changed
 	OpMknod    // FIFO, socket or device
-	OpBaseline // found there: by a scan, or before the first destructive operation
-	OpOutside  // changed by somebody who does not go through the mount
-	OpMoved    // in the log only: the path went away by a rename
-	OpSeen     // in the log only: not mounted, found changed when somebody asked
+	OpBaseline // found by a scan, or before the first destructive operation
+	OpOutside  // changed without going through the mount
+	OpMoved    // in the log only: the path was renamed away
+	OpSeen     // in the log only: nothing was mounted; a look at the file found it changed
 )
 
-// Class of a path; it decides what is captured and indexed. The values are on disk.
+// Class of a path decides what is captured and indexed. The values are stored.
 type Class uint8
 
 const (
@@ -43,7 +44,7 @@ const (
 	Excluded
 )
 
-// String is the class's name; of a value that is not known, the first.
+// String returns the class's name; an unknown value counts as tracked.
 func (c Class) String() string {
 	switch c {
 	case Ignored:
@@ -54,13 +55,12 @@ func (c Class) String() string {
 	return "tracked"
 }
 
-// Stat is what statx says of an inode, enough to recognise unchanged content: no
-// content change leaves Ctime, Size, Ino and Birth all as they were, but for changes
-// within one clock tick.
+// Stat is what statx reports about an inode. It suffices to recognise unchanged content: every
+// content change alters Ctime, Size, Ino or Birth, except changes within one clock tick.
 type Stat struct {
 	Dev   uint64 `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`
-	Birth int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch, 0 where the source has none
+	Birth int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch, 0 if the file system does not record it
 	Mode  uint32 `cbor:"4,keyasint,omitempty"` // st_mode, type bits included
 	Nlink uint32 `cbor:"5,keyasint,omitempty"`
 	UID   uint32 `cbor:"6,keyasint,omitempty"`
@@ -68,16 +68,16 @@ type Stat struct {
 	Size  int64  `cbor:"8,keyasint,omitempty"`
 	Mtime int64  `cbor:"9,keyasint,omitempty"`  // ns since the epoch
 	Ctime int64  `cbor:"10,keyasint,omitempty"` // ns since the epoch
-	// Attrs are its extended attributes, an attrs.Set; the overlay leaves them out.
+	// Attrs holds the extended attributes as an attrs.Set; the overlay does not fill it.
 	Attrs string `cbor:"11,keyasint,omitempty"`
 }
 
-// Inode tells one file from another across mounts. The zero Inode is unknown.
+// Inode identifies a file across mounts. The zero Inode is unknown.
 type Inode struct {
 	Dev   uint64
 	Ino   uint64
 	Birth int64
 }
 
-// InodeOf is the file that a Stat describes.
+// InodeOf returns the identity of the file that a Stat describes.
 func InodeOf(st Stat) Inode { return Inode{st.Dev, st.Ino, st.Birth} }

@@ -1,12 +1,12 @@
 package event
 
-// RunSession is the environment variable by which cachebro run names the session of what
-// it starts.
+// RunSession is the environment variable in which cachebro run passes the session's name to
+// what it starts.
 const RunSession = "CACHEBRO_SESSION"
 
-// ClientSessions are the environment variables by which agents name their sessions to
+// ClientSessions are the environment variables in which agents pass their session's name to
 // what they start.
 var ClientSessions = []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
 
-// SessionVariables are all of these; the first one that is set counts.
+// SessionVariables are all of these variables. The first one that is set counts.
 var SessionVariables = append([]string{RunSession}, ClientSessions...)

@@ -1,8 +1,7 @@
-// Package gitdir tells which paths belong to git itself. Git's directories hold
-// programs and settings that the next git command runs, so nothing is written there
-// because a history, a message or a repository says so. Callers ask before they write
-// or believe a path; the answer depends on the name and on the directory's contents.
-// The package is a leaf.
+// Package gitdir tells which paths belong to git itself. Git's directories hold programs and
+// settings that the next git command runs, so nothing may be written there just because a
+// history, a message or a repository says so. Callers ask before they write to a path or trust
+// it; the answer depends on the name and on the directory's contents. The package is a leaf.
 package gitdir
 
 import (
@@ -16,8 +15,9 @@ import (
 	"unicode"
 )
 
-// Outside is the git directory that the ".git" file or link of a work tree names, where
-// that is not in the work tree itself: of a further worktree, or made apart. "" else.
+// Outside returns the git directory that a work tree's ".git" file or link names, if it is
+// outside of the work tree: that of a linked worktree, or a separate git directory. Otherwise
+// it returns "".
 func Outside(tree string) string {
 	at := named(tree)
 	if _, in := below(tree, at); in {
@@ -26,9 +26,9 @@ func Outside(tree string) string {
 	return at
 }
 
-// Apart is the git directory of a work tree, or of the one that it is a part of, where it
-// is none of those that Split finds: it is outside of the tree, or inside by another name
-// than ".git". "" else.
+// Apart returns the git directory of a work tree, or of the work tree that tree is part of, if
+// Split does not find it: it is outside of tree, or inside under another name than ".git".
+// Otherwise it returns "".
 func Apart(tree string) (dir string, inside bool) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err != nil {
 		up := filepath.Dir(tree)
@@ -47,12 +47,12 @@ func Apart(tree string) (dir string, inside bool) {
 	return at, in
 }
 
-// named is the place that the ".git" file or link of a work tree names. "" else.
+// named returns the path that a work tree's ".git" file or link names, "" if there is none.
 func named(tree string) string {
 	name := filepath.Join(tree, ".git")
 	at, err := os.Readlink(name)
 	if err != nil {
-		b, _ := os.ReadFile(name) // a directory, or no repository
+		b, _ := os.ReadFile(name) // fails for a directory, or without a repository
 		ok := false
 		at, ok = strings.CutPrefix(strings.TrimRight(string(b), "\r\n"), "gitdir: ")
 		if !ok || at == "" {
@@ -65,22 +65,21 @@ func named(tree string) string {
 	return filepath.Clean(at)
 }
 
-// below is the path of something in a directory; false: it is not there.
+// below returns the path of at relative to dir, false if it is not in dir.
 func below(dir, at string) (string, bool) {
 	rel, err := filepath.Rel(dir, at)
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// Command is a git command that looks at a repository and runs nothing that its
+// Command returns a git command that examines a repository and runs nothing that its
 // configuration names: no monitor, no hook, no filter, no transport.
 func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	quiet := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "--no-optional-locks", "--no-pager", "-C", dir}
 	return exec.CommandContext(ctx, "git", append(quiet, args...)...)
 }
 
-// Name reports whether some file system takes one part of a path for ".git": one
-// that ignores case, or invisible characters, or what follows the name, or that gives
-// short names.
+// Name reports whether some file system treats one part of a path as ".git": one that ignores
+// case, invisible characters or trailing characters, or one that has short names.
 func Name(part string) bool {
 	if part == ".git" {
 		return true
@@ -89,12 +88,12 @@ func Name(part string) bool {
 		return false
 	}
 	part = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) { // HFS+ does not see them
+		if unicode.Is(unicode.Cf, r) { // HFS+ ignores them
 			return -1
 		}
 		return unicode.ToLower(r)
 	}, part)
-	part, _, _ = strings.Cut(part, ":") // NTFS: another stream of the same
+	part, _, _ = strings.Cut(part, ":") // NTFS: another stream of the same file
 	part = strings.TrimRight(part, ". ")
 	return part == ".git" || strings.HasPrefix(part, "git~") && strings.Trim(part[4:], "0123456789") == "" && len(part) > 4
 }
@@ -109,9 +108,9 @@ func In(path string) bool {
 	return false
 }
 
-// Is reports whether a directory looks to git like one of its own: a bare repository,
-// one that a ".git" file points to, or what belongs to a further worktree. lstat
-// looks at a name in it.
+// Is reports whether git would take a directory for one of its own: a bare repository, one
+// that a ".git" file points to, or that of a linked worktree. lstat examines a name in the
+// directory.
 func Is(lstat func(name string) (fs.FileInfo, error)) bool {
 	if _, err := lstat("HEAD"); err != nil {
 		return false

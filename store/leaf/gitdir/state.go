@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Kind is what a file of a git directory is to whoever brings one back.
+// Kind says how a file of a git directory is to be treated when it is kept or restored.
 type Kind uint8
 
 // The kinds. Only State and Objects are worth keeping.
 const (
-	Nothing Kind = iota // locks, temporary files, what git makes anew
-	State               // what says how the repository stands: HEAD, refs, index, config, hooks …
-	Objects             // never changed once they are there
+	Nothing Kind = iota // locks, temporary files, files that git makes anew
+	State               // files that make up the state of the repository: HEAD, refs, index, config, hooks …
+	Objects             // objects and packs, which never change
 )
 
-// Split finds the git directory that a slash-separated path of a project is in: the
-// ".git" of a work tree, or what it holds for a submodule. rest is the path below it,
-// "" for the directory itself. Names that only other systems take for ".git" do not
-// count: git here does not.
+// Split finds the git directory that a slash-separated path of a project is in: the ".git" of
+// a work tree, or the directory inside it that belongs to a submodule. rest is the path below
+// it, "" for the directory itself. Names that only other systems treat as ".git" do not count,
+// because git on this system does not treat them so.
 func Split(p string) (dir, rest string, ok bool) {
 	end := -1
 	for at := 0; ; {
@@ -48,8 +48,8 @@ func Split(p string) (dir, rest string, ok bool) {
 	return dir, rest, true
 }
 
-// moduleEnd is where the name of a submodule ends that rest, below "modules/", begins
-// with: names have slashes, and end before what every git directory has.
+// moduleEnd returns where the submodule's name at the beginning of rest ends, after "modules/".
+// Such names may contain slashes; they end before a name that every git directory contains.
 func moduleEnd(rest string) int {
 	at := len("modules/")
 	for first := true; at < len(rest); first = false {
@@ -71,7 +71,7 @@ func ofEvery(part string) bool {
 	return false
 }
 
-// KindOf tells the kind of a file by its path below the git directory.
+// KindOf returns the kind of a file, given its path below the git directory.
 func KindOf(rest string) Kind {
 	base := rest[strings.LastIndexByte(rest, '/')+1:]
 	if below, ok := strings.CutPrefix(rest, "objects/"); ok {
@@ -97,12 +97,12 @@ func KindOf(rest string) Kind {
 	return State
 }
 
-// KeptObjects is where the objects that a git directory lost lie in the state
-// directory's part for git: a directory of objects, as git has them.
+// KeptObjects returns where, in the state directory's part for git, the lost objects of a git
+// directory are kept. It is an object directory in git's own format.
 func KeptObjects(dir string) string {
 	h := sha256.Sum256([]byte(dir))
 	return "objects/" + hex.EncodeToString(h[:6])
 }
 
-// KeptFile is where what is kept of another file lies.
+// KeptFile returns where the kept copy of another file is.
 func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

@@ -1,10 +1,9 @@
-// Package glob matches paths against the globs of requests and of a
-// repository's own files: * and ? and [classes] within a name, ** for any
-// number of directories, {a,b} for either.
+// Package glob matches paths against the globs of requests and of a repository's own files: *
+// and ? and [classes] within a name, ** for any number of directories, {a,b} for alternatives.
 //
-// The library behind it tries each combination of alternatives, so that thirty
-// pairs of braces take years. A glob that stands for too many is not valid
-// here, and matches nothing; the rest takes time in proportion to glob × path.
+// The underlying library tries each combination of alternatives, so that thirty pairs of
+// braces take years. Here a glob with too many combinations is invalid and matches nothing. All
+// others take time proportional to glob × path.
 package glob
 
 import (
@@ -15,7 +14,7 @@ import (
 
 const (
 	maxLength       = 4096 // bytes of a glob
-	maxAlternatives = 256  // globs without braces that one may stand for
+	maxAlternatives = 256  // how many globs without braces a glob may expand to
 )
 
 // Valid reports whether a glob can be matched.
@@ -33,12 +32,12 @@ func Match(glob, path string) bool {
 // covers reports whether a glob matches a path or a directory above it.
 func covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
 
-// Wild reports whether a text is a glob, and not just a path.
+// Wild reports whether a text is a glob and not just a path.
 func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 
-// Selects reports whether a glob, as a person writes it, matches a path. As in a
-// gitignore file, a glob without a slash is for names at any depth, one with a slash
-// is for the whole path, and a directory stands for everything below it.
+// Selects reports whether a glob written by a person matches a path. As in a gitignore file, a
+// glob without a slash matches names at any depth, one with a slash matches the whole path,
+// and a directory stands for everything below it.
 func Selects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")
@@ -49,13 +48,13 @@ func Selects(glob, path string) bool {
 	return covers(glob, path)
 }
 
-// bounded counts the alternatives, as if each group stood beside the others.
+// bounded reports whether a glob is short and expands to few alternatives. It counts nested groups as if they stood side by side.
 func bounded(glob string) bool {
 	if len(glob) > maxLength {
 		return false
 	}
 	total := 1
-	var open []int // alternatives of the groups that are open
+	var open []int // number of alternatives of each open group
 	for i := strings.IndexByte(glob, '{'); i >= 0 && i < len(glob); i++ {
 		switch last := len(open) - 1; glob[i] {
 		case '\\':

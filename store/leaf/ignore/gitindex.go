@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// tracked is what git's index holds, as one string of names in git's order,
-// which is that of the bytes: a map of 200,000 names would take 40 MB.
+// tracked holds the paths in git's index as one string of names, sorted by bytes as git does.
+// A map of 200,000 names would take 40 MB.
 type tracked struct {
 	names  string
-	begins []uint32 // of each name
-	dirs   bool     // some names are directories (a sparse index); they end in a slash
+	begins []uint32 // offset of each name
+	dirs   bool     // some names are directories (a sparse index); these end in a slash
 }
 
 func (t *tracked) name(i int) string {
@@ -28,7 +28,7 @@ func (t *tracked) has(path string) bool {
 	if t == nil {
 		return false
 	}
-	if t.find(path) { // a submodule is a file to the index
+	if t.find(path) { // the index lists a submodule as a file
 		return true
 	}
 	if t.dirs {
@@ -48,8 +48,8 @@ func (t *tracked) find(path string) bool {
 
 var errIndex = errors.New("not an index of git, version 2 to 4")
 
-// readIndex decodes the entries' names of git's index (gitformat-index(5),
-// versions 2, 3 and 4, SHA-1 or SHA-256).
+// readIndex decodes the names in git's index (gitformat-index(5), versions 2, 3 and 4, SHA-1
+// or SHA-256).
 func readIndex(raw []byte) (*tracked, error) {
 	if len(raw) < 12 || !bytes.HasPrefix(raw, []byte("DIRC")) {
 		return nil, errIndex
@@ -104,7 +104,7 @@ func readEntries(raw []byte, version, count uint32, hash int) (*tracked, error) 
 		}
 		if n := len(t.begins); n > 0 && string(all[t.begins[n-1]:]) >= name {
 			if string(all[t.begins[n-1]:]) == name {
-				continue // the stages of a conflict
+				continue // further stages of a conflict
 			}
 			return nil, errIndex
 		}
@@ -116,7 +116,7 @@ func readEntries(raw []byte, version, count uint32, hash int) (*tracked, error) 
 	return t, nil
 }
 
-// offsetVarint decodes git's "offset encoding"; n is 0 when it does not end.
+// offsetVarint decodes git's "offset encoding". n is 0 if the number does not end.
 func offsetVarint(raw []byte) (v, n int) {
 	for n < len(raw) && n < 8 {
 		c := raw[n]

@@ -2,44 +2,43 @@ package ignore
 
 import "strings"
 
-// The author of a repository writes its patterns, so their cost is bounded: a match
-// takes time in proportion to pattern × name. Slashes make this possible. No wildcard
-// except "**" between slashes crosses a slash, so pattern and name are compared
-// component by component. Within a component, and among the components, only the last
-// star has to be tried again: whatever an earlier star could take in addition, the
-// later one takes as well.
+// Patterns are written by the authors of repositories, so the cost of a match is bounded: it
+// takes time proportional to pattern × name. Slashes make this possible. No wildcard except
+// "**" between slashes crosses a slash, so pattern and name are compared component by
+// component. Within a component, and among the components, only the last star needs
+// backtracking: whatever an earlier star could match in addition, the later one can match too.
 
-// part is what a pattern says of one component of a name, or a "**".
+// part is the part of a pattern for one component of a name, or a "**".
 type part struct {
-	text string // the component has just this text, if ops is nil
+	text string // the component has exactly this text, if ops is nil
 	ops  []op
-	sets []set // of the classes in ops
+	sets []set // the classes in ops
 	many bool  // "**": any number of components
-	some bool  // of many: one at least
+	some bool  // with many: at least one component
 }
 
-// op matches one byte: itself below 256, else one of these or a class.
+// op matches one byte: values below 256 match themselves, others are one of the following.
 type op uint16
 
 const (
 	anyByte op = 256 + iota
 	star
-	firstSet // and all above: sets[op-firstSet]
+	firstSet // this and above: sets[op-firstSet]
 )
 
-// maxOps bounds what is kept of a component: no name is that long.
+// maxOps bounds the ops of a component; no name is that long.
 const maxOps = 8192
 
-// set of bytes.
+// set is a set of bytes.
 type set [4]uint64
 
 func (s *set) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
 func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 
-// compile reads a pattern as git's wildmatch does with WM_PATHNAME; ok is
-// false when it can match nothing.
+// compile reads a pattern like git's wildmatch with WM_PATHNAME. ok is false if the pattern
+// can match nothing.
 func compile(p string) (parts []part, ok bool) {
-	var at part // being read
+	var at part // the part being read
 	plain := true
 	text := make([]byte, 0, len(p))
 	begins := true // a component begins here
@@ -62,7 +61,7 @@ func compile(p string) (parts []part, ok bool) {
 	}
 	for p != "" && !tooLong {
 		if begins {
-			// Most components are plain text, of which nothing is copied.
+			// Most components are plain text, which is used without copying.
 			n := 0
 			for n < len(p) && p[n] != '/' && !special[p[n]] {
 				n++
@@ -88,7 +87,7 @@ func compile(p string) (parts []part, ok bool) {
 			p = strings.TrimLeft(p, "*")
 			escaped := strings.HasPrefix(p, `\/`)
 			if first && len(p) < n && (p == "" || p[0] == '/' || escaped) {
-				// git takes "**" for nothing at all only before a plain slash.
+				// For git, "**" matches zero components only before a plain slash.
 				parts = append(parts, part{many: true, some: p == "" || escaped})
 				if p == "" {
 					return parts, true
@@ -130,8 +129,7 @@ func compile(p string) (parts []part, ok bool) {
 
 // match reports whether the whole of a name matches.
 func match(parts []part, name string) bool {
-	// Nearly every name is told apart by its first or last byte, or by its last
-	// component.
+	// The first byte, the last byte or the last component rules out nearly every name.
 	first, last := &parts[0], &parts[len(parts)-1]
 	switch {
 	case !first.opens(name), !last.ends(name):
@@ -142,9 +140,9 @@ func match(parts []part, name string) bool {
 	case !last.match(name[strings.LastIndexByte(name, '/')+1:]):
 		return false
 	}
-	// at is where the next component begins, len(name)+1 where none is left.
+	// at is where the next component begins, len(name)+1 if none is left.
 	at, i := 0, 0
-	retryAt, retry := 0, -1 // what follows the last "**", and where it was tried
+	retryAt, retry := 0, -1 // where the parts after the last "**" were last tried, and their index
 	for {
 		switch {
 		case i == len(parts):
@@ -180,24 +178,24 @@ func match(parts []part, name string) bool {
 	}
 }
 
-// opens reports whether a name may begin so.
+// opens reports whether a name may begin with this part, judging by its first byte.
 func (p *part) opens(name string) bool {
 	return len(p.ops) == 0 || p.ops[0] == star || name != "" && p.takes(p.ops[0], name[0])
 }
 
-// ends reports whether a name may end so.
+// ends reports whether a name may end with this part, judging by its last byte.
 func (p *part) ends(name string) bool {
 	n := len(p.ops) - 1
 	return n < 0 || p.ops[n] == star || name != "" && p.takes(p.ops[n], name[len(name)-1])
 }
 
-// takes reports whether an op that is no star matches a byte.
+// takes reports whether an op other than a star matches a byte.
 func (p *part) takes(o op, c byte) bool {
 	return o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c)
 }
 
-// place is the first component from here on where parts, which follow a "**",
-// can begin; behind the name where there is none.
+// place returns the first component, from at on, where parts, which follow a "**", can begin.
+// It returns a value beyond the name if there is none.
 func place(parts []part, name string, at int) int {
 	if len(parts) == 0 || parts[0].many || parts[0].ops != nil {
 		return at
@@ -217,7 +215,7 @@ func place(parts []part, name string, at int) int {
 	return len(name) + 1
 }
 
-// nextComponent is where the component behind the one at this place begins.
+// nextComponent returns where the component after the one at this offset begins.
 func nextComponent(name string, at int) int {
 	if n := strings.IndexByte(name[at:], '/'); n >= 0 {
 		return at + n + 1
@@ -231,7 +229,7 @@ func (p *part) match(s string) bool {
 		return s == p.text
 	}
 	at, i := 0, 0
-	retryAt, retry := 0, -1 // what follows the last star, and where it was tried
+	retryAt, retry := 0, -1 // where the ops after the last star were last tried, and their index
 	for {
 		if i < len(p.ops) {
 			o := p.ops[i]
@@ -262,16 +260,16 @@ func (p *part) match(s string) bool {
 	}
 }
 
-// class reads a bracket expression; p begins behind the bracket. It returns
-// what follows the closing bracket; ok is false when the class never ends or
-// names a kind of characters that is not known: then nothing matches.
+// class reads a bracket expression, of which p begins after the bracket. It returns the rest
+// after the closing bracket. ok is false if the class does not end or names an unknown
+// character class; then nothing matches.
 func class(p string) (s set, rest string, ok bool) {
 	negated := false
 	if p != "" && (p[0] == '!' || p[0] == '^') {
 		negated = true
 		p = p[1:]
 	}
-	plain := 0 // what of p a bracket has been looked for in, in vain
+	plain := 0 // len(p) at the last ']' found that does not end a [:name:]
 	for first := true; ; first = false {
 		if p == "" {
 			return s, "", false
@@ -291,7 +289,7 @@ func class(p string) (s set, rest string, ok bool) {
 				p = p[end+1:]
 				continue
 			}
-			plain = len(p) - end // the same bracket ends all that begin before it
+			plain = len(p) - end // the same bracket ends every class that begins before it
 			s.add('[')
 			p = p[1:]
 			continue
@@ -313,7 +311,7 @@ func class(p string) (s set, rest string, ok bool) {
 				}
 				hi, p = p[0], p[1:]
 			}
-			s.add(lo) // also of a range that goes backwards
+			s.add(lo) // added even if the range goes backwards
 			for c := int(lo); c <= int(hi); c++ {
 				s.add(byte(c))
 			}
@@ -329,7 +327,7 @@ func class(p string) (s set, rest string, ok bool) {
 	return s, p[1:], true
 }
 
-// posixClass adds the characters of [:name:], if there is such a name.
+// posixClass adds the characters of [:name:], if there is such a class.
 func posixClass(name string, s *set) bool {
 	ranges, ok := posixClasses[name]
 	for i := 0; i < len(ranges); i += 2 {
@@ -340,7 +338,7 @@ func posixClass(name string, s *set) bool {
 	return ok
 }
 
-// posixClasses are pairs of first and last characters.
+// posixClasses lists pairs of first and last characters.
 var posixClasses = map[string]string{
 	"alnum":  "09AZaz",
 	"alpha":  "AZaz",

@@ -1,21 +1,19 @@
-// Package ignore says which paths of a project are tracked, ignored or
-// excluded: the question that decides what is captured and what is indexed.
+// Package ignore tells which paths of a project are tracked, ignored or excluded. This decides
+// what is captured and what is indexed.
 //
-// The rules are git's: .gitignore at every level, .git/info/exclude, the
-// user's global file, negation; what is in git's index is tracked whatever the
-// rules say. The .gitignore files also count without a repository. Our own rules
-// come first: .git is excluded at every level, a .cachebroignore (same syntax)
-// excludes even what git tracks, and a short built-in list excludes directories
-// that any build can make again, but only where git ignores them.
+// The rules are git's: .gitignore at every level, .git/info/exclude, the user's global file,
+// negation; a path in git's index is tracked whatever the rules say. The .gitignore files also
+// count without a repository. Our own rules come first: .git is excluded at every level, a
+// .cachebroignore (same syntax) excludes even paths that git tracks, and a short built-in list
+// excludes directories that any build can make again, but only where git ignores them.
 //
-// The patterns are matched by our own code, because the libraries at hand
-// disagree with git on escapes, classes and double stars; a test compares it
-// with git check-ignore on random trees and patterns.
+// The patterns are matched by our own code, because the available libraries disagree with git
+// on escapes, classes and double stars; a test compares our code with git check-ignore on
+// random trees and patterns.
 //
-// All files are read relative to the descriptor of the source directory, never
-// through a mountpoint. A Matcher is safe for concurrent use: what it knows is
-// an immutable snapshot that a reload replaces; the snapshot fills its cache of
-// directories as they are asked for.
+// All files are read relative to the descriptor of the source directory, never through a
+// mountpoint. A Matcher is safe for concurrent use: it works on an immutable snapshot, which a
+// reload replaces. Only the snapshot's cache of directories is filled on demand.
 package ignore
 
 import (
@@ -25,7 +23,7 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Class of a path; it decides what is captured and indexed.
+// Class of a path decides what is captured and indexed.
 type Class = event.Class
 
 // The classes.
@@ -35,8 +33,8 @@ const (
 	Excluded = event.Excluded
 )
 
-// builtIn lists directories that tools make again by themselves. The value
-// names files of which one must stand beside the directory; none: always.
+// builtIn lists directories that tools make again by themselves. The value lists files of
+// which one must be next to the directory; nil: none is needed.
 var builtIn = map[string][]string{
 	"node_modules":     {"package.json"},
 	"bower_components": {"bower.json"},
@@ -65,28 +63,27 @@ var builtIn = map[string][]string{
 	".pnpm-store":      nil,
 }
 
-// Rebuilt reports whether a directory of this name holds only what tools make again.
-// Names that mean it only beside a certain file do not count.
+// Rebuilt reports whether a directory of this name holds only what tools can make again. Names
+// that mean this only next to a certain file do not count.
 func Rebuilt(name string) bool {
 	beside, ok := builtIn[name]
 	return ok && beside == nil || builtInAnywhere[name]
 }
 
-// without a repository only these count as ignored; nobody keeps his own work
-// in them.
+// Without a repository only these count as ignored. Nobody keeps work of their own in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
 
-// uninvited are those that a tool makes although nobody asked, so that no rule
-// names them: pnpm keeps its store on the file system of the project, and a
-// mount is one of its own.
+// uninvited directories are made by tools without being asked, so no ignore rule names them:
+// pnpm keeps its store on the file system of the project, and a mount is a file system of its
+// own.
 var uninvited = map[string]bool{".pnpm-store": true}
 
-// mac: macOS makes files and directories of its own in every directory that it shows.
+// mac: macOS creates files of its own in every directory that it displays.
 var mac = runtime.GOOS == "darwin" // a variable for the tests
 
-// ofMacOS reports whether macOS makes a name by itself: what the Finder knows of a
-// directory's window, Spotlight's index, what is kept of attributes where a volume has
-// none. Nobody asked for them, and they change with each look.
+// ofMacOS reports whether macOS creates a name by itself: the Finder's window settings,
+// Spotlight's index, attributes on volumes that cannot store them. Nobody asked for them, and
+// they change each time a directory is displayed.
 func ofMacOS(name string) bool {
 	switch name {
 	case ".DS_Store", ".Spotlight-V100", ".fseventsd", ".Trashes", ".TemporaryItems", ".DocumentRevisions-V100", ".apdisk", ".VolumeIcon.icns":
@@ -95,12 +92,12 @@ func ofMacOS(name string) bool {
 	return len(name) > 2 && strings.HasPrefix(name, "._")
 }
 
-// marks are files that say of their directory that it can be made again
+// marks are files which say that their directory can be made again
 // (https://bford.info/cachedir/ and Python's PEP 405).
 var marks = []string{"CACHEDIR.TAG", "pyvenv.cfg"}
 
-// IsRuleFile reports whether a change of this path may change classes: then
-// call Reload.
+// IsRuleFile reports whether a change of this file may change the classes of paths. If so, call
+// Reload.
 func IsRuleFile(path string) bool {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	switch base {
@@ -121,8 +118,8 @@ func IsRuleFile(path string) bool {
 	return false
 }
 
-// DecidesTracked reports whether a file with rules may make ignored files
-// tracked; the others only tell ignored from excluded ones.
+// DecidesTracked reports whether a rule file may turn ignored files into tracked ones. Other
+// rule files only distinguish ignored from excluded files.
 func DecidesTracked(path string) bool {
 	switch path[strings.LastIndexByte(path, '/')+1:] {
 	case ".gitignore", ".cachebroignore", "exclude", ".git":

@@ -11,8 +11,8 @@ import (
 
 // Options of a Matcher; the zero value is usable.
 type Options struct {
-	// ExcludesFile is the user's global ignore file (git's core.excludesFile),
-	// an absolute path outside the project; "" or missing: none.
+	// ExcludesFile is the user's global ignore file (git's core.excludesFile), an absolute
+	// path outside of the project; "" or a missing file: none.
 	ExcludesFile string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -23,38 +23,38 @@ type Matcher struct {
 	source *source
 	opt    Options
 	now    atomic.Pointer[snapshot]
-	load   sync.Mutex // held while a snapshot is made, which reads files
+	load   sync.Mutex // held while a snapshot is made, because that reads files
 }
 
 // snapshot is immutable, except for its cache.
 type snapshot struct {
 	source *source
 	clock  func() time.Time
-	repo   *repo // that the root belongs to, or nil
+	repo   *repo // the repository of the root, or nil
 	global []pattern
 	dirs   *sync.Map // path → *dir
 
-	// mu is held for reading while a directory's rules are read into dirs, and
-	// for writing while some are dropped: else what was just being read would
-	// come back after it.
+	// mu is held for reading while a directory's rules are read into dirs, and for writing
+	// while some are dropped. Otherwise outdated rules that are just being read would be
+	// stored after the drop.
 	mu sync.RWMutex
 }
 
-// dir is what is known of one directory. Immutable.
+// dir holds the rules of one directory. Immutable.
 type dir struct {
 	path  string
-	down  string // for directories above the root: the way from it to the root
+	down  string // for directories above the root: the path from it to the root
 	up    *dir
-	class Class // of what is in it
-	own   bool  // excluded by a .cachebroignore: the index does not change that
+	class Class // class of what is in it
+	own   bool  // excluded by a .cachebroignore, which the index does not override
 	marks bool  // excluded because of a file in it
 	repo  *repo
-	top   bool // the repository begins here: git's rules above do not count
+	top   bool // the repository begins here, so git's rules above do not count
 	rules []pattern
 	bro   []pattern
 }
 
-// Class of a path, which is slash-separated and relative to the root.
+// Class returns the class of a slash-separated path relative to the root.
 func (m *Matcher) Class(p string, isDir bool) Class {
 	if p == "" {
 		return Tracked
@@ -81,8 +81,8 @@ func (m *Matcher) Forbidden(p string, isDir bool) bool {
 	return own
 }
 
-// Forced reports whether a file is tracked only because it stands in git's
-// index: a rule matches it.
+// Forced reports whether a file is tracked only because it is in git's index, although a rule
+// matches it.
 func (m *Matcher) Forced(p string) bool {
 	s := m.now.Load()
 	in := s.dir(path.Dir(p))
@@ -94,9 +94,9 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 	return in.repo != nil && in.repo.has(p, s.clock())
 }
 
-// Reload forgets the rules that a changed file may decide (see IsRuleFile). They are
-// read again when they are needed. A file of one directory does not affect others,
-// and a big tree of packages has thousands of such files.
+// Reload forgets the rules that a changed file may affect (see IsRuleFile). They are read again
+// when needed. A file of one directory does not affect unrelated directories, and a big tree
+// of packages has thousands of such files.
 func (m *Matcher) Reload(p string) {
 	dir, base := path.Split(p)
 	dir = strings.TrimSuffix(dir, "/")
@@ -106,7 +106,7 @@ func (m *Matcher) Reload(p string) {
 			s.drop(dir, true)
 			return
 		case "exclude", ".git":
-		default: // decides of directories that stand beside it
+		default: // decides about directories next to it
 			for name, beside := range builtIn {
 				if slices.Contains(beside, base) {
 					s.dropKnown(dir + "/" + name)
@@ -120,11 +120,11 @@ func (m *Matcher) Reload(p string) {
 	m.now.Store(m.build())
 }
 
-// Forget drops what is known of a directory and what was in it: it was renamed
-// or removed, and another may take its name.
+// Forget drops the rules of a directory, and with andBelow those of everything in it, because
+// it was renamed or removed and another directory may take its name.
 func (m *Matcher) Forget(p string, andBelow bool) { m.now.Load().drop(p, andBelow) }
 
-// drop takes a directory out of the cache.
+// drop removes a directory from the cache.
 func (s *snapshot) drop(p string, andBelow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *snapshot) drop(p string, andBelow bool) {
 	}
 }
 
-// dropKnown drops a directory and what is below, unless it was never asked for.
+// dropKnown drops a directory and everything below it, if the directory is in the cache.
 func (s *snapshot) dropKnown(p string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *snapshot) dropKnown(p string) {
 	}
 }
 
-// dropBelow needs mu.
+// dropBelow drops everything below a directory. mu is held for writing.
 func (s *snapshot) dropBelow(p string) {
 	s.dirs.Range(func(k, _ any) bool {
 		if strings.HasPrefix(k.(string), p+"/") {
@@ -153,7 +153,7 @@ func (s *snapshot) dropBelow(p string) {
 	})
 }
 
-// underGit reports whether a path is .git or below one.
+// underGit reports whether a path is a .git or below one.
 func underGit(p string) bool {
 	for i := strings.Index(p, ".git"); i >= 0; {
 		end := i + len(".git")
@@ -169,13 +169,13 @@ func underGit(p string) bool {
 	return false
 }
 
-// build makes an empty snapshot.
+// build returns an empty snapshot.
 func (m *Matcher) build() *snapshot {
 	return &snapshot{source: m.source, clock: m.opt.Now, repo: m.source.findRepo(""), dirs: &sync.Map{},
 		global: parse(readOutside(m.opt.ExcludesFile))}
 }
 
-// dir returns what is known of a directory, "." being the root.
+// dir returns the rules of a directory; "." is the root.
 func (s *snapshot) dir(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)
@@ -185,7 +185,7 @@ func (s *snapshot) dir(p string) *dir {
 	return s.read(p)
 }
 
-// read is dir; mu is held.
+// read is dir with mu held.
 func (s *snapshot) read(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)
@@ -221,15 +221,15 @@ func (s *snapshot) enter(d *dir) {
 		return
 	}
 	r := s.source.findRepo(p)
-	// A clone in an ignored directory is as ignored as the rest of it. Where a
-	// linked worktree stands, somebody works.
+	// A clone in an ignored directory is ignored like the rest of it, but a linked worktree is
+	// a place where somebody works.
 	if r == nil || d.class != Tracked && !r.linked {
 		return
 	}
 	d.repo, d.top, d.class = r, true, Tracked
 }
 
-// classify applies the rules to a name in a directory. own: a .cachebroignore
+// classify applies the rules to a name in a directory. own reports that a .cachebroignore
 // excluded it.
 func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own bool) {
 	if in.own {
@@ -239,7 +239,7 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	if bro == matched {
 		return Excluded, true
 	}
-	if !isDir && in.marks && slices.Contains(marks, name) { // it decides what the directory is
+	if !isDir && in.marks && slices.Contains(marks, name) { // this file decides about its directory
 		return Ignored, false
 	}
 	if in.class == Excluded || mac && bro != negated && ofMacOS(name) {
@@ -265,8 +265,8 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	return Tracked, false
 }
 
-// remade reports whether a directory is on the built-in list or marked as one
-// that can be made again.
+// remade reports whether a directory is on the built-in list, or marked as one that can be
+// made again.
 func (s *snapshot) remade(in *dir, name, p string) bool {
 	if beside, ok := builtIn[name]; ok {
 		if len(beside) == 0 {
@@ -294,8 +294,8 @@ const (
 	negated
 )
 
-// decide asks the files of a directory and of those above it, .gitignore or
-// .cachebroignore; the nearest one with an answer decides.
+// decide asks the .gitignore or .cachebroignore files of a directory and of those above it. The
+// nearest file with a matching pattern decides.
 func decide(in *dir, p, name string, isDir, git bool) verdict {
 	for d := in; d != nil; d = d.up {
 		ps := d.bro
@@ -321,7 +321,7 @@ func decide(in *dir, p, name string, isDir, git bool) verdict {
 	return unknown
 }
 
-// last is the verdict of the last pattern that matches.
+// last returns the verdict of the last pattern that matches.
 func last(ps []pattern, rel, name string, isDir bool) verdict {
 	for i := len(ps) - 1; i >= 0; i-- {
 		if ps[i].matches(rel, name, isDir) {

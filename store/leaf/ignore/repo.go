@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// indexEvery is how often git's index is looked at, at most.
+// indexEvery is the shortest interval between two checks of git's index.
 const indexEvery = time.Second
 
-// repo is a git repository whose work tree, or a part of it, is in the project.
-// Immutable, except for the index, which is read when a rule matches.
+// repo is a git repository whose work tree, or a part of it, is in the project. Immutable,
+// except for the index, which is read once a rule matches.
 type repo struct {
 	source  *source
-	dir     string // where its work tree begins, relative to the root
-	prefix  string // the way from its work tree to the root, when that is above
+	dir     string // top of its work tree, relative to the root
+	prefix  string // path from the top of its work tree to the root, if the top is above the root
 	gitDir  string // relative to the root, or absolute
 	linked  bool   // a linked worktree
 	exclude []pattern
-	above   *dir // the directories between its work tree and the root
+	above   *dir // the directories from the top of its work tree down to the root
 
-	checked atomic.Int64 // when the index was looked at, ns
+	checked atomic.Int64 // when the index was last checked, ns
 	index   atomic.Pointer[tracked]
-	load    sync.Mutex // guards sig; held over the reading of the index
+	load    sync.Mutex // guards sig; held while the index is read
 	sig     indexSig
 }
 
-// inside is a path of the project as the repository sees it.
+// inside returns a path of the project relative to the repository's work tree.
 func (r *repo) inside(p string) string {
 	switch {
 	case r == nil:
@@ -43,7 +43,7 @@ func (r *repo) inside(p string) string {
 	return p
 }
 
-// has reports whether a file stands in the index.
+// has reports whether a file is in the index.
 func (r *repo) has(p string, now time.Time) bool {
 	ns := now.UnixNano()
 	if at := r.checked.Load(); (ns-at >= int64(indexEvery) || ns < at) && r.load.TryLock() {
@@ -53,7 +53,7 @@ func (r *repo) has(p string, now time.Time) bool {
 		}
 		r.checked.Store(ns)
 		r.load.Unlock()
-	} else if at == 0 { // somebody else reads it for the first time
+	} else if at == 0 { // another goroutine is reading it for the first time
 		r.load.Lock()
 		//lint:ignore SA2001 waiting is the point
 		r.load.Unlock()
@@ -61,8 +61,8 @@ func (r *repo) has(p string, now time.Time) bool {
 	return r.index.Load().has(r.inside(p))
 }
 
-// findRepo finds the repository that begins in a directory of the project. For
-// the root it looks further up as well: a part of a work tree can be mounted.
+// findRepo finds the repository whose top is a directory of the project. For the root it also
+// looks further up, because a part of a work tree can be mounted.
 func (s *source) findRepo(dir string) *repo {
 	info, err := s.root.Lstat(path.Join(dir, ".git"))
 	if err == nil {
@@ -87,8 +87,8 @@ func (s *source) findRepo(dir string) *repo {
 	}
 }
 
-// between reads the ignore files of the directories from the work tree at top
-// down to, but without, the root.
+// between reads the ignore files of the directories from top, the top of a work tree, down to
+// the root's parent.
 func (s *source) between(top, prefix string) *dir {
 	var d *dir
 	at := top
@@ -100,7 +100,7 @@ func (s *source) between(top, prefix string) *dir {
 	return d
 }
 
-// openRepo follows .git, which is a file in worktrees and submodules.
+// openRepo follows .git, which in worktrees and submodules is a file.
 func (s *source) openRepo(r *repo, dotGit string, info os.FileInfo) *repo {
 	r.gitDir = dotGit
 	if !info.IsDir() {
@@ -129,7 +129,7 @@ func (s *source) openRepo(r *repo, dotGit string, info os.FileInfo) *repo {
 	return r
 }
 
-// indexSig recognises a changed index without reading it.
+// indexSig detects a changed index without reading it.
 type indexSig struct {
 	size  int64
 	mtime int64
@@ -144,9 +144,8 @@ func (r *repo) look() indexSig {
 	return indexSig{size: info.Size(), mtime: info.ModTime().UnixNano(), inode: inodeOf(info)}
 }
 
-// read reads git's index; nil when there is none or it cannot be decoded (then
-// what a rule matches counts as ignored, which still keeps what is about to be
-// destroyed).
+// read reads git's index. It returns nil if there is none or it cannot be decoded. Files that a
+// rule matches then count as ignored, and their content is still kept before it is destroyed.
 func (r *repo) read() *tracked {
 	f, err := r.source.open(filepath.Join(r.gitDir, "index"))
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxRules is the size in bytes beyond which an ignore file is not read.
+// maxRules is the largest size in bytes of an ignore file that is read.
 const maxRules = 4 << 20
 
-// source reads the project's files by the descriptor of its root.
+// source reads the project's files through the descriptor of its root.
 type source struct {
 	root *os.Root
-	fd   *os.File // of the root, where files are opened beneath it in one step; or nil
-	abs  string   // the root's path, "" if unknown; never opened, only compared
+	fd   *os.File // the root, to open files below it in one step; or nil
+	abs  string   // the root's path, "" if unknown; only compared, never opened
 }
 
 // New returns a Matcher over the directory dir, which must stay open as long
@@ -48,7 +48,7 @@ func (m *Matcher) Close() error {
 	return m.source.root.Close()
 }
 
-// file reads a file of the project; nil when it cannot be read.
+// file returns the content of a file of the project, nil if it cannot be read.
 func (s *source) file(name string) []byte {
 	f, known := s.beneath(name, false)
 	if !known {
@@ -65,8 +65,8 @@ func (s *source) file(name string) []byte {
 	return readAll(f, maxRules)
 }
 
-// local turns a path that leads into the project into a relative one, so that
-// it is never reached through the mount that covers it.
+// local turns an absolute path into the project into a relative one, so that it is never
+// reached through a mount that covers the project.
 func (s *source) local(name string) string {
 	if filepath.IsAbs(name) && s.abs != "" && s.abs != "." {
 		if rel, err := filepath.Rel(s.abs, name); err == nil && filepath.IsLocal(rel) {
@@ -76,7 +76,7 @@ func (s *source) local(name string) string {
 	return name
 }
 
-// open opens a file that may lie outside.
+// open opens a file that may be outside of the project.
 func (s *source) open(name string) (*os.File, error) {
 	if filepath.IsAbs(name) {
 		return os.Open(name)
@@ -84,7 +84,7 @@ func (s *source) open(name string) (*os.File, error) {
 	return s.root.Open(name)
 }
 
-// read is file for a path that may lie outside.
+// read is file for a path that may be outside of the project.
 func (s *source) read(name string) []byte {
 	if filepath.IsAbs(name) {
 		return readOutside(name)

@@ -14,15 +14,14 @@ func openDir(root *os.Root) *os.File {
 	return f
 }
 
-// beneath opens a file of the project, or only its name, in one system call. os.Root
-// needs one for each directory on the way, twice (17 for three files in a directory
-// of depth 6). A nil file: there is none. known is false when the answer has to come
-// from elsewhere.
+// beneath opens a file of the project, or with path only its name, in one system call. os.Root
+// needs two for each directory on the way (17 for three files in a directory of depth 6). A nil
+// file means that there is none. known is false if the caller has to use another way.
 func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	if s.fd == nil {
 		return nil, false
 	}
-	// O_NONBLOCK: a FIFO of that name must not stop us.
+	// O_NONBLOCK, so that a FIFO with that name does not block us.
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	if path {
 		how.Flags = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
@@ -37,5 +36,5 @@ func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	return nil, false
 }
 
-// ownFDs is where our own descriptors have names.
+// ownFDs is the directory in which our own descriptors have names.
 const ownFDs = "/proc/self/fd"

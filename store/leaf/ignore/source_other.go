@@ -6,8 +6,8 @@ import "os"
 
 func openDir(*os.Root) *os.File { return nil }
 
-// beneath is what Linux has.
+// beneath is not available on this system.
 func (s *source) beneath(string, bool) (*os.File, bool) { return nil, false }
 
-// ownFDs is where our own descriptors have names.
+// ownFDs is the directory in which our own descriptors have names.
 const ownFDs = "/dev/fd"

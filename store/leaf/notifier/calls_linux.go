@@ -4,29 +4,29 @@ package notifier
 
 import "golang.org/x/sys/unix"
 
-// Op is what a system call does to the path that it names.
+// Op is what a system call does to the path in its arguments.
 type Op uint8
 
 const (
-	Stat     Op = iota + 1 // asks for attributes, following a last symlink
-	Lstat                  // or not
-	Exist                  // asks whether it is there, and may be used
-	Open                   // flags decide
-	Open2                  // flags are in a struct
-	Exec                   // reads it, and what it names as its interpreter
+	Stat     Op = iota + 1 // asks for attributes, following a final symlink
+	Lstat                  // asks for attributes, not following a final symlink
+	Exist                  // asks whether the path exists and may be used
+	Open                   // opens; the flags decide
+	Open2                  // opens; the flags are in a struct
+	Exec                   // reads the file, and the interpreter that it names
 	List                   // lists an open directory
-	Readlink               // where does a symlink point?
-	Change                 // content, attributes, times; following
-	Make                   // makes a name
+	Readlink               // reads where a symlink points
+	Change                 // changes content, attributes or times, following symlinks
+	Make                   // creates a name
 	Remove                 // removes a name
-	Move                   // removes the first, makes the second
-	Hard                   // makes the second, for the first
-	Connect                // talks to somebody
-	Strange                // what makes paths mean something else
+	Move                   // removes the first name, creates the second
+	Hard                   // creates the second name, for the first one's file
+	Connect                // connects to a socket
+	Strange                // changes what paths mean
 )
 
-// Call says which arguments of a system call are what. -1: there is none; for
-// a directory: the working directory.
+// Call gives the positions of a system call's arguments. -1: there is no such argument; for a
+// directory: the working directory.
 type Call struct {
 	Op          Op
 	Dir, Path   int8
@@ -40,7 +40,7 @@ func at(o Op, flags int8) Call {
 }
 func plain(o Op) Call { return Call{Op: o, Dir: -1, Path: 0, Flags: -1, Dir2: -1, Path2: -1} }
 
-// Calls are the system calls that are watched on every architecture.
+// Calls are the system calls that are watched, by number.
 var Calls = map[uint32]Call{
 	unix.SYS_OPENAT:            at(Open, 2),
 	unix.SYS_OPENAT2:           at(Open2, 2),

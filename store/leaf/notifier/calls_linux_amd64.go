@@ -7,11 +7,11 @@ const (
 	AuditArch  = unix.AUDIT_ARCH_X86_64
 	SysFstatat = unix.SYS_NEWFSTATAT
 	SysDup2    = unix.SYS_DUP2
-	// ForeignFrom: numbers from here are of the x32 interface.
+	// ForeignFrom: numbers from here on belong to the x32 interface.
 	ForeignFrom = 0x40000000
 )
 
-// olderCalls are those that only this architecture has.
+// olderCalls are the calls that only this architecture has.
 var olderCalls = map[uint32]Call{
 	unix.SYS_OPEN:      {Op: Open, Dir: -1, Path: 0, Flags: 1, Dir2: -1, Path2: -1},
 	unix.SYS_CREAT:     plain(Open),

@@ -11,7 +11,7 @@ const (
 	OffArgs = 16
 )
 
-// The instructions that filters are made of.
+// The instructions that filters use.
 const (
 	Load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 	Equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
@@ -21,21 +21,21 @@ const (
 	Ret   = unix.BPF_RET | unix.BPF_K
 )
 
-// The ends of a filter.
+// The results of a filter.
 var (
 	Show  = Stmt(Ret, unix.SECCOMP_RET_USER_NOTIF)
 	Allow = Stmt(Ret, unix.SECCOMP_RET_ALLOW)
 )
 
-// Refuse has a call fail with an error.
+// Refuse makes a call fail with an error.
 func Refuse(errno unix.Errno) unix.SockFilter {
 	return Stmt(Ret, unix.SECCOMP_RET_ERRNO|uint32(errno))
 }
 
-// Stmt is an instruction without a jump.
+// Stmt returns an instruction without a jump.
 func Stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 
-// Jump is an instruction that passes over yes or no others.
+// Jump returns an instruction that skips the next yes or no instructions.
 func Jump(code uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
 }

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHidden: a path that a call names cannot be read from the caller's memory.
+// ErrHidden means that a path in a call's arguments cannot be read from the caller's memory.
 var ErrHidden = errors.New("named a file in a way that could not be seen")
 
-// Peek reads memory of a process that waits for us.
+// Peek reads memory of a process that is waiting for us.
 func Peek(pid uint32, addr uint64, buf []byte) bool {
 	local := []unix.Iovec{{Base: &buf[0]}}
 	local[0].SetLen(len(buf))
@@ -24,7 +24,7 @@ func Peek(pid uint32, addr uint64, buf []byte) bool {
 	return err == nil && n == len(buf)
 }
 
-// PeekString reads up to a NUL, page by page.
+// PeekString reads a string up to its NUL, in pieces that do not cross a page.
 func PeekString(pid uint32, addr uint64) (string, bool) { return readString(Peek, pid, addr) }
 
 func readString(read func(uint32, uint64, []byte) bool, pid uint32, addr uint64) (string, bool) {
@@ -50,7 +50,7 @@ func (n *Notice) read() func(uint32, uint64, []byte) bool {
 	return n.Read
 }
 
-// Name is the name that an argument points to, as the caller gave it.
+// Name returns the name that an argument points to, as the caller gave it.
 func (n *Notice) Name(arg int8) (string, error) {
 	if n.name != "" && n.named == arg {
 		return n.name, nil
@@ -63,8 +63,8 @@ func (n *Notice) Name(arg int8) (string, error) {
 	return name, nil
 }
 
-// Path is the absolute path that two arguments name, symlinks in it not resolved; "":
-// none that matters.
+// Path returns the absolute path that two arguments name, without resolving symlinks. It
+// returns "" if there is no relevant path.
 func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	name := ""
 	if pathArg >= 0 && n.Args[pathArg] != 0 {
@@ -103,7 +103,7 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	return at + "/" + name, nil
 }
 
-// OpenFlags are the flags of an Open or Open2.
+// OpenFlags returns the flags of an Open or Open2.
 func (n *Notice) OpenFlags(c Call) (uint64, error) {
 	switch {
 	case c.Op == Open2:

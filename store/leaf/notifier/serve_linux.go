@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoticeSize is that of the kernel's notice.
+// NoticeSize is the size of the kernel's notice.
 const NoticeSize = 80
 
-// Notice is a call that waits for us (struct seccomp_notif).
+// Notice is a call that is waiting for us (struct seccomp_notif).
 type Notice struct {
 	ID   uint64
-	PID  uint32 // of the thread
+	PID  uint32 // the thread's id
 	NR   int32
 	Arch uint32
 	Args [6]uint64
 
-	// Read reads the caller's memory, like Peek, which it is where it is nil.
+	// Read reads the caller's memory, like Peek; nil: Peek.
 	Read func(pid uint32, addr uint64, buf []byte) bool
 
-	// name is what the argument named points to, as it was when it was read first.
+	// name caches the string that argument number named pointed to when it was first read.
 	named int8
 	name  string
 }
@@ -41,8 +41,8 @@ func (n *Notice) decode(b []byte) {
 	}
 }
 
-// Foreign reports whether the call is one of another architecture, whose numbers mean
-// other calls.
+// Foreign reports whether the call belongs to another architecture, whose numbers have other
+// meanings.
 func (n *Notice) Foreign() bool {
 	return n.Arch != AuditArch || ForeignFrom > 0 && uint32(n.NR) >= ForeignFrom
 }
@@ -52,7 +52,7 @@ func ioctl(fd int, req uint, arg unsafe.Pointer) syscall.Errno {
 	return errno
 }
 
-// GoOn lets the kernel carry out the call that has an id.
+// GoOn lets the kernel carry out the call with this id.
 func GoOn(fd int, id uint64) {
 	var resp [24]byte
 	binary.NativeEndian.PutUint64(resp[:], id)
@@ -60,14 +60,14 @@ func GoOn(fd int, id uint64) {
 	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&resp))
 }
 
-// Waits reports whether the call still waits: its thread has not been killed.
+// Waits reports whether the call is still waiting, so that its thread has not been killed.
 func (n *Notice) Waits(fd int) bool {
 	id := n.ID
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Taken is the call whose notice lies in b and which still waits: Serve of a process that
-// was killed has left it unanswered. nil: there is none.
+// Taken returns the call whose notice is in b if it is still waiting: a killed process had
+// received it in Serve and left it unanswered. nil: there is none.
 func Taken(fd int, b []byte) *Notice {
 	n := &Notice{}
 	n.decode(b)
@@ -77,12 +77,12 @@ func Taken(fd int, b []byte) *Notice {
 	return n
 }
 
-// Serve shows every call to see, which may be nil, before it goes on, until nothing is
-// left that is under the filter, or stop (a descriptor, or -1) can be read. It reports
-// whether nothing is left. The notices lie in buf, of NoticeSize bytes; if those are
-// shared memory, somebody else can answer a call that a killed process had taken.
+// Serve passes every call to see, which may be nil, and then lets it go on. It ends when no
+// process is left under the filter, or when stop (a descriptor, or -1) becomes readable, and
+// reports whether no process is left. The notice is in buf, of NoticeSize bytes. If that is
+// shared memory, another process can answer a call that a killed one had received.
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
-	// The other side runs on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	// Run the other side on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	clear(buf)
 	var n Notice
@@ -96,7 +96,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 		if pfd[0].Revents&unix.POLLIN == 0 {
 			return pfd[0].Revents&unix.POLLHUP != 0 // the last process has ended
 		}
-		// Blocks where the caller was killed since, until the next call or the end.
+		// If the caller was killed meanwhile, this blocks until the next call or the end.
 		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&buf[0])); errno {
 		case 0:
 			n.decode(buf)
@@ -104,7 +104,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 				see(&n)
 			}
 			GoOn(fd, n.ID)
-			clear(buf) // the kernel wants it so, and nobody is to take it for one that waits
+			clear(buf) // the kernel requires it, and it must not look like a call that waits
 		case unix.EINTR, unix.ENOENT:
 		default:
 			return false
@@ -112,15 +112,15 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	}
 }
 
-// Over reports whether nothing is left under a filter.
+// Over reports whether no process is left under a filter.
 func Over(fd int) bool {
 	pfd := []unix.PollFd{{Fd: int32(fd)}}
 	n, err := unix.Poll(pfd, 0)
 	return err == nil && n > 0 && pfd[0].Revents&unix.POLLHUP != 0
 }
 
-// Leave has a process of its own, self, let everything go on that is still under the
-// filter of a command which has ended itself: its calls would fail if nobody answered.
+// Leave starts a process, self, that lets everything go on that is still under the filter of a
+// command which has ended. Without it the calls of those processes would fail.
 func Leave(self string, listener *os.File) {
 	server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
 		ExtraFiles: []*os.File{listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MemoryGroup tells how much memory the control groups of this process allow, 0 where they
-// say nothing, and how many of their processes the kernel has killed for want of it.
+// MemoryGroup returns how much memory the control groups of this process allow, 0 if they set
+// no limit, and how many of their processes the kernel has killed because it ran out.
 func MemoryGroup() (limit int64, killed uint64) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -17,8 +17,8 @@ func MemoryGroup() (limit int64, killed uint64) {
 	return memoryGroup(string(b), "/sys/fs/cgroup")
 }
 
-// memoryGroup reads what /proc/self/cgroup says, "ID:controllers:path" a line. In a
-// container the path can be that of another name space; the files are at the top then.
+// memoryGroup evaluates /proc/self/cgroup, "ID:controllers:path" per line. In a container the
+// path may be that of another namespace; the files are then at the top.
 func memoryGroup(groups, mounted string) (limit int64, killed uint64) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -37,7 +37,7 @@ func memoryGroup(groups, mounted string) (limit int64, killed uint64) {
 			d := filepath.Join(mounted, dir, at)
 			b, _ := os.ReadFile(filepath.Join(d, most))
 			n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-			if err == nil && n < 1<<50 && (limit == 0 || n < limit) { // version 1 writes a huge number for none
+			if err == nil && n < 1<<50 && (limit == 0 || n < limit) { // version 1 writes a huge number for "no limit"
 				limit, killed = n, kills(filepath.Join(d, events))
 			}
 			if at == "/" {
@@ -48,7 +48,7 @@ func memoryGroup(groups, mounted string) (limit int64, killed uint64) {
 	return limit, killed
 }
 
-// kills reads the count of a file of "name number" lines.
+// kills returns the oom_kill count in a file of "name number" lines.
 func kills(name string) uint64 {
 	b, _ := os.ReadFile(name)
 	for line := range strings.Lines(string(b)) {

@@ -8,14 +8,14 @@ import (
 	"fmt"
 )
 
-// What darwin's kernel tells of a process, in bytes. Beside darwin it is
-// built with the tag "portable", so that its tests run on Linux.
+// Parsing of what darwin's kernel reports about processes. With the tag "portable" it is also
+// built on other systems, so that its tests run on Linux.
 
-// kernArgs takes the answer of sysctl kern.procargs2 apart: the number of arguments in
-// four bytes, the program's path, NULs up to the next boundary, the arguments and the
-// variables of the environment, each ended by a NUL. What comes behind an empty one is
-// the system's own. A process of somebody else shows no environment, and perhaps the end
-// of an argument is missing.
+// kernArgs parses the answer of sysctl kern.procargs2: the number of arguments in four bytes,
+// the program's path, NULs up to the next boundary, then the arguments and the environment
+// variables, each ended by a NUL. An empty variable ends the environment; data of the system
+// follows. For processes of other users the environment is missing, and perhaps the end of an
+// argument.
 func kernArgs(b []byte) (args, env []byte, err error) {
 	if len(b) < 4 {
 		return nil, nil, fmt.Errorf("kern.procargs2: %d bytes", len(b))
@@ -25,7 +25,7 @@ func kernArgs(b []byte) (args, env []byte, err error) {
 	if n < 0 || !ok {
 		return nil, nil, fmt.Errorf("kern.procargs2: %d arguments and no program", n)
 	}
-	// An empty first argument cannot be told from what fills up to the boundary.
+	// An empty first argument cannot be distinguished from the padding.
 	b = bytes.TrimLeft(b, "\x00")
 	end := 0
 	for ; n > 0 && end < len(b); n-- {
@@ -39,23 +39,23 @@ func kernArgs(b []byte) (args, env []byte, err error) {
 	for end = 0; end < len(env) && env[end] != 0; {
 		l := bytes.IndexByte(env[end:], 0)
 		if l < 0 {
-			break // half a variable
+			break // an incomplete variable
 		}
 		end += l + 1
 	}
 	return args, env[:end], nil
 }
 
-// Of sys/proc.h.
+// From sys/proc.h.
 const (
 	kernRunning = 2      // SRUN
 	kernSleeps  = 3      // SSLEEP
 	kernStopped = 4      // SSTOP
 	kernZombie  = 5      // SZOMB
-	kernWeary   = 0x2000 // P_WEXIT: it has begun to end
+	kernWeary   = 0x2000 // P_WEXIT: it has begun to exit
 )
 
-// kernStat is a Stat of what kern.proc.pid says. comm ends at the first NUL.
+// kernStat makes a Stat from the answer of kern.proc.pid. comm ends at the first NUL.
 func kernStat(comm []byte, state int8, flag, parent, group int32, sec int64, usec int32) Stat {
 	name, _, _ := bytes.Cut(comm, []byte{0})
 	s := Stat{Comm: string(name), State: '?', Parent: int(parent), Group: int(group), Start: uint64(sec)*1e6 + uint64(usec)}
@@ -75,8 +75,8 @@ func kernStat(comm []byte, state int8, flag, parent, group int32, sec int64, use
 	return s
 }
 
-// kernDir is the working directory in a struct proc_vnodepathinfo of sys/proc_info.h: a
-// struct vnode_info of 152 bytes and the path, for that directory and for the root.
+// kernDir returns the working directory in a struct proc_vnodepathinfo of sys/proc_info.h,
+// which has, for that directory and for the root, a struct vnode_info of 152 bytes and a path.
 func kernDir(b []byte) string {
 	if len(b) < kernDirs {
 		return ""

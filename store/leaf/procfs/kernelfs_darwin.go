@@ -2,14 +2,14 @@ package procfs
 
 import "golang.org/x/sys/unix"
 
-// KernelDevice reports whether a device is that of one of the kernel's own file systems, or of
-// one that mounts others when somebody looks, or that cannot be told. Nothing is opened.
+// KernelDevice reports whether a device number belongs to one of the kernel's own file systems
+// or to an automounter, or is unknown. It opens nothing.
 func KernelDevice(dev int32) bool {
 	n, err := unix.Getfsstat(nil, unix.MNT_NOWAIT)
 	if err != nil {
 		return true
 	}
-	all := make([]unix.Statfs_t, n+16) // some more may be mounted by now
+	all := make([]unix.Statfs_t, n+16) // more may have been mounted meanwhile
 	n, err = unix.Getfsstat(all, unix.MNT_NOWAIT)
 	if err != nil {
 		return true

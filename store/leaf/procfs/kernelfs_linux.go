@@ -2,14 +2,14 @@ package procfs
 
 import "golang.org/x/sys/unix"
 
-// Of linux/magic.h, and not in the library.
+// From linux/magic.h; the library lacks them.
 const (
 	configfsMagic = 0x62656570
 	fusectlMagic  = 0x65735543
 )
 
-// MountedKernelFS reports whether a name in a directory lies on one of the kernel's own file
-// systems, or that cannot be told. A symbolic link is not followed.
+// MountedKernelFS reports whether a name in a directory is on one of the kernel's own file
+// systems, or its file system cannot be determined. A symbolic link is not followed.
 func MountedKernelFS(dir int, name string) bool {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -19,16 +19,16 @@ func MountedKernelFS(dir int, name string) bool {
 	return OnKernelFS(fd)
 }
 
-// OnKernelFS reports whether a descriptor lies on one of the kernel's own file systems (procfs,
-// sysfs and their like), or that cannot be told. Opening a file of theirs can have an
-// effect. So code that opens a project's files on behalf of others, with rights of its
-// own, must not enter one that is mounted inside the project.
+// OnKernelFS reports whether a descriptor is on one of the kernel's own file systems (procfs,
+// sysfs and the like), or its file system cannot be determined. Opening a file there can have an
+// effect. So code that opens a project's files for others, with rights of its own, must not
+// enter one that is mounted inside the project.
 func OnKernelFS(fd int) bool {
 	var s unix.Statfs_t
 	return unix.Fstatfs(fd, &s) != nil || KernelFSType(int64(s.Type))
 }
 
-// KernelFSType reports whether a type of statfs(2) is that of one of the kernel's own file systems.
+// KernelFSType reports whether a type from statfs(2) is one of the kernel's own file systems.
 func KernelFSType(magic int64) bool {
 	switch magic {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC,

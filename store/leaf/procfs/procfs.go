@@ -1,50 +1,50 @@
-// Package procfs is what the system tells of processes: who somebody is, what it was
-// started with, who its parent is and whether it still runs. It is a leaf: the overlay,
-// the hooks, the socket's client, the daemon and the commands all ask it.
+// Package procfs reports what the system knows about processes: their owner, their command
+// line, their parent, and whether they still run. It is a leaf, used by the overlay, the hooks,
+// the socket's client, the daemon and the commands.
 //
-// There are two implementations: Linux's files below /proc (procfs_linux.go), and
-// darwin's sysctl(3) and proc_info(2) (procfs_darwin.go), whose answers are taken apart
-// in kern.go.
+// There are two implementations: Linux's files below /proc (procfs_linux.go), and darwin's
+// sysctl(3) and proc_info(2) (procfs_darwin.go), whose answers are parsed in kern.go.
 //
-// The overlay asks on the path of a first write, so on Linux a file is read with as few
-// system calls as there can be, and only the fields in use are parsed; libraries
-// for /proc parse all of them and tell nothing of pending signals. What a process was
-// started with, and its environment, lie in its memory: to ask waits for an exec or a
-// page fault; for [ReadStat], [Comm] and [Thread] it does not.
+// The overlay needs it during a first write. So on Linux a file is read with as few system
+// calls as possible, and only the fields in use are parsed; libraries for /proc parse all of
+// them and do not report pending signals. The arguments and the environment are in the
+// process's memory: reading them may wait for an exec or a page fault. [ReadStat], [Comm] and
+// [Thread] never wait.
 //
-// There are no locks and no state. What is not to be had, is an error that is
-// [io/fs.ErrNotExist] for a process that is gone, or nothing.
+// There are no locks and no state. What cannot be read is left empty, or is an error, which is
+// [io/fs.ErrNotExist] for a process that is gone.
 package procfs
 
 import (
 	"strings"
 )
 
-// Exiting is the bit of [Stat.Flags] that says a process has begun to end
-// (PF_EXITING of linux/sched.h).
+// Exiting is the bit of [Stat.Flags] which says that a process has begun to exit (PF_EXITING
+// of linux/sched.h).
 const Exiting = 0x4
 
-// Stat is what the system says at once of a process or thread.
+// Stat is what the system reports about a process or thread in one answer.
 type Stat struct {
-	Comm   string // the command's name, 15 bytes of it
+	Comm   string // the command's name, at most 15 bytes
 	State  byte   // 'R', 'S', 'D' stuck in the kernel, 'T' stopped, 'Z' ended and not yet reaped, 'X' dead
 	Parent int
-	Group  int // its process group: what a shell started as one job
-	// Session is the process's session, Terminal the terminal that controls it, as the
-	// kernel numbers devices, and Foreground the process group that the terminal
-	// belongs to at the moment. 0 where there is no terminal.
+	Group  int // process group; a shell runs each job in one
+	// Session is the process's session, Terminal its controlling terminal as a device number,
+	// and Foreground the process group in the foreground of the terminal. They are 0 without a
+	// terminal.
 	Session    int
 	Terminal   uint64
 	Foreground int
-	Flags      uint64 // the kernel's PF_ flags; elsewhere than on Linux none but Exiting
+	Flags      uint64 // the kernel's PF_ flags; only Exiting on systems other than Linux
 	Start      uint64 // in units of Tick, after boot on Linux, after 1970 on darwin
-	// Image tells one program of a process from the next: where its stack begins, which
-	// exec chooses anew. 0 where that may not be seen, and once the process ends.
+	// Image distinguishes the programs that a process executes one after the other: it is the
+	// address at which the stack begins, which each exec chooses anew. 0 if that must not be
+	// seen, and once the process exits.
 	Image uint64
 }
 
-// Args returns the arguments of a process; nil for a kernel thread and for one
-// that cannot be looked at.
+// Args returns the arguments of a process, nil for a kernel thread and for a process that must
+// not be examined.
 func Args(pid int) []string {
 	b, err := Begin(pid, maxFile)
 	if err != nil || len(b) == 0 {
@@ -53,8 +53,8 @@ func Args(pid int) []string {
 	return SplitArgs(b)
 }
 
-// SplitArgs returns the arguments in what Begin read. A server that writes what it does over
-// its arguments (sshd, postgres) leaves zeros up to where they ended: they are no arguments.
+// SplitArgs splits the arguments read by Begin. A server that writes its status over its
+// arguments (sshd, postgres) leaves zeros after it; they are not arguments.
 func SplitArgs(b []byte) []string {
 	line := strings.TrimSuffix(string(b), "\x00")
 	title := strings.TrimRight(line, "\x00")
@@ -64,5 +64,5 @@ func SplitArgs(b []byte) []string {
 	return strings.Split(line, "\x00")
 }
 
-// maxFile bounds what is read of one file: an environment can be long.
+// maxFile bounds what is read from one file, because an environment can be long.
 const maxFile = 4 << 20

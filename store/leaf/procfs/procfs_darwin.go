@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All returns the ids of all processes that are to be seen, in no order.
+// All returns the ids of all visible processes, in no order.
 func All() []int {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -22,7 +22,7 @@ func All() []int {
 	return pids
 }
 
-// process asks the kernel; of a process that is gone it says nothing, in no bytes.
+// process asks the kernel, whose answer about a process that is gone is empty.
 func process(pid int) (*unix.KinfoProc, error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	switch {
@@ -36,7 +36,7 @@ func process(pid int) (*unix.KinfoProc, error) {
 	return p, nil
 }
 
-// ReadStat says what a process is.
+// ReadStat returns the Stat of a process.
 func ReadStat(pid int) (Stat, error) {
 	p, err := process(pid)
 	if err != nil {
@@ -44,19 +44,19 @@ func ReadStat(pid int) (Stat, error) {
 	}
 	start := p.Proc.P_starttime
 	st := kernStat(p.Proc.P_comm[:], p.Proc.P_stat, p.Proc.P_flag, p.Eproc.Ppid, p.Eproc.Pgid, start.Sec, start.Usec)
-	if p.Eproc.Tdev > 0 { // the session itself is an address of the kernel's: its terminal stands for it
+	if p.Eproc.Tdev > 0 { // the session is a kernel address, so the terminal stands for it
 		st.Terminal, st.Session, st.Foreground = uint64(p.Eproc.Tdev), int(p.Eproc.Tdev), int(p.Eproc.Tpgid)
 	}
 	return st, nil
 }
 
-// Comm is the name of a process.
+// Comm returns the name of a process.
 func Comm(pid int) (string, error) {
 	st, err := ReadStat(pid)
 	return st.Comm, err
 }
 
-// Owner is the effective user of a process.
+// Owner returns the effective user of a process.
 func Owner(pid int) (uint32, bool) {
 	p, err := process(pid)
 	if err != nil {
@@ -65,14 +65,14 @@ func Owner(pid int) (uint32, bool) {
 	return p.Eproc.Ucred.Uid, true
 }
 
-// Thread is the process itself: macFUSE tells its id, and nobody the groups.
+// Thread returns the process itself, because macFUSE reports process ids. Groups are unknown.
 func Thread(tid int) (pid int, groups []uint32, ok bool) {
 	_, err := process(tid)
 	return tid, nil, err == nil
 }
 
-// KillPending reports whether SIGKILL is pending for a process; here that is not to be
-// seen, but that it has begun to end.
+// KillPending reports whether a process is about to be killed. Darwin does not expose pending
+// signals, so it reports whether the process has begun to exit.
 func KillPending(pid int) (bool, error) {
 	st, err := ReadStat(pid)
 	return st.Flags&Exiting != 0, err
@@ -86,21 +86,21 @@ func started(pid int) (args, env []byte, err error) {
 	return kernArgs(b)
 }
 
-// Begin returns the first bytes of the arguments of a process, at most n, each ended by
-// a NUL.
+// Begin returns the first bytes, at most n, of the arguments of a process, each ended by a
+// NUL.
 func Begin(pid, n int) ([]byte, error) {
 	args, _, err := started(pid)
 	return args[:min(n, len(args))], err
 }
 
-// Environ returns the environment that a process was started with, each variable ended
-// by a NUL.
+// Environ returns the environment that a process was started with, each variable ended by a
+// NUL.
 func Environ(pid int) ([]byte, error) {
 	_, env, err := started(pid)
 	return env, err
 }
 
-// Dir is the working directory of a process, "" where that may not be seen.
+// Dir returns the working directory of a process, "" if it must not be seen.
 func Dir(pid int) string {
 	const (
 		callPidInfo   = 2 // PROC_INFO_CALL_PIDINFO
@@ -117,15 +117,15 @@ func Dir(pid int) string {
 // Tick is the unit of start times.
 const Tick = time.Microsecond
 
-// Age is how long ago a process was started that has this start time.
+// Age returns how long ago a process with this start time was started.
 func Age(start uint64) (age time.Duration, ok bool) {
 	return time.Duration(time.Now().UnixMicro()-int64(start)) * Tick, true
 }
 
-// Zero is what start times count from, in ns since 1970; 0 would say that it is unknown.
+// Zero returns the origin of start times, in ns since 1970. It is 1 because 0 means unknown.
 func Zero() int64 { return 1 }
 
-// BootID names this run of the kernel: process ids mean nothing in another one.
+// BootID identifies this run of the kernel. Process ids have no meaning in another one.
 func BootID() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
@@ -134,5 +134,5 @@ func BootID() string {
 	return id
 }
 
-// MemoryGroup tells nothing here: there are no control groups.
+// MemoryGroup returns nothing, because darwin has no control groups.
 func MemoryGroup() (limit int64, killed uint64) { return 0, 0 }

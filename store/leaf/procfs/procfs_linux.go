@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All returns the ids of all processes that are to be seen, in no order.
+// All returns the ids of all visible processes, in no order.
 func All() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -45,7 +45,7 @@ func Read(pid int, name string) ([]byte, error) {
 		}
 		buf = buf[:len(buf)+n]
 		if name == "stat" || name == "status" || name == "comm" {
-			return buf, nil // comes in one piece
+			return buf, nil // these come in one piece
 		}
 		if len(buf) == cap(buf) {
 			if len(buf) >= maxFile {
@@ -56,7 +56,7 @@ func Read(pid int, name string) ([]byte, error) {
 	}
 }
 
-// Fields goes through the lines "name: value" of a status or fdinfo file.
+// Fields iterates over the lines "name: value" of a status or fdinfo file.
 func Fields(text []byte) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for line := range strings.Lines(string(text)) {
@@ -68,7 +68,7 @@ func Fields(text []byte) iter.Seq2[string, string] {
 	}
 }
 
-// ReadStat says what a process or thread is: /proc/PID/stat.
+// ReadStat reads the Stat of a process or thread from /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
 	b, err := Read(pid, "stat")
 	if err != nil {
@@ -78,7 +78,7 @@ func ReadStat(pid int) (Stat, error) {
 }
 
 func parseStat(pid int, b []byte) (st Stat, err error) {
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name between may hold anything
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name in parentheses may hold any character
 	if open < 0 || end < open {
 		return st, malformed(pid)
 	}
@@ -108,8 +108,8 @@ func parseStat(pid int, b []byte) (st Stat, err error) {
 
 func malformed(pid int) error { return fmt.Errorf("stat of process %d: unexpected form", pid) }
 
-// KillPending reports whether SIGKILL, to which the kernel turns every fatal
-// signal, is pending for a process or thread.
+// KillPending reports whether SIGKILL is pending for a process or thread. The kernel turns
+// every fatal signal into SIGKILL.
 func KillPending(pid int) (bool, error) {
 	b, err := Read(pid, "status")
 	if err != nil {
@@ -130,8 +130,8 @@ func KillPending(pid int) (bool, error) {
 	return false, nil
 }
 
-// Begin returns the first bytes of the arguments of a process, at most n, each ended by
-// a NUL: a command line can be megabytes long, and mostly one system call suffices.
+// Begin returns the first bytes, at most n, of the arguments of a process, each ended by a
+// NUL. A command line can be megabytes long; mostly one system call suffices here.
 func Begin(pid, n int) ([]byte, error) {
 	if n >= maxFile {
 		return Read(pid, "cmdline")
@@ -150,17 +150,17 @@ func Begin(pid, n int) ([]byte, error) {
 	}
 }
 
-// Comm is the name of a process, 15 bytes of it, by the cheapest way to it.
+// Comm returns the name of a process, at most 15 bytes, in the cheapest way.
 func Comm(pid int) (string, error) {
 	b, err := Read(pid, "comm")
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// Environ returns the environment that a process was started with, each variable ended
-// by a NUL.
+// Environ returns the environment that a process was started with, each variable ended by a
+// NUL.
 func Environ(pid int) ([]byte, error) { return Read(pid, "environ") }
 
-// Owner is the effective user of a process: the owner of its directory in /proc.
+// Owner returns the effective user of a process: the owner of its directory in /proc.
 func Owner(pid int) (uint32, bool) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
@@ -187,7 +187,7 @@ func Thread(tid int) (pid int, groups []uint32, ok bool) {
 	return pid, nil, ok
 }
 
-// Groups reads the field Groups of a status file.
+// Groups parses the field Groups of a status file.
 func Groups(field string) (groups []uint32) {
 	for f := range strings.FieldsSeq(field) {
 		if g, err := strconv.ParseUint(f, 10, 32); err == nil {
@@ -200,15 +200,15 @@ func Groups(field string) (groups []uint32) {
 // Tick is the unit of start times: clock ticks, 100 a second on every architecture.
 const Tick = 10 * time.Millisecond
 
-// Age is how long ago a process was started that has this start time; a Tick more at
-// most. ok is false where that is not known.
+// Age returns how long ago a process with this start time was started, at most a Tick too
+// much. ok is false if that is unknown.
 func Age(start uint64) (age time.Duration, ok bool) {
 	var up unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
 	return time.Duration(up.Nano()) - time.Duration(start)*Tick, err == nil
 }
 
-// Zero is what start times count from, in ns since 1970; 0 where that is not known.
+// Zero returns the origin of start times, in ns since 1970, 0 if unknown.
 func Zero() int64 {
 	var real, boot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
@@ -217,7 +217,7 @@ func Zero() int64 {
 	return real.Nano() - boot.Nano()
 }
 
-// Dir is the working directory of a process, "" where that may not be seen.
+// Dir returns the working directory of a process, "" if it must not be seen.
 func Dir(pid int) string {
 	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
 	if err != nil {
@@ -226,8 +226,8 @@ func Dir(pid int) string {
 	return dir
 }
 
-// BootID names this run of the kernel: process ids and start times mean nothing
-// in another one.
+// BootID identifies this run of the kernel. Process ids and start times have no meaning in
+// another one.
 func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// The payload after Seq is a list of fields: uvarint(number<<1 | type), then a
-// uvarint (type 0; signed values zigzag-coded) or a uvarint length and bytes
-// (type 1). Zero fields are left out, unknown ones are skipped, so an older
-// reader understands a newer writer. Numbers are on disk: never reuse one.
+// The payload after Seq is a list of fields: uvarint(number<<1 | type), then a uvarint (type
+// 0; signed values zigzag-coded) or a uvarint length and bytes (type 1). Zero fields are left
+// out and unknown ones are skipped, so an older reader understands a newer writer. The numbers
+// are stored: never reuse one.
 const (
 	fKind = iota + 1
 	fTime
@@ -63,8 +63,8 @@ const (
 const (
 	headerLen = 8
 	seqLen    = 8
-	// maxPayload bounds what a reader believes of a length field. A KindReads
-	// record of 256 paths of 4 KiB is the longest that is written.
+	// maxPayload bounds the length that a reader accepts. The longest record that is written
+	// is a KindReads of 256 paths of 4 KiB.
 	maxPayload = 4 << 20
 
 	endLength = 0xffffffff
@@ -73,7 +73,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errMalformed: the checksum holds but the fields do not parse.
+// errMalformed: the checksum is right, but the fields cannot be parsed.
 var errMalformed = errors.New("malformed spool record")
 
 func putUint(b []byte, field int, v uint64) []byte {
@@ -93,7 +93,7 @@ func putString(b []byte, field int, s string) []byte {
 	return forceString(b, field, s)
 }
 
-// forceString writes the empty string too: an element of a list counts.
+// forceString also writes the empty string, because every element of a list counts.
 func forceString(b []byte, field int, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<1|1)
 	b = binary.AppendUvarint(b, uint64(len(s)))
@@ -103,8 +103,8 @@ func forceString(b []byte, field int, s string) []byte {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// appendRecord appends header and payload of r to b. Seq and the checksum are
-// left for seal, which runs under the Writer's lock.
+// appendRecord appends header and payload of r to b. Seq and the checksum are set by seal,
+// which runs under the Writer's lock.
 func appendRecord(b []byte, r *Record) []byte {
 	start := len(b)
 	b = append(b, make([]byte, headerLen+seqLen)...)
@@ -139,7 +139,7 @@ func appendRecord(b []byte, r *Record) []byte {
 		for k := range r.Session {
 			keys = append(keys, k)
 		}
-		sort.Strings(keys) // equal records have equal bytes
+		sort.Strings(keys) // so that equal records have equal bytes
 		for _, k := range keys {
 			b = forceString(b, fSession, k+"\x00"+r.Session[k])
 		}
@@ -161,8 +161,8 @@ func appendRecord(b []byte, r *Record) []byte {
 	return b
 }
 
-// seal writes seq and the checksum into the record at the front of b and
-// returns what follows it.
+// seal writes seq and the checksum into the record at the front of b and returns the bytes
+// after it.
 func seal(b []byte, seq uint64) []byte {
 	n := headerLen + int(binary.LittleEndian.Uint32(b))
 	binary.LittleEndian.PutUint64(b[headerLen:], seq)
@@ -198,7 +198,7 @@ func appendStat(b []byte, s *event.Stat) []byte {
 	return append(append(b, v...), s.Attrs...)
 }
 
-// decode parses the payload (Seq and fields) into r, which it resets first.
+// decode parses the payload (Seq and fields) into r, resetting r first.
 func decode(p []byte, r *Record) error {
 	*r = Record{}
 	if len(p) < seqLen {

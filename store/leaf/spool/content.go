@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// maxIdle bounds the idle content files. A burst of handlers that copy at the
-// same time opens many; what lies in them is not released while they are open.
+// maxIdle bounds the idle content files. A burst of handlers that copy at the same time opens
+// many of them, and while a file is open nothing in it can be released.
 const maxIdle = 4
 
-// contentFile is an append-only file of content bytes. Its flock is held while
-// records that refer to it may still come.
+// contentFile is an append-only file of content bytes. It is flocked as long as new records
+// may refer to it.
 type contentFile struct {
 	f     *os.File
 	n     uint32
-	off   int64 // where the next content begins; owned by who took the file
+	off   int64 // where the next content begins; owned by whoever took the file
 	dirty atomic.Bool
 }
 
-// Content is one content on its way into the spool. Write it, then Commit or
-// Abort; it belongs to one goroutine.
+// Content is a content that is being written into the spool: Write it, then Commit or Abort.
+// It belongs to one goroutine.
 type Content struct {
 	w   *Writer
 	cf  *contentFile
@@ -34,8 +34,8 @@ type Content struct {
 	sum uint32
 }
 
-// NewContent takes an idle content file, or makes one: there are as many as
-// contents are ever written at the same time.
+// NewContent takes an idle content file or creates one. So there are as many files as contents
+// are ever written at the same time.
 func (w *Writer) NewContent() (*Content, error) {
 	w.poolMu.Lock()
 	if w.open == nil {
@@ -62,7 +62,7 @@ func (w *Writer) NewContent() (*Content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open content file: %w", err)
 	}
-	// A Reader that looks for files to release may hold the lock for an instant.
+	// A Reader that looks for files to release may briefly hold the lock.
 	for try := 0; ; try++ {
 		if ok, err := tryLock(f, syscall.LOCK_EX); ok {
 			break
@@ -84,7 +84,7 @@ func (w *Writer) NewContent() (*Content, error) {
 	return &Content{w: w, cf: cf}, nil
 }
 
-// Write appends bytes of the content. ENOSPC and other errnos come through.
+// Write appends bytes of the content. Its error wraps the errno, such as ENOSPC.
 func (c *Content) Write(p []byte) (int, error) {
 	n, err := c.cf.f.WriteAt(p, c.off+c.n)
 	c.n += int64(n)
@@ -95,12 +95,12 @@ func (c *Content) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Len is the number of bytes written so far.
+// Len returns the number of bytes written so far.
 func (c *Content) Len() int64 { return c.n }
 
-// Commit appends recs and, behind them, the KindContent record in one go. The
-// content belongs to version seq, or, if that is 0, to the last of recs. On an
-// error nothing was appended and the content is given up.
+// Commit appends recs and after them the KindContent record in one write. The content belongs
+// to version seq, or, if that is 0, to the last of recs. After an error nothing was appended
+// and the content is given up.
 func (c *Content) Commit(seq uint64, recs ...*Record) error {
 	rec := &Record{Kind: KindContent, For: seq, File: c.cf.n, Off: c.off, Len: c.n, Sum: c.sum}
 	if len(recs) > 0 {
@@ -118,7 +118,7 @@ func (c *Content) Commit(seq uint64, recs ...*Record) error {
 	return nil
 }
 
-// Abort gives the content up; its bytes will be written over.
+// Abort gives up the content; its bytes will be overwritten.
 func (c *Content) Abort() {
 	if c.n > 0 {
 		_ = c.cf.f.Truncate(c.cf.off) // frees blocks on a disk that may be full
@@ -141,9 +141,8 @@ func (c *Content) give() {
 	w.leaveLocked(cf)
 }
 
-// LeaveIdle gives up the content files that nobody is writing to, so that a
-// Reader can release them: for a spool that is above its cap although its
-// reader has caught up.
+// LeaveIdle closes the content files that nobody is writing to, so that a Reader can release
+// them. It is for a spool above its cap whose reader has caught up.
 func (w *Writer) LeaveIdle() {
 	w.poolMu.Lock()
 	defer w.poolMu.Unlock()
@@ -158,7 +157,7 @@ func (w *Writer) LeaveIdle() {
 	w.idle = still
 }
 
-// leaveLocked has the upkeep close a content file. poolMu is held.
+// leaveLocked makes the upkeep close a content file. poolMu is held.
 func (w *Writer) leaveLocked(cf *contentFile) {
 	w.left = append(w.left, cf)
 	w.mu.Lock()

@@ -17,7 +17,7 @@ const (
 	lockName    = "writer.lock"
 )
 
-// ErrLocked: another Writer is alive in the directory.
+// ErrLocked means that another Writer is alive in the directory.
 var ErrLocked = errors.New("another mountd is writing to this spool")
 
 func segmentName(first uint64) string { return fmt.Sprintf("log-%016d.seg", first) }
@@ -31,14 +31,14 @@ func numberIn(name, prefix, suffix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// listing is what a spool directory holds.
+// listing is the content of a spool directory.
 type listing struct {
 	segments []uint64 // first Seqs, ascending
 	contents []uint32 // ascending
 	size     int64    // bytes in segments and content files
 }
 
-// list reads the directory; sizes only if asked, they cost a stat per file.
+// list reads the directory. Sizes are optional because they cost a stat per file.
 func list(dir string, sizes bool) (listing, error) {
 	var l listing
 	entries, err := os.ReadDir(dir)
@@ -64,8 +64,8 @@ func list(dir string, sizes bool) (listing, error) {
 	return l, nil
 }
 
-// tryLock takes an flock of the given kind without waiting. It reports false
-// when somebody else holds it.
+// tryLock takes an flock of the given kind without waiting. It returns false if another
+// process holds it.
 func tryLock(f *os.File, how int) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)

@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// Erase overwrites the contents that lie before upTo and belong to records that
-// match, and returns how many bytes it overwrote. The reader must be done with
-// everything before upTo: afterwards those contents are ErrNoContent. Erase may run
-// beside a Writer and a Reader.
+// Erase overwrites the contents before upTo that belong to records for which match returns
+// true, and returns how many bytes it overwrote. The reader must be done with everything
+// before upTo; afterwards those contents give ErrNoContent. Erase may run at the same time as
+// a Writer and a Reader.
 func Erase(dir string, upTo Position, match func(*Record) bool) (erased int64, err error) {
 	r, err := OpenReader(dir, Position{})
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
-	wanted := map[uint64]bool{} // numbers of the records whose contents are to go
+	wanted := map[uint64]bool{} // numbers of the records whose contents are to be erased
 	for {
 		rec, err := r.TryNext()
 		var damage *CorruptError
@@ -44,7 +44,7 @@ func Erase(dir string, upTo Position, match func(*Record) bool) (erased int64, e
 	}
 }
 
-// zero overwrites a part of a file and waits for the disk.
+// zero overwrites a part of a file and waits until it is on disk.
 func zero(path string, off, n int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -5,46 +5,46 @@ import (
 	"time"
 )
 
-// Joined is a record with what belongs to it.
+// Joined is a record together with its content.
 type Joined struct {
 	Record *Record
-	// HasContent: Content is that of a version, or of a KindContent that comes late.
+	// HasContent: Content is the content of a version, or of a late KindContent.
 	HasContent bool
 	Content    []byte
-	// Missing: the version should have content, but its Writer died before, a
-	// gap was recorded, it cannot be read (Err), or it did not come in time. In the
-	// last case it comes later as a Joined of its own, whose Record is the KindContent.
+	// Missing: the version should have content, but its Writer died before, a gap was
+	// recorded, it cannot be read (Err), or it did not come in time. In the last case the
+	// content follows later as a Joined of its own, whose Record is the KindContent.
 	Missing bool
 	Err     error
-	// Last is the youngest Seq in it.
+	// Last is the highest Seq in it.
 	Last uint64
-	// After is the Position to checkpoint once this one has been dealt with.
+	// After is the Position to checkpoint once this Joined has been handled.
 	After Position
 }
 
-// Joiner reads a spool in order of Seq and gives each version together with
-// its content, which lies later in the log. Later records wait for it.
+// Joiner reads a spool in order of Seq and returns each version together with its content,
+// which is later in the log. Later records wait for it.
 type Joiner struct {
 	r *Reader
-	// MaxWait bounds how long a version without content holds up the ones
-	// behind it: on a full disk its content may take hours.
+	// MaxWait bounds how long a version without content delays the records after it. On a
+	// full disk its content may take hours.
 	MaxWait time.Duration
-	// MaxPending bounds how many records are held.
+	// MaxPending bounds how many records wait.
 	MaxPending int
 
-	last    Position   // After of what was given last
+	last    Position   // After of the last record that was returned
 	pending []*pending // in order of Seq
 	waiting map[uint64]*pending
 }
 
 type pending struct {
 	j       Joined
-	content *Record // where the content lies; nil: there is none
+	content *Record // the KindContent record; nil: none
 	ready   bool
 	since   time.Time
 }
 
-// read brings the content into memory.
+// read reads the content into memory.
 func (h *pending) read(r *Reader) Joined {
 	h.j.Last = h.j.Record.Seq
 	if h.content == nil {
@@ -56,13 +56,13 @@ func (h *pending) read(r *Reader) Joined {
 	return h.j
 }
 
-// NewJoiner begins at the Reader's Position. MaxWait is 5 s, MaxPending 100,000.
+// NewJoiner begins at the Reader's Position, with a MaxWait of 5 s and a MaxPending of 100,000.
 func NewJoiner(r *Reader) *Joiner {
 	return &Joiner{r: r, MaxWait: 5 * time.Second, MaxPending: 100_000, waiting: make(map[uint64]*pending), last: r.Position()}
 }
 
-// Next returns the next record in order and waits for it if need be. Errors
-// are those of Reader.Next.
+// Next returns the next record in order, waiting for it if necessary. Its errors are those of
+// Reader.TryNext and of the context.
 func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		x, ok, err := j.TryNext()
@@ -71,7 +71,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 		}
 		d := time.Minute
 		if len(j.pending) > 0 {
-			d = pause // its Writer may die without a word
+			d = pause // its Writer may die without a sign
 		}
 		if err := j.r.wait(ctx, d); err != nil {
 			return Joined{}, err
@@ -79,7 +79,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 	}
 }
 
-// TryNext is Next without waiting; false when nothing is to be had now.
+// TryNext is Next without waiting. It returns false if no record is available now.
 func (j *Joiner) TryNext() (Joined, bool, error) {
 	for {
 		if len(j.pending) > 0 && j.pending[0].ready {
@@ -102,7 +102,7 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 				return Joined{}, false, nil
 			}
 			if !j.r.WriterAlive() {
-				// Dead before this question: one more look shows all it wrote.
+				// The Writer was dead before this check, so one more look shows all it wrote.
 				rec, err = j.r.TryNext()
 				if err != nil {
 					return Joined{}, false, err
@@ -122,7 +122,7 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 	}
 }
 
-// take puts a record in its place.
+// take adds a record, or joins a content to the version that waits for it.
 func (j *Joiner) take(rec *Record) {
 	h := &pending{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
 	switch {
@@ -147,7 +147,7 @@ func (j *Joiner) take(rec *Record) {
 	j.pending = append(j.pending, h)
 }
 
-// giveUp marks what waits among the first n held records as missing.
+// giveUp marks those of the first n held records that still wait as missing.
 func (j *Joiner) giveUp(n int) {
 	for _, h := range j.pending[:n] {
 		if !h.ready {
@@ -157,12 +157,12 @@ func (j *Joiner) giveUp(n int) {
 	}
 }
 
-// Pending is the number of records that wait for the content of an earlier one.
+// Pending returns the number of records that wait for the content of an earlier one.
 func (j *Joiner) Pending() int { return len(j.pending) }
 
-// Checkpoint is where a later Reader may begin once everything given so far has
-// been dealt with. When nothing is held and it is not Before Head, everything
-// that had been appended has been given.
+// Checkpoint returns where a later Reader may begin once everything returned so far has been
+// handled. If nothing is held and the result is not Before Head, everything appended so far
+// has been returned.
 func (j *Joiner) Checkpoint() Position {
 	if len(j.pending) > 0 {
 		return j.last

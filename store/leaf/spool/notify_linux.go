@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// notifier calls back when a file is written to next. The watch is one-shot
-// and armed only by a Reader that has nothing to do: a busy Writer pays for no
-// events, an idle Reader for no polling.
+// notifier calls a function when a file is next written to. The watch is one-shot and is armed
+// only by a Reader that has nothing to do, so a busy Writer causes no events and an idle
+// Reader does not poll.
 type notifier struct {
-	f    *os.File // nil: no inotify to be had (limits)
+	f    *os.File // nil: inotify is not available (limits)
 	done sync.WaitGroup
 }
 
@@ -26,8 +26,8 @@ func newNotifier(call func()) *notifier {
 		defer n.done.Done()
 		buf := make([]byte, 4096)
 		for {
-			// What happened does not matter, and IN_IGNORED after a one-shot
-			// event only makes the Reader look once more.
+			// The kind of event does not matter. IN_IGNORED after a one-shot event only makes the
+			// Reader look once more.
 			if _, err := n.f.Read(buf); err != nil {
 				return
 			}
@@ -37,8 +37,8 @@ func newNotifier(call func()) *notifier {
 	return n
 }
 
-// arm asks for one call when path is written to or, for a directory, gets an
-// entry. It reports whether that is possible.
+// arm asks for one call when path is written to or, for a directory, gets an entry. It reports
+// whether that is possible.
 func (n *notifier) arm(path string) bool {
 	if n.f == nil {
 		return false

@@ -2,7 +2,7 @@
 
 package spool
 
-// notifier: the Reader polls here.
+// notifier does nothing on this system; the Reader polls.
 type notifier struct{}
 
 func newNotifier(func()) *notifier     { return &notifier{} }

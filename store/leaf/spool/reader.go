@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Position is a place between two records. The zero Position is before the
-// oldest record that is still there.
+// Position is a place between two records. The zero Position is before the oldest record that
+// still exists.
 type Position struct {
 	Segment uint64 // first Seq of the segment
 	Offset  int64  // bytes
@@ -24,14 +24,14 @@ func (p Position) Before(q Position) bool {
 	return p.Segment < q.Segment || p.Segment == q.Segment && p.Offset < q.Offset
 }
 
-// CorruptError tells of bytes in a segment that were no records and have been
-// skipped; reading goes on behind them.
+// CorruptError reports bytes in a segment that were no records and have been skipped. Reading
+// continues after them.
 type CorruptError struct {
 	Segment  uint64
 	Offset   int64
 	Skipped  int64  // bytes
 	Last     uint64 // Seq before the damage
-	Continue uint64 // Seq of the record behind it, 0: a later segment
+	Continue uint64 // Seq of the record after the damage; 0: it is in a later segment
 }
 
 func (e *CorruptError) Error() string {
@@ -39,37 +39,37 @@ func (e *CorruptError) Error() string {
 		segmentName(e.Segment), e.Skipped, e.Offset, e.Last)
 }
 
-// readAhead is the size of one pread of the log.
+// readAhead is the size of one read of the log.
 const readAhead = 256 << 10
 
-// Reader follows a spool. Next, TryNext and Release belong to one goroutine;
-// the other methods may be called from any.
+// Reader follows a spool. TryNext and Release must be called by one goroutine; the other
+// methods may be called by any.
 type Reader struct {
 	dir  string
 	lock *os.File
 
-	f       *os.File // segment being read, nil before there is one
+	f       *os.File // segment being read; nil before there is one
 	buf     []byte   // bytes from pos on
 	bufs    []byte   // backing array of buf
 	lastSeq uint64
 	badFrom time.Time // when the record at pos was first found broken
 	refs    map[uint32]Position
-	free    map[uint32]Position // content files seen unlocked → head at that time
+	free    map[uint32]Position // content files seen unlocked, with the head at that time
 
 	// mu guards pos, torn, headSeg, headNum, for Head and Position.
 	mu      sync.Mutex
 	pos     Position
-	torn    Position // end of a dead Writer's garbage after pos
+	torn    Position // end of the garbage that a dead Writer left after pos
 	headSeg *os.File
 	headNum uint64
 
 	poke   chan struct{}
 	note   *notifier
-	polled time.Duration // the last pause, where there is no notification; 0 after a record
+	polled time.Duration // the last pause, if there is no notification; 0 after a record
 }
 
-// OpenReader opens the spool in dir, which is made if it is missing, to read
-// on from a Position that an earlier Reader gave.
+// OpenReader opens the spool in dir, which is created if it is missing, and continues at a
+// Position that an earlier Reader returned.
 func OpenReader(dir string, from Position) (*Reader, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
@@ -87,7 +87,7 @@ func OpenReader(dir string, from Position) (*Reader, error) {
 	return r, nil
 }
 
-// Close ends the Reader; a Next that waits returns when its context ends.
+// Close ends the Reader. It does not end a waiting Joiner.Next; the context does.
 func (r *Reader) Close() error {
 	r.note.close()
 	if r.f != nil {
@@ -102,22 +102,22 @@ func (r *Reader) Close() error {
 	return r.lock.Close()
 }
 
-// Poke makes a waiting Next look again.
+// Poke makes a waiting Joiner.Next look again.
 func (r *Reader) Poke() {
 	select {
 	case r.poke <- struct{}{}:
-	default: // one is pending
+	default: // one is pending already
 	}
 }
 
-// Position is behind the last record returned: a later Reader may begin here.
+// Position returns the place after the last record returned; a later Reader may begin there.
 func (r *Reader) Position() Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pos
 }
 
-// wait returns when the log may have grown, after d at the latest.
+// wait returns when the log may have grown, at the latest after d.
 func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	watched := ""
 	if r.f != nil {
@@ -127,14 +127,14 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	}
 	if r.note.arm(watched) {
 		r.polled = 0
-	} else { // no notification to be had: poll, ever more slowly while nothing comes
+	} else { // no notification: poll, more and more slowly while nothing comes
 		r.polled = min(max(2*r.polled, 5*time.Millisecond), time.Second)
 		d = min(d, r.polled)
 	}
-	if !r.badFrom.IsZero() { // what is torn is settled within a second or so, or never
+	if !r.badFrom.IsZero() { // a torn record is completed within about a second, or never
 		d = min(d, max(100*time.Millisecond, time.Since(r.badFrom)/2))
 	}
-	// Armed; what was appended before that is seen now.
+	// The watch is armed; look for what was appended before.
 	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// TryNext is Next without waiting: nil, nil when everything has been read.
+// TryNext returns the next record without waiting. It returns nil, nil once everything has been read.
 func (r *Reader) TryNext() (*Record, error) {
 	for {
 		if r.f == nil {
@@ -190,7 +190,7 @@ func (r *Reader) TryNext() (*Record, error) {
 	}
 }
 
-// advance moves n bytes on and returns where it was.
+// advance moves n bytes on and returns the former position.
 func (r *Reader) advance(n int) Position {
 	r.buf = r.buf[n:]
 	r.badFrom = time.Time{}
@@ -202,7 +202,7 @@ func (r *Reader) advance(n int) Position {
 	return was
 }
 
-// fill reads the segment from pos on again, more than have bytes if there are.
+// fill reads the segment again from pos on, more than have bytes if there are more.
 func (r *Reader) fill(have int) error {
 	if need := have + readAhead; cap(r.bufs) < need && have >= readAhead/2 {
 		r.bufs = make([]byte, need) // a record longer than readAhead
@@ -216,8 +216,8 @@ func (r *Reader) fill(have int) error {
 	return nil
 }
 
-// stuck decides about bytes that are no whole record: a write in progress, the
-// torn tail of a dead Writer, or damage. It reports whether to try again now.
+// stuck decides about bytes that are no whole record: a write in progress, the torn tail of a
+// dead Writer, or damage. It reports whether to try again at once.
 func (r *Reader) stuck(v verdict) (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *Reader) stuck(v verdict) (bool, error) {
 	}
 	successor := len(l.segments) > 0 && l.segments[len(l.segments)-1] > r.pos.Segment
 	alive := successor || r.WriterAlive()
-	// Whatever was appended before those two questions is visible from here on.
+	// Whatever was appended before the two checks above is visible from here on.
 	size := len(r.buf)
 	if err := r.fill(len(r.buf)); err != nil {
 		return false, err
@@ -236,7 +236,7 @@ func (r *Reader) stuck(v verdict) (bool, error) {
 	if len(r.buf) > 0 && r.badFrom.IsZero() {
 		r.badFrom = time.Now()
 	}
-	// A living Writer's record is whole within microseconds.
+	// A living Writer completes a record within microseconds.
 	final := successor || !alive || v == broken && time.Since(r.badFrom) > time.Second
 	if final && len(r.buf) > 0 {
 		if n, ok := resync(r.buf, r.lastSeq); ok {
@@ -281,7 +281,7 @@ func (r *Reader) openSegment() (bool, error) {
 	return false, nil
 }
 
-// nextSegment goes on to the segment after the present one, if it is there.
+// nextSegment moves to the segment after the present one, if there is one.
 func (r *Reader) nextSegment() (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -301,8 +301,8 @@ func (r *Reader) nextSegment() (bool, error) {
 	return false, nil
 }
 
-// Head is where the log ends now; one fstat. Everything that was appended
-// before the call has been read when Position() is not Before it.
+// Head returns where the log ends now, at the cost of one fstat. Everything appended before
+// the call has been read once Position() is not Before it.
 func (r *Reader) Head() (Position, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,7 +320,7 @@ func (r *Reader) Head() (Position, error) {
 		if head == r.pos || head == r.torn {
 			return r.pos, nil
 		}
-		// More than was read: records, or the mark that sends us on.
+		// There is more than was read: records, or the mark that ends the segment.
 		var mark [headerLen]byte
 		if st.Size >= headerLen {
 			if _, err := r.headSeg.ReadAt(mark[:], st.Size-headerLen); err != nil && !errors.Is(err, io.EOF) {
@@ -335,7 +335,7 @@ func (r *Reader) Head() (Position, error) {
 			return head, err
 		}
 		if r.headNum == was {
-			// The mark is the last thing there is: end before it.
+			// The mark is the last thing in the log: the head is before it.
 			if head.Offset -= headerLen; head.Before(r.pos) {
 				head = r.pos
 			}
@@ -344,8 +344,8 @@ func (r *Reader) Head() (Position, error) {
 	}
 }
 
-// Size is the number of bytes in segments and content files that were not
-// released, or 0 if that cannot be told.
+// Size returns the number of bytes in segments and content files that have not been released,
+// 0 if it cannot be determined.
 func (r *Reader) Size() int64 {
 	l, err := list(r.dir, true)
 	if err != nil {
@@ -354,7 +354,7 @@ func (r *Reader) Size() int64 {
 	return l.size
 }
 
-// newestLocked points headSeg at the newest segment. mu is held.
+// newestLocked makes headSeg the newest segment. mu is held.
 func (r *Reader) newestLocked() (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil || len(l.segments) == 0 {

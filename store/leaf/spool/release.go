@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// ErrNoContent: the bytes that a KindContent record refers to are not there or
-// are not those that were written (a power loss, a released file).
+// ErrNoContent: the bytes that a KindContent record refers to do not exist or are not those
+// that were written (after a power loss, or because the file was released).
 var ErrNoContent = errors.New("content is not in the spool any more")
 
-// Content returns the bytes of a KindContent record, verified.
+// Content returns the bytes of a KindContent record after verifying them.
 func (r *Reader) Content(rec *Record) ([]byte, error) {
 	if rec.Kind == KindContent && rec.Len == 0 {
 		return []byte{}, nil // written without a content file
@@ -53,9 +53,9 @@ func (r *Reader) openContent(rec *Record) (*os.File, error) {
 	return f, nil
 }
 
-// Release deletes what nobody needs once everything before pos has been dealt
-// with for good: whole segments, and content files that their Writer has left
-// and that no record behind pos refers to.
+// Release deletes what is no longer needed once everything before pos has been handled: whole
+// segments, and content files that their Writer has left and that no record after pos refers
+// to.
 func (r *Reader) Release(pos Position) error {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Reader) Release(pos Position) error {
 			fresh = append(fresh, n)
 		}
 	}
-	// Who left a file has appended its last record before; so once this head
+	// A Writer that left a file has already appended its last record for it. So once this head
 	// is read, all records that refer to the file are known.
 	head, err := r.Head()
 	if err != nil {
@@ -97,8 +97,8 @@ func (r *Reader) Release(pos Position) error {
 	return errors.Join(errs...)
 }
 
-// left reports whether no Writer holds content file n. An empty file may be
-// just being made: its lock comes after it.
+// left reports whether no Writer holds content file n. An empty file may just have been created
+// and not be locked yet.
 func (r *Reader) left(n uint32) bool {
 	f, err := os.Open(filepath.Join(r.dir, contentName(n)))
 	if err != nil {

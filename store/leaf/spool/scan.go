@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// verdict on the bytes at a position of a segment.
+// verdict is the result of examining the bytes at a position of a segment.
 type verdict int
 
 const (
@@ -17,7 +17,7 @@ const (
 	broken                 // no record can begin with these bytes
 )
 
-// examine looks at the record at the front of b and returns its whole length.
+// examine examines the record at the front of b and returns its whole length.
 func examine(b []byte) (int, verdict) {
 	if len(b) < headerLen {
 		return 0, partial
@@ -41,9 +41,8 @@ func examine(b []byte) (int, verdict) {
 
 func seqOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b[headerLen:]) }
 
-// resync finds the next valid record after damage: the first offset in b at
-// which a record with a Seq above last begins. A checksum and an ascending Seq
-// together leave no room for chance.
+// resync finds the next valid record after damage: the first offset in b at which a record with
+// a Seq above last begins. A checksum together with an ascending Seq rules out chance.
 func resync(b []byte, last uint64) (int, bool) {
 	for i := 1; i+headerLen+seqLen <= len(b); i++ {
 		if n := binary.LittleEndian.Uint32(b[i:]); n < seqLen || n > maxPayload {
@@ -56,9 +55,9 @@ func resync(b []byte, last uint64) (int, bool) {
 	return 0, false
 }
 
-// cutTail truncates the segment after its last valid record and returns where
-// that is and its Seq (0 if there is none). What is cut was never whole: a
-// write that a kill or a power loss interrupted.
+// cutTail truncates the segment after its last valid record and returns that offset and the
+// record's Seq (0 if there is none). What is cut was never a whole record: a kill or a power
+// loss interrupted the write.
 func cutTail(path string) (end int64, seq uint64, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -90,7 +89,7 @@ func cutTail(path string) (end int64, seq uint64, err error) {
 	return end, seq, nil
 }
 
-// markEnd writes the end mark into a segment that a dead Writer left.
+// markEnd writes the end mark into a segment left by a dead Writer.
 func markEnd(path string, end int64) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -6,12 +6,11 @@ import (
 	"syscall"
 )
 
-// keepSize is FALLOC_FL_KEEP_SIZE: the file's size stays where the records end.
+// keepSize is FALLOC_FL_KEEP_SIZE: the file size stays at the end of the records.
 const keepSize = 1
 
-// allocate reserves blocks for the first n bytes of f without changing its
-// size. File systems without fallocate give nil: then a full disk is noticed
-// when writing.
+// allocate reserves blocks for the first n bytes of f without changing its size. It returns nil
+// on file systems without fallocate; a full disk is then noticed when writing.
 func allocate(f *os.File, n int64) error {
 	for {
 		err := syscall.Fallocate(int(f.Fd()), keepSize, 0, n)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// wakeUpkeep tells the upkeep that there is something to do. mu may be held.
+// wakeUpkeep tells the upkeep that there is work. mu may be held.
 func (w *Writer) wakeUpkeep() {
 	select {
 	case w.wake <- struct{}{}:
@@ -17,8 +17,8 @@ func (w *Writer) wakeUpkeep() {
 	}
 }
 
-// upkeep is the Writer's one goroutine: it allocates the next segment ahead of
-// need and closes files that have been left. Close ends it.
+// upkeep is the Writer's only goroutine. It allocates the next segment in advance and closes
+// files that are no longer written. Close ends it.
 func (w *Writer) upkeep() {
 	defer w.done.Done()
 	var retry <-chan time.Time
@@ -42,7 +42,7 @@ func (w *Writer) upkeep() {
 	}
 }
 
-// makeSpare provides spare.seg and reports whether it is there.
+// makeSpare creates spare.seg if necessary and reports whether it exists.
 func (w *Writer) makeSpare() bool {
 	w.mu.Lock()
 	have, size := w.spare || w.closed, w.nextLimit
@@ -57,7 +57,7 @@ func (w *Writer) makeSpare() bool {
 	}
 	err = allocate(f, size)
 	f.Close()
-	if err != nil { // no blocks reserved: better leave them to what is written now
+	if err != nil { // without reserved blocks, leave the space to what is written now
 		_ = os.Remove(path)
 		return false
 	}
@@ -67,8 +67,8 @@ func (w *Writer) makeSpare() bool {
 	return true
 }
 
-// closeLeft makes files that are no longer written durable and closes them,
-// which also unlocks content files for their release.
+// closeLeft makes files that are no longer written durable and closes them. That also unlocks
+// content files for their release.
 func (w *Writer) closeLeft() {
 	w.syncMu.Lock()
 	defer w.syncMu.Unlock()
@@ -93,9 +93,8 @@ func (w *Writer) closeLeft() {
 	}
 }
 
-// Sync makes every record up to and including upTo, and the content that
-// belongs to it, survive a power loss. Callers that come while one is at work
-// share the next round (group commit).
+// Sync makes every record up to and including upTo, with its content, durable against power
+// loss. Callers that arrive during a sync share the next one (group commit).
 func (w *Writer) Sync(upTo uint64) error {
 	if w.synced.Load() >= upTo {
 		return nil
@@ -109,8 +108,8 @@ func (w *Writer) Sync(upTo uint64) error {
 	last := w.next - 1
 	segs := append(w.oldSegs[:len(w.oldSegs):len(w.oldSegs)], w.seg)
 	w.mu.Unlock()
-	// Every content that a record up to last refers to was written before that
-	// record, so a file not dirty by now has nothing of it left to sync.
+	// Every content that a record up to last refers to was written before that record. So a
+	// file that is not dirty now has nothing left to sync for these records.
 	w.poolMu.Lock()
 	var dirty []*contentFile
 	for cf := range w.open {
@@ -140,8 +139,8 @@ func (w *Writer) Sync(upTo uint64) error {
 	return nil
 }
 
-// reservation is what the file "reserve" holds: numbers from here on were never
-// given out, whatever a power loss took from the log.
+// reservation is the content of the file "reserve": numbers from here on were never used, even
+// if a power loss has removed records from the log.
 type reservation struct {
 	boot string
 	seq  uint64
@@ -159,10 +158,10 @@ func readReserve(dir string) (r reservation) {
 	return r
 }
 
-// reserveLocked reserves numbers ahead; a few milliseconds, once in a million
-// records. mu is held, or nobody else knows the Writer yet. On a full disk the
-// old reservation stays and numbering goes on: only a power loss before space
-// returns could then repeat a number.
+// reserveLocked reserves numbers in advance. It takes a few milliseconds, once in a million
+// records. mu is held, or nobody else uses the Writer yet. On a full disk the old reservation
+// stays and numbering continues; only a power loss before space returns could then repeat a
+// number.
 func (w *Writer) reserveLocked() error {
 	r := reservation{w.boot, w.next + 2*reserveSeqs, w.nextFile.Load() + 2*reserveFiles}
 	err := writeReserve(w.dir, r)

@@ -14,30 +14,30 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// Options of a Writer; the zero value is what mountd uses.
+// Options of a Writer. The zero value is what mountd uses.
 type Options struct {
-	SegmentSize int64 // a segment is left at this many bytes; 0: 1 to 8 MiB, by how fast they fill
-	ContentSize int64 // a content file likewise; 0: 16 MiB
-	// MinSeq: the first Seq is at least this. For a spool that was deleted
-	// while the store that knows its Seqs was not.
+	SegmentSize int64 // size in bytes at which a segment is left; 0: 1 to 8 MiB, by how fast segments fill
+	ContentSize int64 // size at which a content file is left; 0: 16 MiB
+	// MinSeq is a lower bound of the first Seq. It is for a spool that was deleted although
+	// the store that knows its Seqs was not.
 	MinSeq uint64
-	// Boot names the boot of the machine. When it is not that of the previous
-	// Writer, records may have been lost that a reader had already seen, so
-	// numbering continues at what was reserved. "": the kernel's boot id.
+	// Boot identifies the boot of the machine. If it differs from that of the previous Writer,
+	// records may have been lost that a reader had already seen, so numbering continues at
+	// the reserved numbers. "": the kernel's boot id.
 	Boot string
 }
 
 const (
-	leastSegment   = 1 << 20 // two are allocated: a project at rest is to hold little
+	leastSegment   = 1 << 20 // two are allocated, and an inactive project should take little space
 	defaultSegment = 8 << 20
-	fastFill       = time.Minute // a segment that fills sooner is followed by one twice as large
-	defaultContent = 16 << 20    // open ones cannot be released: few bytes against the cap
-	reserveSeqs    = 1 << 20     // numbers reserved ahead with one fsync
+	fastFill       = time.Minute // after a segment that fills faster, the next one is twice as large
+	defaultContent = 16 << 20    // open files cannot be released, so they should be small compared to the cap
+	reserveSeqs    = 1 << 20     // numbers reserved with one fsync
 	reserveFiles   = 1 << 10
 )
 
-// Writer appends to a spool. One lives at a time per directory (flock). All
-// methods may be called from many goroutines.
+// Writer appends to a spool. Only one exists at a time per directory (flock). All methods may be
+// called by many goroutines.
 type Writer struct {
 	dir   string
 	opt   Options
@@ -45,18 +45,18 @@ type Writer struct {
 	lock  *os.File
 	boot  string
 
-	// mu guards the log: it is held over one pwrite. That is right here: the
-	// write goes to the page cache (1 to 2 µs, no disk), the file's end must be
-	// where the sequence says, and a queue in memory would be lost by kill -9.
+	// mu guards the log and is held during one pwrite. That is right here: the write goes to
+	// the page cache (1 to 2 µs, no disk), the end of the file must agree with the sequence
+	// number, and a queue in memory would be lost by kill -9.
 	mu        sync.Mutex
 	seg       *os.File
 	segOff    int64
-	segLimit  int64     // at which seg is left
-	segBegan  time.Time // when seg was
-	nextLimit int64     // the size of the segment after seg, which may be allocated
+	segLimit  int64     // size at which seg is left
+	segBegan  time.Time // when seg was begun
+	nextLimit int64     // size of the segment after seg, which may already be allocated
 	next      uint64    // Seq of the next record
-	reserved  uint64    // Seqs below are reserved on disk
-	spare     bool      // spare.seg is there
+	reserved  uint64    // lower Seqs are reserved on disk
+	spare     bool      // spare.seg exists
 	oldSegs   []*os.File
 	closed    bool
 
@@ -64,29 +64,29 @@ type Writer struct {
 	poolMu sync.Mutex
 	idle   []*contentFile
 	open   map[*contentFile]struct{} // idle, in use or left
-	left   []*contentFile            // at ContentSize; the upkeep syncs and closes them
+	left   []*contentFile            // files that reached ContentSize; the upkeep syncs and closes them
 
-	// syncMu is held over fdatasync and over closing files: who holds it may
-	// use any descriptor found in the lists above.
+	// syncMu is held during fdatasync and while files are closed. Its holder may use any
+	// descriptor in the lists above.
 	syncMu   sync.Mutex
 	dirDirty atomic.Bool
 	synced   atomic.Uint64
 
 	nextFile  atomic.Uint32
-	fileBound atomic.Uint32 // content numbers below are reserved on disk
+	fileBound atomic.Uint32 // lower content numbers are reserved on disk
 
-	appended atomic.Uint64 // last Seq
+	appended atomic.Uint64 // Seq of the last record
 	size     atomic.Int64
 	sized    atomic.Int64 // when size was last counted, ns
 
-	wake chan struct{} // to the upkeep; closed by Close
-	// stirred has a value when something was appended since its last receipt; never closed.
+	wake chan struct{} // wakes the upkeep; closed by Close
+	// stirred has a value if something was appended since it was last received; never closed.
 	stirred chan struct{}
 	done    sync.WaitGroup
 }
 
-// OpenWriter opens the spool in dir (made if missing, 0700) and begins a new
-// segment after the last valid record. ErrLocked when another Writer lives.
+// OpenWriter opens the spool in dir (created if missing, 0700) and begins a new segment after
+// the last valid record. ErrLocked: another Writer is alive.
 func OpenWriter(dir string, opt Options) (*Writer, error) {
 	least := opt.SegmentSize
 	if opt.SegmentSize <= 0 {
@@ -102,7 +102,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
-	// A Reader that asks whether a Writer lives holds the lock for an instant.
+	// A Reader that checks whether a Writer is alive holds the lock for an instant.
 	for try := 0; ; try++ {
 		ok, err := tryLock(lock, syscall.LOCK_EX)
 		if err == nil && ok {
@@ -132,8 +132,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 	return w, nil
 }
 
-// begin finds where numbering continues, cuts a torn tail and makes the first
-// segment.
+// begin determines where numbering continues, cuts a torn tail and creates the first segment.
 func (w *Writer) begin() error {
 	l, err := list(w.dir, true)
 	if err != nil {
@@ -153,7 +152,7 @@ func (w *Writer) begin() error {
 			return err
 		}
 		w.next = max(w.next, last, seq+1)
-		defer func() { // after the new segment is there
+		defer func() { // after the new segment exists
 			if segmentName(last) != segmentName(w.next) {
 				markEnd(filepath.Join(w.dir, segmentName(last)), end)
 			}
@@ -177,8 +176,8 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// createSegment makes an empty segment with its space allocated. A full disk
-// is no error here: records then fail one by one until space returns.
+// createSegment creates an empty segment and allocates its space. A full disk is no error here:
+// records then fail one by one until there is space again.
 func createSegment(path string, size int64) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -191,10 +190,9 @@ func createSegment(path string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// Append writes the records in order, as one pwrite, and sets their Seq. It
-// returns the last Seq. A KindContent with For == 0 gets the Seq of the record
-// before it. On an error (ENOSPC, EDQUOT, EIO) nothing of them is in the log,
-// and the caller counts a gap.
+// Append writes the records in order, as one pwrite, sets their Seq and returns the last Seq.
+// A KindContent with For == 0 gets the Seq of the record before it. After an error (ENOSPC,
+// EDQUOT, EIO) none of the records is in the log, and the caller counts a gap.
 func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if len(recs) == 0 {
 		return w.appended.Load(), nil
@@ -206,7 +204,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if w.closed {
 		return 0, os.ErrClosed
 	}
-	// Seqs are needed for For, so the coding is under the lock: 0.3 µs.
+	// For needs the Seqs, so the records are encoded under the lock: 0.3 µs.
 	b := (*bp)[:0]
 	for i, r := range recs {
 		r.Seq = w.next + uint64(i)
@@ -233,7 +231,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	}
 	n, err := w.seg.WriteAt(b, w.segOff)
 	if err != nil {
-		if n > 0 { // no half record in the way of the next one
+		if n > 0 { // half a record must not be in the way of the next one
 			_ = w.seg.Truncate(w.segOff)
 		}
 		return 0, fmt.Errorf("append to spool: %w", err)
@@ -244,19 +242,19 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	w.appended.Store(w.next - 1)
 	select {
 	case w.stirred <- struct{}{}:
-	default: // nobody has taken notice of the last one yet
+	default: // the last value has not been received yet
 	}
 	return w.next - 1, nil
 }
 
-// Stirred has a value once something was appended since the last receipt, for
-// one goroutine that would sleep until then.
+// Stirred has a value once something was appended since the last receive. It wakes one
+// goroutine that sleeps until then.
 func (w *Writer) Stirred() <-chan struct{} { return w.stirred }
 
 var bufs = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// rollLocked goes on to a new segment, if one can be had: on a full disk the
-// present one just grows, for its own blocks may last longer. mu is held.
+// rollLocked begins a new segment if possible. On a full disk the present one just grows,
+// because its allocated blocks may last longer. mu is held.
 func (w *Writer) rollLocked() {
 	path := filepath.Join(w.dir, segmentName(w.next))
 	var f *os.File
@@ -268,7 +266,7 @@ func (w *Writer) rollLocked() {
 			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
 		}
 	} else if w.segOff < 2*w.segLimit {
-		w.wakeUpkeep() // not there yet: a little longer in this one
+		w.wakeUpkeep() // not there yet; continue in this one for a while
 		return
 	} else {
 		f, err = createSegment(path, w.nextLimit)
@@ -290,8 +288,8 @@ func (w *Writer) rollLocked() {
 	w.wakeUpkeep()
 }
 
-// putEnd writes the end mark; without it (full disk) a Reader finds the next
-// segment by listing the directory, a little later.
+// putEnd writes the end mark. If it is missing (full disk), a Reader finds the next segment a
+// little later by listing the directory.
 func putEnd(f *os.File, off int64) {
 	var m [headerLen]byte
 	binary.LittleEndian.PutUint32(m[:], endLength)
@@ -299,15 +297,14 @@ func putEnd(f *os.File, off int64) {
 	_, _ = f.WriteAt(m[:], off)
 }
 
-// LastSeq is the Seq of the last record appended.
+// LastSeq returns the Seq of the last record appended.
 func (w *Writer) LastSeq() uint64 { return w.appended.Load() }
 
-// Dir is the spool's directory.
+// Dir returns the spool's directory.
 func (w *Writer) Dir() string { return w.dir }
 
-// Size is the number of bytes in segments and content files that no Reader has
-// released. It is counted anew at most every 50 ms, because releases are
-// another process's work.
+// Size returns the number of bytes in segments and content files that have not been released.
+// It is recounted at most every 50 ms, because another process releases them.
 func (w *Writer) Size() int64 {
 	now := time.Now().UnixNano()
 	if at := w.sized.Load(); now-at > int64(50*time.Millisecond) && w.sized.CompareAndSwap(at, now) {
@@ -318,8 +315,8 @@ func (w *Writer) Size() int64 {
 	return w.size.Load()
 }
 
-// Close syncs and ends the Writer. Contents that are still being written fail
-// with os.ErrClosed.
+// Close syncs and ends the Writer. Contents that are still being written fail with
+// os.ErrClosed.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if w.closed {

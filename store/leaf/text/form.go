@@ -9,23 +9,23 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Encoding is how the bytes of a text spell its characters.
+// Encoding is the encoding of a text's characters.
 type Encoding uint8
 
-// The encodings that are told apart.
+// The encodings that are distinguished.
 const (
 	UTF8 Encoding = iota
 	UTF8Mark
-	UTF16LE // with a mark; without one it is binary
+	UTF16LE // with a byte order mark; without one it is binary
 	UTF16BE
-	SingleByte // not UTF-8: Latin-1 or another code page, the bytes do not say which
+	SingleByte // not UTF-8: Latin-1 or another code page; the bytes do not tell which
 )
 
 func (e Encoding) String() string {
 	return [...]string{"UTF-8", "UTF-8 with a byte order mark", "UTF-16 LE", "UTF-16 BE", "not UTF-8"}[e]
 }
 
-// codec is nil for what is not UTF-16.
+// codec returns nil for encodings other than UTF-16.
 func (e Encoding) codec() encoding.Encoding {
 	switch e {
 	case UTF16LE:
@@ -36,10 +36,10 @@ func (e Encoding) codec() encoding.Encoding {
 	return nil
 }
 
-// Ends is how the lines of a text end.
+// Ends is the kind of line ends in a text.
 type Ends uint8
 
-// The kinds of line ends. A text whose only line has no end has LF.
+// The kinds of line ends. A text whose only line has no end counts as LF.
 const (
 	LF Ends = iota
 	CRLF
@@ -47,12 +47,12 @@ const (
 	Mixed
 )
 
-// Mark is the byte order mark in a text that is UTF-8.
+// Mark is the byte order mark, in UTF-8.
 const Mark = "\uFEFF"
 
 var marks = map[Encoding]string{UTF8Mark: Mark, UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff"}
 
-// EncodingOf tells the encoding of a content.
+// EncodingOf returns the encoding of a content.
 func EncodingOf(content []byte) Encoding {
 	for e, mark := range marks {
 		if bytes.HasPrefix(content, []byte(mark)) && (e != UTF8Mark || utf8.Valid(content)) {
@@ -65,40 +65,39 @@ func EncodingOf(content []byte) Encoding {
 	return UTF8
 }
 
-// Shown returns the text of a content as everybody is shown it: UTF-16 with a mark as
-// UTF-8 without one, any other text as it is. ok is false for what is binary.
+// Shown returns the text of a content in the form that every reader is shown: UTF-16 with a mark
+// becomes UTF-8 without one; any other text stays as it is. ok is false for binary content.
 //
-// Reading, searching, comparing and merging all work on this text, so they agree on its
-// lines. Like is the way back.
+// Reading, searching, comparing and merging all work on this text, so they agree on its lines.
+// Like converts back.
 func Shown(content []byte) (shown []byte, ok bool) {
 	shown = content
 	if c := wide(content).codec(); c != nil {
-		shown, _ = c.NewDecoder().Bytes(content) // what is damaged becomes U+FFFD
+		shown, _ = c.NewDecoder().Bytes(content) // damaged parts become U+FFFD
 	}
 	return shown, bytes.IndexByte(shown[:min(len(shown), sniffed)], 0) < 0
 }
 
-// Binary reports whether content is no text to git and ripgrep: there is a NUL among the
-// first 8,000 bytes, and no mark says that it is UTF-16. Text that is not UTF-8 is still
-// text.
+// Binary reports whether content is not text to git and ripgrep: there is a NUL among the first
+// 8,000 bytes, and no mark of UTF-16. Text need not be UTF-8.
 func Binary(content []byte) bool {
-	_, ok := Shown(content[:min(len(content), 2*sniffed+2)]) // UTF-16 takes two bytes and more for each that is shown
+	_, ok := Shown(content[:min(len(content), 2*sniffed+2)]) // UTF-16 takes at least two bytes for each shown one
 	return !ok
 }
 
-// sniffed is how many bytes tell a text from what is binary.
+// sniffed is how many bytes are examined to recognise binary content.
 const sniffed = 8000
 
-// Recoded reports whether a content was written anew in another encoding, of which a
-// comparison of the texts may say nothing.
+// Recoded reports whether two contents differ in encoding and one of them is UTF-16. A
+// comparison of their texts may then show no difference.
 func Recoded(a, b []byte) bool {
 	return EncodingOf(a) != EncodingOf(b) && (Wide(a) || Wide(b))
 }
 
-// Wide reports whether content has a mark that says that it is UTF-16.
+// Wide reports whether content has a byte order mark of UTF-16.
 func Wide(content []byte) bool { return wide(content) != UTF8 }
 
-// wide is EncodingOf without a look beyond the mark: UTF8 for all that is not UTF-16.
+// wide is EncodingOf judging only by the mark: UTF8 for everything that is not UTF-16.
 func wide(content []byte) Encoding {
 	for _, e := range [...]Encoding{UTF16LE, UTF16BE} {
 		if bytes.HasPrefix(content, []byte(marks[e])) {
@@ -108,13 +107,13 @@ func wide(content []byte) Encoding {
 	return UTF8
 }
 
-// ErrNotText is the error of Like for a content that is binary.
+// ErrNotText is returned by Like if the content is binary.
 var ErrNotText = errors.New("it is binary")
 
-// ErrDamaged is the error of Like for UTF-16 that cannot be written back as it was.
+// ErrDamaged is returned by Like for UTF-16 that would not be written back unchanged.
 var ErrDamaged = errors.New("it is damaged UTF-16")
 
-// Like spells shown, a text that was made from Shown(content), as content is spelled.
+// Like encodes shown, a text derived from Shown(content), in the encoding of content.
 func Like(content, shown []byte) ([]byte, error) {
 	own, ok := Shown(content)
 	if !ok {
@@ -137,7 +136,7 @@ func encode(e Encoding, shown []byte) ([]byte, error) {
 	return e.codec().NewEncoder().Bytes(shown)
 }
 
-// EndsOf tells how the lines of a text end, and whether its last line has an end.
+// EndsOf returns the kind of line ends of a text, and whether its last line has an end.
 func EndsOf(shown []byte) (e Ends, final bool) {
 	crlf := bytes.Count(shown, []byte("\r\n"))
 	lf := bytes.Count(shown, []byte("\n")) - crlf

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxOwnWords bounds the lines of a text that are asked about.
+// maxOwnWords bounds how many lines of a text OwnWords returns.
 const maxOwnWords = 256
 
-// OwnWords returns the lines of a text that may be cachebro's own, without the blanks around
-// them: of a stub, a diff or a folded output. A text that is a diff without its first line is
-// one of them as a whole. Only the daemon knows whether a session was given them.
+// OwnWords returns the lines of a text that may be cachebro's own words, from a stub, a diff or a
+// folded output, with blanks trimmed. A text that is a diff without its first line counts as one
+// line. Only the daemon knows whether a session was given them.
 func OwnWords(text string) (lines []string) {
 	if whole := strings.TrimSpace(text); strings.HasPrefix(whole, "@@ -") {
 		lines = append(lines, whole)
@@ -24,8 +24,8 @@ func OwnWords(text string) (lines []string) {
 	return lines
 }
 
-// NewOwnWords are those that a file does not hold yet: they are what somebody is about to
-// write into it.
+// NewOwnWords returns the own words in text that file does not contain yet, so that somebody is
+// about to write them into it.
 func NewOwnWords(text, file string) []string {
 	return slices.DeleteFunc(OwnWords(text), func(line string) bool { return strings.Contains(file, line) })
 }
@@ -39,5 +39,5 @@ func isOwn(line string) bool {
 	return false
 }
 
-// OwnWordsHint says what to do where a text is refused for such a line.
+// OwnWordsHint says what to do after a text was refused because of such a line.
 const OwnWordsHint = "read the file with force, or from the offset that is meant, and write its text; a shell command writes such a line where it is meant"

@@ -1,8 +1,7 @@
-// Package text is the one place that says what the text of a file is: its encoding, its
-// line ends, whether it is binary, and how a changed text is written back. It also counts
-// lines, formats numbers and sizes, and measures how far two words are apart. It is a
-// leaf, so that every report formats numbers in the same way and every reader agrees on
-// what is text.
+// Package text is the only place that defines what the text of a file is: its encoding, its line
+// ends, whether it is binary, and how a changed text is written back. It also counts lines,
+// formats numbers and sizes, and measures the distance of two words. It is a leaf, so that all
+// reports format numbers in the same way and all readers agree on what is text.
 //
 // There are no locks and no state.
 package text
@@ -16,7 +15,7 @@ import (
 	"strings"
 )
 
-// Lines counts the lines of b; a last line without an end is one too.
+// Lines counts the lines of b, including a last line without a line end.
 func Lines(b []byte) int {
 	n := bytes.Count(b, []byte{'\n'})
 	if len(b) > 0 && b[len(b)-1] != '\n' {
@@ -25,7 +24,7 @@ func Lines(b []byte) int {
 	return n
 }
 
-// Count is "1 file", "2 files".
+// Count returns "1 file", "2 files".
 func Count[N int | int64 | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -33,7 +32,7 @@ func Count[N int | int64 | uint64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Thousands writes 12345 as 12,345.
+// Thousands formats 12345 as 12,345.
 func Thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	start := 0
@@ -46,7 +45,7 @@ func Thousands(n int64) string {
 	return s
 }
 
-// Bytes is a size for people: exact below 10,000.
+// Bytes formats a size for people; it is exact below 10,000.
 func Bytes(n int64) string {
 	if n < 10_000 {
 		return fmt.Sprintf("%d B", n)
@@ -60,8 +59,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f TiB", f/1024)
 }
 
-// Distance is the number of characters that have to be changed, added or left out to
-// make b of a.
+// Distance returns the edit distance of two words: how many characters must be changed, added
+// or removed to turn a into b.
 func Distance(a, b string) int {
 	to := []rune(b)
 	row := make([]int, len(to)+1)
@@ -84,13 +83,13 @@ func Distance(a, b string) int {
 	return row[len(to)]
 }
 
-// Hash is the SHA-256 of a content in hex, as plans and buckets name it.
+// Hash returns the SHA-256 of a content in hex, as used in plans and buckets.
 func Hash(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// Clip shortens a text to a number of characters, of which the last is then "…".
+// Clip shortens a text to width characters, of which the last is then "…".
 func Clip(s string, width int) string {
 	r := []rune(s)
 	if width < 2 || len(r) <= width {

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// defaultTTL is how long an entry counts where nothing else is said.
+// defaultTTL is how long an entry is valid by default.
 const defaultTTL = 5 * time.Minute
 
-// DefaultTools says which tools' answers are kept: those of tools that only
-// look. A tool that is not named is off.
+// DefaultTools returns which tools' answers are cached: those of tools that only read. Tools that
+// are not listed are off.
 func DefaultTools() map[string]bool {
 	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "context": true, "edit": false, "shell": false}
 }
 
-// Options of a Cache. The zero value is usable: memory only, nothing but the
-// default tools.
+// Options of a Cache. The zero value is usable: memory only, and the default tools.
 type Options struct {
 	Stores []Store          // in the order in which they are asked; nil: one Memory
 	TTL    time.Duration    // 0: defaultTTL
@@ -30,7 +29,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Cache gives the answers that it has and computes the others.
+// Cache returns the answers that it has and computes the others.
 type Cache struct {
 	o      Options
 	counts counters
@@ -46,7 +45,7 @@ type flight struct {
 	err    error
 }
 
-// New makes a cache.
+// New returns a cache.
 func New(o Options) *Cache {
 	if len(o.Stores) == 0 {
 		o.Stores = []Store{NewMemory(0)}
@@ -66,28 +65,28 @@ func New(o Options) *Cache {
 	return &Cache{o: o, counts: counters{tools: map[string]*Counts{}, stores: map[string]int64{}}, flying: map[string]*flight{}}
 }
 
-// Call is one question.
+// Call is a request for an answer.
 type Call struct {
 	Tool string
-	Args any           // all that the answer depends on, except what Uses name; encodes to JSON
+	Args any           // everything that the answer depends on, except what Uses lists; encodes to JSON
 	TTL  time.Duration // 0: the cache's
-	// Holds says whether all of these still have these versions. nil: nothing
-	// but time ends an entry.
+	// Holds reports whether all of these still have these versions. nil: an entry ends only
+	// by its age.
 	Holds func(ctx context.Context, uses []Used) bool
-	// Compute makes the answer.
+	// Compute computes the answer.
 	Compute func(ctx context.Context) (Answer, error)
 }
 
-// Answer is what Compute made.
+// Answer is the result of Compute.
 type Answer struct {
 	Value []byte
 	Uses  []Used
-	// Once: right now, and not to be kept: what it was made from was in motion.
+	// Once: the answer is right now but must not be kept, because its input was changing.
 	Once bool
 }
 
-// Do answers a call, from a store if one has an entry that holds. hit reports
-// that nothing was computed for it. The value must not be changed.
+// Do answers a call, from a store if one has a valid entry. hit reports that nothing was computed
+// for this call. The value must not be changed.
 func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err error) {
 	if !c.o.Tools[call.Tool] {
 		c.counts.add(call.Tool, func(n *Counts) { n.Bypassed++ })
@@ -110,7 +109,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		}
 		c.mu.Unlock()
 		if !joined {
-			// A flight may have ended between the look and now.
+			// A flight may have ended between the look-up and now.
 			if e, ok := c.lookup(ctx, &call, key, full, c.o.Stores[:1]); ok {
 				f.answer = Answer{Value: e.Value, Uses: e.Uses}
 				c.land(full, f)
@@ -128,7 +127,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		}
 		if f.err != nil {
 			if errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, errPanic) {
-				continue // its caller has gone; ours has not
+				continue // the caller that computed has gone; ours has not
 			}
 			return nil, false, f.err
 		}
@@ -149,7 +148,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 
 var errPanic = errors.New("the computation of the answer panicked")
 
-// compute runs call.Compute, keeps what it made and ends the flight.
+// compute runs call.Compute, stores the answer and ends the flight.
 func (c *Cache) compute(ctx context.Context, call *Call, key, full string, f *flight) {
 	f.err = errPanic
 	defer c.land(full, f)
@@ -163,7 +162,7 @@ func (c *Cache) compute(ctx context.Context, call *Call, key, full string, f *fl
 	}
 }
 
-// land ends a flight; who waits for it looks at its result.
+// land ends a flight. Whoever waits for it then looks at its result.
 func (c *Cache) land(full string, f *flight) {
 	c.mu.Lock()
 	delete(c.flying, full)
@@ -184,7 +183,7 @@ func (c *Cache) ttl(call *Call) time.Duration {
 	return c.o.TTL
 }
 
-// lookup asks the stores in turn and gives what one has to those before it.
+// lookup asks the stores in turn, and copies a found entry to the stores before.
 func (c *Cache) lookup(ctx context.Context, call *Call, key, full string, stores []Store) (Entry, bool) {
 	now, ttl := c.o.Now(), c.ttl(call)
 	for i, s := range stores {
@@ -200,7 +199,7 @@ func (c *Cache) lookup(ctx context.Context, call *Call, key, full string, stores
 		}
 		if call.Holds != nil && !call.Holds(ctx, e.Uses) {
 			c.counts.add(call.Tool, func(n *Counts) { n.Stale++ })
-			continue // another store may have a younger one
+			continue // another store may have a newer one
 		}
 		c.counts.store(s.Name())
 		c.put(ctx, call, key, e, c.o.Stores[:i])
@@ -219,8 +218,8 @@ func (c *Cache) put(ctx context.Context, call *Call, key string, e Entry, stores
 	}
 }
 
-// Get returns the entry of a call, whatever it says of its uses: for a caller
-// that looks itself.
+// Get returns the entry of a call without checking its uses, unless call.Holds is set. It is for
+// callers that check themselves.
 func (c *Cache) Get(ctx context.Context, call Call) (Entry, bool) {
 	key, full, err := Key(call.Tool, call.Args)
 	if err != nil || !c.o.Tools[call.Tool] {
@@ -229,7 +228,7 @@ func (c *Cache) Get(ctx context.Context, call Call) (Entry, bool) {
 	return c.lookup(ctx, &call, key, full, c.o.Stores)
 }
 
-// Put keeps an answer that was made elsewhere.
+// Put stores an answer that was computed elsewhere.
 func (c *Cache) Put(ctx context.Context, call Call, a Answer) error {
 	key, full, err := Key(call.Tool, call.Args)
 	if err != nil || !c.o.Tools[call.Tool] {

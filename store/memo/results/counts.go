@@ -8,18 +8,18 @@ import (
 // Counts of one tool since the cache was made.
 type Counts struct {
 	Hits     int64 `json:"hits"`
-	Joined   int64 `json:"joined"` // waited for the same call of somebody else
+	Joined   int64 `json:"joined"` // waited for an identical call of another caller
 	Misses   int64 `json:"misses"`
-	Stale    int64 `json:"stale"` // entries that did not hold any more; the call is a miss, or a hit elsewhere
+	Stale    int64 `json:"stale"` // entries that were no longer valid; the call is then a miss, or a hit elsewhere
 	Errors   int64 `json:"errors"`
 	Bypassed int64 `json:"bypassed"` // the tool is off
 }
 
-// Stats of a cache.
+// Stats are the counters of a cache.
 type Stats struct {
 	Tools map[string]Counts `json:"tools"`
-	// Stores counts hits by the store's name, and with " failed" what it could
-	// not do.
+	// Stores counts hits by the name of the store, and its failures by the name with
+	// " failed" appended.
 	Stores map[string]int64 `json:"stores"`
 }
 

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Used is one thing that an answer was made from: a file, a directory with all
-// below it, or whatever else the caller can ask the version of.
+// Used is one input of an answer: a file, a directory with everything below it, or anything else
+// whose version the caller can determine.
 type Used struct {
 	Path    string `json:"p"`
 	Version string `json:"v"`
 }
 
-// Entry is a kept answer. Immutable once stored.
+// Entry is a cached answer. Immutable once stored.
 type Entry struct {
 	Key   string // the full hash of the call
 	At    time.Time
@@ -23,7 +23,7 @@ type Entry struct {
 	Value []byte
 }
 
-// size is about what an entry takes in memory, in bytes.
+// size returns roughly how many bytes of memory an entry takes.
 func (e *Entry) size() int {
 	n := len(e.Value) + len(e.Key) + 128
 	for _, u := range e.Uses {
@@ -32,16 +32,16 @@ func (e *Entry) size() int {
 	return n
 }
 
-// Store is a place for entries. Methods may be called concurrently. An error
-// means that the store could not be asked; it is never "there is none".
+// Store is a place for entries. Its methods may be called concurrently. An error means that the
+// store could not be asked, never that there is no entry.
 type Store interface {
-	// Name is what status calls it: memory, disk, redis.
+	// Name is its name in the status: memory, disk, redis.
 	Name() string
 	Get(ctx context.Context, key string) (Entry, bool, error)
-	// Set keeps an entry for ttl at least as long as there is room; a store may
-	// put it off, or drop it.
+	// Set stores an entry for ttl, provided that there is room. A store may do so later, or drop
+	// the entry.
 	Set(ctx context.Context, key string, e Entry, ttl time.Duration) error
-	// Clear removes every entry, and nothing else that lies in the same place.
+	// Clear removes every entry and nothing else.
 	Clear(ctx context.Context) error
 }
 

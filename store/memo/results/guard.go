@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// A Redis server is not trusted. The client library allocates whatever length a reply
-// announces, and recurses as deep as the reply is nested: a reply of 24 bytes ended
-// the process. So each connection has a guard that follows the protocol and closes
-// the connection at the first reply that we never ask for.
+// A Redis server is not trusted. The client library allocates any length that a reply announces,
+// and recurses as deeply as the reply is nested: a reply of 24 bytes ended the process. So each
+// connection has a guard that follows the protocol and closes the connection at the first reply
+// of a kind that we never ask for.
 const (
 	guardLine  = 64 << 10         // bytes of a line
-	guardReply = redisLargest * 2 // bytes of one reply, what is in it included
+	guardReply = redisLargest * 2 // bytes of one reply, everything nested in it included
 	guardMany  = 1 << 16          // elements of an array
 	guardDepth = 16               // arrays in arrays
 )
 
-// errHostile: what came is not an answer to anything that we ask.
+// errHostile: the server sent something that is no answer to any of our requests.
 var errHostile = errors.New("the server does not answer like a Redis server")
 
-// guardedConn is a connection with its guard. One goroutine reads at a time.
+// guardedConn is a connection with its guard. Only one goroutine reads at a time.
 type guardedConn struct {
 	net.Conn
 	guard guard
 }
 
-// Read passes on what the guard lets through.
+// Read returns what passes the guard.
 func (c *guardedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if bad := c.guard.see(b[:n]); bad != nil {
@@ -41,7 +41,7 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn lets the client library look whether the server has hung up.
+// SyscallConn lets the client library check whether the server has hung up.
 func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
 	if s, ok := c.Conn.(syscall.Conn); ok {
 		return s.SyscallConn()
@@ -49,8 +49,8 @@ func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// guardedDial connects as the client library would, and tells how that ended: the library
-// tries again until its time is over, and says no more than that.
+// guardedDial connects as the client library would, and passes the result to ended: the library
+// itself retries until its time is over, and reports only that.
 func guardedDial(wait time.Duration, secure *tls.Config, ended func(error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: wait, KeepAlive: 5 * time.Minute}
@@ -69,12 +69,12 @@ func guardedDial(wait time.Duration, secure *tls.Config, ended func(error)) func
 	}
 }
 
-// guard follows the replies of one connection, in time linear in their length.
+// guard follows the replies of one connection, in time proportional to their length.
 type guard struct {
-	line  []byte // the beginning of an unfinished line
-	bulk  int    // bytes of a string still to come, its end of line included
-	open  []int  // elements still to come of each array that has begun
-	bytes int    // of the reply so far
+	line  []byte // the beginning of an incomplete line
+	bulk  int    // bytes of a string still to come, its line end included
+	open  []int  // elements still to come, for each array that has begun
+	bytes int    // bytes of the reply so far
 }
 
 func (g *guard) see(b []byte) error {
@@ -109,7 +109,7 @@ func (g *guard) see(b []byte) error {
 	return nil
 }
 
-// take is one whole line.
+// take handles one complete line.
 func (g *guard) take() error {
 	if g.bytes += len(g.line); g.bytes > guardReply {
 		return fmt.Errorf("%w: a reply of more than %d bytes", errHostile, guardReply)
@@ -149,11 +149,11 @@ func (g *guard) take() error {
 		g.open = append(g.open, n)
 		return nil
 	}
-	// Attributes and pushes come only to those who asked for them.
+	// Attributes and pushes are sent only on request.
 	return fmt.Errorf("%w: %.40q", errHostile, g.line)
 }
 
-// done counts an element that is complete.
+// done counts a complete element.
 func (g *guard) done() {
 	for len(g.open) > 0 {
 		last := len(g.open) - 1

@@ -15,21 +15,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// KV is the part of the project's database that Kept lives in (store.KV).
+// KV is the part of the project's database that Kept uses (store.KV).
 type KV interface {
 	Get(key string) ([]byte, bool, error)
 	SetAll(vals map[string][]byte) error
 	Scan(prefix string, fn func(key string, val []byte) error) error
 }
 
-// partBytes is how much of an entry goes under one key of the database.
+// partBytes is how much of an entry is stored under one key of the database.
 const partBytes = 400 << 10
 
-// headBytes: parts (4), bytes in all (8), time in ns (8), end of life in ns (8).
+// headBytes is the size of a head: parts (4), total bytes (8), time in ns (8), expiry in ns (8).
 const headBytes = 28
 
-// Kept keeps entries on disk, beside the versions and never at their expense: a
-// budget of its own, the oldest go first.
+// Kept stores entries on disk, next to the versions and never at their expense: it has a budget
+// of its own, and drops the oldest entries first.
 type Kept struct {
 	kv     KV
 	budget int64
@@ -44,7 +44,7 @@ type Kept struct {
 	tried bool
 }
 
-// head is what is known of an entry without reading it.
+// head describes an entry without its content.
 type head struct {
 	parts    int
 	bytes    int64
@@ -53,7 +53,7 @@ type head struct {
 
 var _ Store = (*Kept)(nil)
 
-// NewKept keeps at most budget bytes in kv (0: limits.Results).
+// NewKept returns a Kept that stores at most budget bytes in kv (0: limits.Results).
 func NewKept(kv KV, budget int64) (*Kept, error) {
 	if budget <= 0 {
 		budget = limits.Results
@@ -74,7 +74,7 @@ func (k *Kept) Name() string { return "disk" }
 
 func partKey(key string, n int) string { return fmt.Sprintf("%s\x00%d", key, n) }
 
-// load reads the heads, once.
+// load reads the heads on its first call.
 func (k *Kept) load() error {
 	k.mu.Lock()
 	if k.tried {
@@ -186,8 +186,8 @@ func (k *Kept) Set(_ context.Context, key string, e Entry, ttl time.Duration) er
 	return k.remove(drop)
 }
 
-// excessLocked takes the entries that must go, except for spare, out of the table
-// and returns their keys in the database. It needs mu.
+// excessLocked removes the entries that must go, but never spare, from the table and returns their
+// keys in the database. k.mu is held.
 func (k *Kept) excessLocked(spare string) (keys []string) {
 	if k.used <= k.budget {
 		return nil
@@ -208,7 +208,7 @@ func (k *Kept) excessLocked(spare string) (keys []string) {
 	return keys
 }
 
-// takeLocked forgets an entry and returns its keys in the database. It needs mu.
+// takeLocked removes an entry from the table and returns its keys in the database. k.mu is held.
 func (k *Kept) takeLocked(name string) []string {
 	h, ok := k.heads[name]
 	if !ok {
@@ -223,7 +223,7 @@ func (k *Kept) takeLocked(name string) []string {
 	return keys
 }
 
-// remove deletes keys of the database, some at a time: a transaction is small.
+// remove deletes keys of the database, some at a time, because transactions must be small.
 func (k *Kept) remove(keys []string) error {
 	for some := range slices.Chunk(keys, 100) {
 		gone := make(map[string][]byte, len(some))
@@ -237,7 +237,7 @@ func (k *Kept) remove(keys []string) error {
 	return nil
 }
 
-// drop forgets an entry.
+// drop removes an entry.
 func (k *Kept) drop(key string) error {
 	k.mu.Lock()
 	keys := k.takeLocked(key)
@@ -259,7 +259,7 @@ func (k *Kept) Clear(context.Context) error {
 	return k.remove(keys)
 }
 
-// Len counts entries.
+// Len returns the number of entries.
 func (k *Kept) Len() (int, error) {
 	if err := k.load(); err != nil {
 		return 0, err
@@ -269,7 +269,7 @@ func (k *Kept) Len() (int, error) {
 	return len(k.heads), nil
 }
 
-// Bytes is how much of the budget is used.
+// Bytes returns how much of the budget is used.
 func (k *Kept) Bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

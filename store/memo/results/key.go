@@ -8,11 +8,10 @@ import (
 	"fmt"
 )
 
-// Key names a call: the tool's name, a colon and the first 16 hex digits of the
-// SHA-256 of the canonical JSON of [tool, args]. full is the whole hash in hex, which
-// an entry carries too, so that a collision of the short one is a miss. Arguments
-// have the same key if their JSON differs only in the order of keys, in spaces and in
-// the spelling of exponents.
+// Key identifies a call: the tool's name, a colon and the first 16 hex digits of the SHA-256 of
+// the canonical JSON of [tool, args]. full is the whole hash in hex. An entry holds it as well, so
+// that a collision of short hashes is a miss. Arguments have the same key if their JSON differs
+// only in the order of keys, in spaces and in the spelling of exponents.
 func Key(tool string, args any) (key, full string, err error) {
 	raw, err := canonical([]any{tool, args})
 	if err != nil {
@@ -23,15 +22,15 @@ func Key(tool string, args any) (key, full string, err error) {
 	return tool + ":" + full[:16], full, nil
 }
 
-// canonical is v as JSON with sorted keys. Encoding sorts the keys of maps;
-// decoding first turns structs and raw messages into maps.
+// canonical encodes v as JSON with sorted keys. Encoding sorts the keys of maps; decoding first
+// turns structs and raw messages into maps.
 func canonical(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // 2^53+1 is not 2^53
+	dec.UseNumber() // otherwise 2^53+1 would become 2^53
 	var plain any
 	if err := dec.Decode(&plain); err != nil {
 		return nil, err

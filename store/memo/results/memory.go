@@ -7,14 +7,14 @@ import (
 	"cachebro/store/leaf/cache"
 )
 
-// Memory keeps the entries that were used last.
+// Memory keeps the most recently used entries.
 type Memory struct {
 	entries *cache.Cache[string, Entry]
 }
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory makes a store of at most so many bytes (0: 32 MiB).
+// NewMemory returns a store of at most the given number of bytes (0: 32 MiB).
 func NewMemory(bytes int) *Memory {
 	if bytes <= 0 {
 		bytes = 32 << 20

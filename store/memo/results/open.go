@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Settings is what a person may say of the cache.
+// Settings are what a user can configure about the cache.
 type Settings struct {
 	Off    bool
 	TTL    time.Duration // 0: defaultTTL
@@ -17,11 +17,11 @@ type Settings struct {
 	Redis  string // address; "": none
 }
 
-// ErrSettings: the text of settings cannot be understood.
+// ErrSettings means that the text of settings cannot be parsed.
 var ErrSettings = errors.New("want on or off, or a list like ttl=10m,search=off,memo=on,disk=128")
 
-// ParseSettings reads "off", or a list of ttl=DURATION, disk=MB and TOOL=on|off.
-// "" is the default.
+// ParseSettings parses "off", or a list of ttl=DURATION, disk=MB and TOOL=on|off. "" gives the
+// defaults.
 func ParseSettings(text, redis string) (Settings, error) {
 	s := Settings{Tools: DefaultTools(), Redis: redis}
 	for part := range strings.SplitSeq(text, ",") {

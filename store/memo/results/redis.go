@@ -16,28 +16,27 @@ import (
 )
 
 const (
-	// redisWait bounds one question. On a network where an answer takes longer
-	// it is as quick to compute.
+	// redisWait bounds one request. On a network where an answer takes longer, computing is as
+	// fast.
 	redisWait = 150 * time.Millisecond
-	// redisFails failures in a row, and nobody asks for redisPause; after it one
-	// failure is enough. Of a cluster the next question may go to another node:
-	// there it takes as many again.
+	// After redisFails failures in a row nothing is asked for redisPause. After the pause a
+	// single failure suffices. In a cluster the next request may go to another node, so there
+	// it takes redisFails again.
 	redisFails = 6
 	redisPause = 2 * time.Second
 	// redisQueue is how many writes may wait; more are dropped.
 	redisQueue = 512
-	// redisLargest value, in bytes, is worth sending.
+	// redisLargest is the largest value in bytes that is worth sending.
 	redisLargest = 16 << 20
-	// redisAtOnce commands are under way while many keys are deleted.
+	// redisAtOnce is how many commands run at a time while many keys are deleted.
 	redisAtOnce = 8
 )
 
-// ErrURL: the address of a Redis cannot be understood.
+// ErrURL means that the address of a Redis cannot be parsed.
 var ErrURL = errors.New("not the address of a Redis: redis://[user:password@]host:port[/db], rediss:// for TLS, ?addr=host:port for each other node of a cluster")
 
-// commands are the few that are used. go-redis has an interface of all of them: a value
-// of that, or a pipeline, brings five hundred commands and their replies into the binary,
-// 3 MB.
+// commands are the few commands in use. Through go-redis's interface of all commands, or a
+// pipeline, five hundred commands and their replies would be linked into the binary: 3 MB.
 type commands interface {
 	Get(ctx context.Context, key string) *redis.StringCmd
 	Set(ctx context.Context, key string, value any, ttl time.Duration) *redis.StatusCmd
@@ -46,47 +45,47 @@ type commands interface {
 	Close() error
 }
 
-// Redis keeps entries on a server, or a cluster of them, that several machines
-// share. It connects when it is first asked and again after every failure.
+// Redis stores entries on a server, or a cluster, that several machines share. It connects on its
+// first use, and again after every failure.
 type Redis struct {
 	c      commands
-	nodes  func(ctx context.Context, fn func(ctx context.Context, c commands) error) error // each master of a cluster, else c
-	host   string                                                                          // for status: neither user nor password
+	nodes  func(ctx context.Context, fn func(ctx context.Context, c commands) error) error // calls fn for each master of a cluster, otherwise for c
+	host   string                                                                          // for the status: without user and password
 	wait   time.Duration                                                                   // redisWait
-	after  int32                                                                           // how many failures count as had after a pause
+	after  int32                                                                           // number of failures that count as already seen after a pause
 	prefix string
 
-	failures atomic.Int32 // in a row
-	until    atomic.Int64 // ns: nobody asks before
+	failures atomic.Int32 // failures in a row
+	until    atomic.Int64 // ns: nothing is asked before
 
 	queue  chan func(context.Context)
 	done   chan struct{} // closed by Close; ends the writer
 	writer sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
-	since   time.Time  // of the first failure in a row
+	since   time.Time  // time of the first failure in a row
 	why     error
-	connect error // why there is no connection
+	connect error // why no connection could be made
 }
 
 var _ Store = (*Redis)(nil)
 
-// quiet: go-redis writes to stderr, and what fails is counted and shown anyway.
+// quiet discards the log of go-redis, which writes to stderr; failures are counted and shown anyway.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
 var quieten = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
-// NewRedis takes what redis-cli -u takes, and parameters of its own: cluster=true or
-// addr=host:port (repeatedly) for a cluster, prefix=NAME for the names of the keys
-// ("cachebro:"). It does not connect yet.
+// NewRedis accepts the addresses of redis-cli -u, with additional parameters: cluster=true or
+// addr=host:port (repeatable) for a cluster, prefix=NAME for the names of the keys ("cachebro:").
+// It does not connect yet.
 func NewRedis(address string) (*Redis, error) { return newRedis(address, redisWait) }
 
 func newRedis(address string, wait time.Duration) (*Redis, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
-		return nil, ErrURL // err would tell the password
+		return nil, ErrURL // err would reveal the password
 	}
 	q := u.Query()
 	prefix := q.Get("prefix")
@@ -128,7 +127,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 	return r, nil
 }
 
-// write carries out what was queued.
+// write runs the queued jobs.
 func (r *Redis) write() {
 	for {
 		select {
@@ -142,7 +141,7 @@ func (r *Redis) write() {
 	}
 }
 
-// Close ends the connections; what is queued is dropped.
+// Close closes the connections. Queued jobs are dropped.
 func (r *Redis) Close() error {
 	close(r.done)
 	err := r.c.Close()
@@ -153,21 +152,21 @@ func (r *Redis) Close() error {
 // Name implements Store.
 func (r *Redis) Name() string { return "redis" }
 
-// Host is where it is, without user and password.
+// Host returns the address without user and password.
 func (r *Redis) Host() string { return r.host }
 
-// Down says since when nothing has been answered, and why; zero: it is up, or
-// was not asked yet.
+// Down returns since when every request has failed, and why. Zero: the server is up, or was not
+// asked yet.
 func (r *Redis) Down() (since time.Time, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since, r.why
 }
 
-// errDown: it failed a moment ago and is not asked again yet.
+// errDown: the server failed a moment ago and is not asked again yet.
 var errDown = errors.New("redis does not answer")
 
-// ask runs one operation within the bounds.
+// ask runs one operation within its time limit.
 func (r *Redis) ask(ctx context.Context, within time.Duration, op func(context.Context) error) error {
 	if time.Now().UnixNano() < r.until.Load() {
 		return errDown
@@ -188,7 +187,7 @@ func (r *Redis) ask(ctx context.Context, within time.Duration, op func(context.C
 	return fmt.Errorf("redis at %s: %w", r.host, err)
 }
 
-// dialed notes whether a connection could be made.
+// dialed records whether a connection could be made.
 func (r *Redis) dialed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +232,7 @@ func (r *Redis) Get(ctx context.Context, key string) (e Entry, ok bool, err erro
 	return e, true, nil
 }
 
-// Set implements Store: queued, so nobody waits for the network.
+// Set implements Store. The write is queued, so that nobody waits for the network.
 func (r *Redis) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
 	if len(e.Value) > redisLargest {
 		return nil
@@ -256,7 +255,7 @@ func (r *Redis) later(job func(context.Context)) error {
 	}
 }
 
-// each passes the keys of ours, some at a time, node by node.
+// each passes the keys with our prefix, some at a time, node by node.
 func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c commands, keys []string) error) error {
 	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
 	scan := func(ctx context.Context, c commands) error {
@@ -274,10 +273,10 @@ func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c command
 	return r.ask(ctx, 10*time.Second, func(ctx context.Context) error { return r.nodes(ctx, scan) })
 }
 
-// Clear implements Store. Keys of other names are left alone.
+// Clear implements Store. Keys with other prefixes stay.
 func (r *Redis) Clear(ctx context.Context) error {
 	return r.each(ctx, func(ctx context.Context, c commands, keys []string) error {
-		var all errgroup.Group // one DEL a key: those of a cluster lie in different slots
+		var all errgroup.Group // one DEL per key, because keys of a cluster lie in different slots
 		all.SetLimit(redisAtOnce)
 		for _, k := range keys {
 			all.Go(func() error { return c.Del(ctx, k).Err() })
