@@ -93,7 +93,7 @@ func (e *Env) EnterDir(c *cobra.Command) error {
 		dir = real
 	case errors.Is(err, fs.ErrNotExist):
 		return e.Usagef("--dir %s: there is no such directory", Quote(f.Value.String()))
-	} // a dead mount cannot be looked at, but named
+	} // a dead mount cannot be resolved: keep the path as given
 	e.Dir = dir
 	return nil
 }
@@ -120,8 +120,8 @@ func (e *Env) Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// OnlyBelow accepts at most max arguments; one more is taken for the misspelt name of a
-// command below.
+// OnlyBelow accepts at most max arguments. If there are more, the first is reported as the
+// unknown, perhaps misspelt name of a sub-command.
 func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		e.Cmd = c
@@ -142,7 +142,7 @@ func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
 	}
 }
 
-// flagError says what is wrong with a flag, and which was perhaps meant.
+// flagError says what is wrong with a flag, and suggests the one that was perhaps meant.
 func (e *Env) flagError(c *cobra.Command, err error) error {
 	e.Cmd = c
 	name := ""
@@ -165,13 +165,13 @@ func (e *Env) flagError(c *cobra.Command, err error) error {
 	return e.Usagef("%s%v", name, err)
 }
 
-// wants are what flags take, by the type of their values.
+// wants says what a flag takes, by the type of its value.
 var wants = map[string]string{
 	"int": "a number", "int64": "a number", "uint": "a number from 0 on", "uint32": "a number from 0 on", "uint64": "a number from 0 on",
 	"float64": "a number such as 0.5", "bool": "true or false", "duration": "a time such as 90s or 10m",
 }
 
-// nearest is the one of the names offered that is at most two edits away from typed.
+// nearest returns the offered name closest to typed, at most two edits away, or "".
 func nearest(typed string, names func(offer func(string))) (found string) {
 	best := 3
 	names(func(name string) {
@@ -182,7 +182,7 @@ func nearest(typed string, names func(offer func(string))) (found string) {
 	return found
 }
 
-// helpOf is the command that prints the help of c.
+// helpOf returns the command line that prints the help of c.
 func helpOf(c *cobra.Command) string {
 	program := c.Root().Name()
 	return strings.TrimSpace(program + " help" + strings.TrimPrefix(c.CommandPath(), program))
@@ -206,7 +206,7 @@ func (e *Env) helpCommand() *cobra.Command {
 	return c
 }
 
-// listAll lists the commands below c, those of groups too.
+// listAll lists the commands below c, including those inside groups.
 func (e *Env) listAll(c *cobra.Command, indent string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -269,7 +269,7 @@ func (e *Env) list(c *cobra.Command, group string) {
 // examples and stay as they are.
 func filled(page string, width int) string {
 	var out []string
-	fits := false // the last line of out goes on with the next words
+	fits := false // whether the last line of out may take more words
 	for line := range strings.Lines(page) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == "" || line[0] == ' ' || line[0] == '\t' {

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// errElsewhere: a project is mounted, and its history lies where our own
-// environment does not look. Going on would begin a second history and say "not
-// mounted" of what is.
+// errElsewhere reports that a project is mounted, but keeps its history in another state
+// directory than our environment names. Going on would begin a second history and call
+// the project "not mounted".
 type errElsewhere struct{ root, State, ours string }
 
 func (e *errElsewhere) Error() string {
@@ -23,8 +23,8 @@ func (e *errElsewhere) Hint() string {
 	return "export CACHEBRO_DIR=" + Arg(filepath.Dir(e.State))
 }
 
-// WithState is e as if CACHEBRO_DIR were base. It connects to a daemon, but
-// starts none: that one would have our environment.
+// WithState returns a copy of e that uses base as CACHEBRO_DIR. The copy connects to a
+// daemon but never starts one, because that daemon would get our environment.
 func (e *Env) WithState(base string) *Env {
 	sub := *e
 	sub.starts = false
@@ -37,7 +37,7 @@ func (e *Env) WithState(base string) *Env {
 	return &sub
 }
 
-// OwnDir: is it a directory, and ours?
+// OwnDir reports whether path is a directory that belongs to our user.
 func OwnDir(path string) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || !fi.IsDir() {
@@ -47,8 +47,8 @@ func OwnDir(path string) bool {
 	return ok && st.Uid == uint32(os.Getuid())
 }
 
-// Elsewhere tells whether a mount keeps its history somewhere else than we
-// would; nil when it does not, or when its process cannot be seen.
+// Elsewhere returns an error if a mount keeps its history in another state directory
+// than ours. It returns nil if not, or if the mount's process cannot be seen.
 func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	ours, err := e.Paths().State(m.Source)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	return nil
 }
 
-// MountedElsewhere asks that of a project's mounts.
+// MountedElsewhere is Elsewhere for all mounts of the project in root.
 func (e *Env) MountedElsewhere(root string) *errElsewhere {
 	overlays, err := mounts.Overlays()
 	if err != nil {

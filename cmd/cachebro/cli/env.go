@@ -18,23 +18,23 @@ import (
 	"golang.org/x/term"
 )
 
-// Env is everything a command knows of the world. Built once in main.
+// Env is everything a command knows of the world. main builds it once.
 type Env struct {
 	Stdin  *os.File
-	Stdout io.Writer // a terminal shows nothing raw: see visible
+	Stdout io.Writer // on a terminal, package visible makes control characters harmless
 	Stderr io.Writer
-	out    *os.File // what stdout is, to ask whether it is a terminal; nil in tests
+	out    *os.File // stdout itself, to check for a terminal; nil in tests
 	Dir    string   // working directory, symlinks resolved; "" when it is gone
 	Getenv func(string) string
 	Vars   []string // the whole environment, for children
-	starts bool     // a store daemon that does not run is started
+	starts bool     // whether to start a store daemon that does not run
 	Now    func() time.Time
 	Exe    string         // this binary, for the processes we start
-	Cmd    *cobra.Command // the one that runs; before that, the one that is being looked at
-	stop   func()         // of the signals that cancel its context
+	Cmd    *cobra.Command // the command that runs; before that, the one being parsed
+	stop   func()         // ends the signal handling of Cmd's context
 }
 
-// NewEnv is the environment of this process.
+// NewEnv returns the environment of this process.
 func NewEnv() *Env {
 	e := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, out: os.Stdout, Getenv: os.Getenv, Vars: os.Environ(), starts: true, Now: time.Now}
 	if ok, _ := e.Terminal(); ok {
@@ -48,7 +48,7 @@ func NewEnv() *Env {
 	return e
 }
 
-// self is the path under which this binary can be started again. After an
+// self returns the path under which this binary can be started again. After an
 // upgrade the running image is "… (deleted)"; the new one has the old name.
 func self() string {
 	exe, err := os.Executable()
@@ -58,7 +58,7 @@ func self() string {
 	return strings.TrimSuffix(exe, " (deleted)")
 }
 
-// Paths says where sockets and state lie for this user.
+// Paths returns where sockets and state lie for this user.
 func (e *Env) Paths() wire.Paths { return fastpath.Paths(e.Getenv) }
 
 // PrintJSON writes one value on one line.
@@ -68,7 +68,7 @@ func (e *Env) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// Terminal reports whether stdout is one, and its width (0: unknown).
+// Terminal reports whether stdout is a terminal, and its width (0 if unknown).
 func (e *Env) Terminal() (ok bool, width int) {
 	if e.out == nil || !term.IsTerminal(int(e.out.Fd())) {
 		return false, 0
@@ -77,7 +77,7 @@ func (e *Env) Terminal() (ok bool, width int) {
 	return true, width
 }
 
-// Flush shows what is left of the output, at the end.
+// Flush writes what is still buffered, at the end.
 func (e *Env) Flush() {
 	for _, w := range []io.Writer{e.Stdout, e.Stderr} {
 		if v, ok := w.(*visible.Writer); ok {
@@ -119,7 +119,7 @@ func (e *Env) Confirm(question string) error {
 	return nil
 }
 
-// Session is the agent's session that the command runs in, "" for a person's shell.
+// Session returns the agent's session that the command runs in, "" in a person's shell.
 func (e *Env) Session() string {
 	for _, name := range event.SessionVariables {
 		if s := e.Getenv(name); s != "" {
@@ -129,10 +129,10 @@ func (e *Env) Session() string {
 	return ""
 }
 
-// Version is the one place that says which cachebro this is.
+// Version is the version of this program.
 const Version = fastpath.Version
 
-// First is the first argument, or what stands for none.
+// First returns the first argument, or none if there is no argument.
 func First(args []string, none string) string {
 	if len(args) > 0 {
 		return args[0]

@@ -11,10 +11,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// ErrDeclined: the person said no.
+// ErrDeclined reports that the person answered no.
 var ErrDeclined = errors.New("nothing was changed")
 
-// hinted is an error with a step that helps.
+// hinted is an error with a hint: a step that helps.
 type hinted struct {
 	err  error
 	hint string
@@ -45,12 +45,12 @@ func UsageHint(hint, format string, args ...any) error {
 	return &usage{hinted{fmt.Errorf(format, args...), hint}}
 }
 
-// ExitStatus passes the status of a child on, without a message.
+// ExitStatus is a child's exit status, passed on without a message.
 type ExitStatus int
 
 func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// HintOf finds a hint in err's chain, ours or one that came over the socket.
+// HintOf returns the hint in err's chain, ours or one that came over the socket.
 func HintOf(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -90,15 +90,17 @@ func (e *Env) Report(err error) int {
 	return failed
 }
 
-// errNothingDone wraps what kept a plan from being carried out at all.
+// errNothingDone wraps the error that kept a plan from being carried out at all.
 type errNothingDone struct{ error }
 
 func (e errNothingDone) Unwrap() error { return e.error }
 
-// NothingDone wraps what kept a plan from being carried out at all: exit status 2.
+// NothingDone wraps the error that kept a plan from being carried out at all. The exit
+// status becomes 2.
 func NothingDone(err error) error { return errNothingDone{err} }
 
-// ChildStatus is the command's exit status, 128 plus the signal that ended it.
+// ChildStatus turns a child's error into its exit status: 128 plus the number of the signal
+// if one ended it.
 func ChildStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

@@ -17,18 +17,18 @@ import (
 // Label is a name that a person gave to a moment of a project.
 type Label struct {
 	Name string    `json:"name"`
-	Seq  uint64    `json:"seq"`  // the last version that belongs to it
-	At   time.Time `json:"at"`   // when that was made
-	Made time.Time `json:"made"` // when the name was given
+	Seq  uint64    `json:"seq"`  // the newest version at that moment
+	At   time.Time `json:"at"`   // when that version was made
+	Made time.Time `json:"made"` // when the person gave the name
 }
 
 // labelsFile lies in the state directory. Losing it loses no history.
 const labelsFile = "labels.json"
 
-// maxLabel is how long a name may be, in bytes.
+// maxLabel is the greatest length of a name, in bytes.
 const maxLabel = 100
 
-// Labels are those of a project, the newest moment first.
+// Labels returns the labels of a project, the newest moment first.
 func Labels(state string) ([]Label, error) {
 	var all []Label
 	b, err := os.ReadFile(filepath.Join(state, labelsFile))
@@ -55,7 +55,7 @@ func WriteLabels(state string, all []Label) error {
 	return os.Rename(file+".new", file)
 }
 
-// CheckLabel refuses names that mean something else where a moment is asked for.
+// CheckLabel refuses names that would mean something else where a moment is expected.
 func (e *Env) CheckLabel(name string) error {
 	_, moment := parseVersion(name, e.Now())
 	switch {
@@ -67,7 +67,7 @@ func (e *Env) CheckLabel(name string) error {
 	return nil
 }
 
-// label finds the moment of a name in the project that the command is about.
+// label finds a label in the project of the working directory.
 func (e *Env) label(name string) (Label, bool) {
 	t, err := e.Locate(".")
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *Env) label(name string) (Label, bool) {
 	return e.LabelOf(t.Root, name)
 }
 
-// LabelOf finds the moment of a name in a project.
+// LabelOf finds a label in the project at root.
 func (e *Env) LabelOf(root, name string) (Label, bool) {
 	state, err := e.Paths().State(root)
 	if err != nil {
@@ -93,8 +93,8 @@ func (e *Env) LabelOf(root, name string) (Label, bool) {
 	return all[i], true
 }
 
-// after is a time that what belongs to the moment lies before.
+// after returns a time just after the moment, for queries that exclude their end.
 func (l Label) after() time.Time { return l.At.Add(1) }
 
-// version is the moment as a version.
+// version returns the moment as a version query.
 func (l Label) version() wire.ShowQuery { return wire.ShowQuery{Seq: l.Seq} }

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// ErrDeadMount: mountd and its supervisor were killed together, so that nobody
-// was left to detach the mount.
+// ErrDeadMount reports a mount whose mountd and supervisor were killed together, so that
+// nobody was left to detach it.
 type ErrDeadMount struct{ Point string }
 
 func (e *ErrDeadMount) Error() string {
@@ -23,8 +23,8 @@ func (e *ErrDeadMount) Hint() string {
 	return "cachebro mount " + Quote(e.Point) + " mounts it again, cachebro umount " + Quote(e.Point) + " shows the plain project"
 }
 
-// DeadMount tells whether a project's mount is dead; nil: it is not, or is not
-// mounted at all.
+// DeadMount returns an error if the project's mount is dead; nil if it is alive or the
+// project is not mounted.
 func DeadMount(root string) *ErrDeadMount {
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -38,8 +38,8 @@ func DeadMount(root string) *ErrDeadMount {
 	return nil
 }
 
-// explainDead finds the dead mount behind the kernel's words for it, here or in
-// the daemon.
+// explainDead recognises the kernel's error for a dead mount, ours or one that the daemon
+// got, and returns an error that names the mount.
 func explainDead(err error) error {
 	if !errors.Is(err, syscall.ENOTCONN) && !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) {
 		return nil
@@ -56,8 +56,8 @@ func explainDead(err error) error {
 	return nil
 }
 
-// AskStatus asks; a mountd that has not said hello to a new daemon yet is given
-// a moment, so that "not mounted" is true when it is said.
+// AskStatus asks the daemon for its status. While the project is mounted but its mountd
+// has not yet reached a new daemon, it waits up to 3 s, so that "not mounted" is true.
 func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error) {
 	for wait := 0; ; wait++ {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
@@ -82,7 +82,7 @@ func MountedHere(overlays []mounts.Mount, root string) bool {
 	return false
 }
 
-// OverlayIDs are the ids of a project's mounts in this mount namespace.
+// OverlayIDs returns the ids of a project's mounts in this mount namespace.
 func OverlayIDs(root string) map[int]bool {
 	ids := map[int]bool{}
 	overlays, _ := mounts.Overlays()

@@ -43,10 +43,10 @@ func (e *Env) Page(print func(io.Writer) error) error {
 	return err
 }
 
-// Paint wraps text in a colour; colours are those of git.
+// Paint wraps text in colours, the same as git's.
 type Paint struct{ on bool }
 
-// Paint is for stdout: it does nothing where no colours are wanted.
+// Paint returns a Paint for stdout. It does nothing where no colours are wanted.
 func (e *Env) Paint() Paint { return Paint{e.Colour()} }
 
 func (p Paint) in(code, text string) string {

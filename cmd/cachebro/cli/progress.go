@@ -14,11 +14,11 @@ import (
 	"golang.org/x/term"
 )
 
-// watchEvery is the pause between two lines of progress, and before the first.
+// watchEvery is the pause before each line of progress, the first included.
 const watchEvery = 300 * time.Millisecond
 
-// WatchTree prints how far a look at the whole tree is, which a question without a
-// mount begins with.
+// WatchTree prints the progress of a scan of the whole tree. Without a mount, the daemon
+// begins each request with one.
 func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 	return e.Watch(ctx, func(ctx context.Context) string {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})

@@ -10,15 +10,15 @@ import (
 )
 
 // A binary that lies in the project itself (bin/ of a checkout, node_modules) is under
-// the mount. A mountd that is to follow one that died could not be started from there:
-// the kernel would ask the mount for it. And a running one would keep the mount busy. So
-// a copy in the state directory serves such a project.
+// the mount. The successor of a dead mountd could not be started from there, because the
+// kernel would ask the mount for it. And a running mountd would keep its mount busy. So
+// such a project is served by a copy of the binary in the state directory.
 
 // copyName is the copy's name in a state directory.
 const copyName = "cachebro"
 
-// SelfOutside is the binary for processes that serve the project in root, whose state
-// lies in state: this one, or a copy, made when it is not there yet.
+// SelfOutside returns the binary for the processes that serve the project at root: this
+// one, or if it lies in the project, a copy in the directory state, made if needed.
 func (e *Env) SelfOutside(root, state string) (string, error) {
 	if !mounts.Within(e.Exe, root) {
 		return e.Exe, nil
@@ -57,7 +57,7 @@ func (e *Env) SelfOutside(root, state string) (string, error) {
 	return name, err
 }
 
-// serving is the binary for a daemon of root: the copy, where there is one.
+// serving returns the binary for the daemon of root: the copy, if there is one.
 func (e *Env) serving(root string) string {
 	if state, err := e.Paths().State(root); err == nil && mounts.Within(e.Exe, root) {
 		if name := filepath.Join(state, copyName); isFile(name) {
@@ -67,11 +67,11 @@ func (e *Env) serving(root string) string {
 	return e.Exe
 }
 
-// LeaveMount goes on as the copy where this process runs from below point, which it
-// would keep busy.
+// LeaveMount restarts this command from the copy if its binary lies below point, where it
+// would keep the mount busy.
 func (e *Env) LeaveMount(point, state string) {
 	if name := filepath.Join(state, copyName); mounts.Within(e.Exe, point) && isFile(name) {
-		_ = syscall.Exec(name, append([]string{name}, os.Args[1:]...), e.Vars) // else the mount is busy, which is said
+		_ = syscall.Exec(name, append([]string{name}, os.Args[1:]...), e.Vars) // if this fails, the caller finds the mount busy
 	}
 }
 

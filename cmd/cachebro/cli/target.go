@@ -16,14 +16,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// Target is a path that was named on the command line, found in its project.
+// Target is a path that was named on the command line, resolved to its project.
 type Target struct {
 	Root  string // the project's root, as the daemon knows it
-	Point string // where it is mounted, "" when it is not (or not to be seen from here)
+	Point string // where it is mounted; "" if it is not, or not visibly from here
 	Rel   []byte // relative to the root; empty: the root itself
 }
 
-// Base is where to write so that the overlay sees it, if there is one.
+// Base returns the directory to write in: the mountpoint if there is one, so that the
+// overlay sees it.
 func (t Target) Base() string {
 	if t.Point != "" {
 		return t.Point
@@ -31,7 +32,7 @@ func (t Target) Base() string {
 	return t.Root
 }
 
-// errNoProject: nothing is known of the directory.
+// errNoProject reports a directory that has neither a mount nor a history.
 type errNoProject struct{ dir string }
 
 func (e *errNoProject) Error() string {
@@ -53,8 +54,8 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// Looking for it costs a look at all processes; with a state directory
-		// of our own nothing new would begin, and status says the rest.
+		// Elsewhere looks at all processes. If our state directory exists, that is
+		// needless: no second history would begin, and status reports the mismatch.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other
@@ -86,8 +87,8 @@ func (e *Env) Known(given string) bool {
 	return err == nil || errors.As(err, &elsewhere)
 }
 
-// ResolveParents follows the symlinks in a path, except for its last element, which
-// may itself be a link that is asked for, or gone together with its parents.
+// ResolveParents follows the symlinks in a path, except for its last element: that may be
+// a link that is meant itself, or be gone together with its parents.
 func ResolveParents(path string) string {
 	dir, tail := filepath.Dir(path), filepath.Base(path)
 	for dir != "/" {
@@ -103,13 +104,13 @@ func ResolveParents(path string) string {
 	return path
 }
 
-// Connect calls the project's daemon, started if needed.
+// Connect connects to the project's daemon and starts it if needed.
 func (e *Env) Connect(ctx context.Context, root string) (*wire.Client, error) {
 	return e.ConnectAs(ctx, root, "cli", wire.Timeouts{})
 }
 
-// ConnectAs is Connect under another client's name and with other patience: what bounds
-// connecting bounds a start of the daemon as well.
+// ConnectAs is Connect with another client name and other timeouts. t.Connect also bounds
+// the start of the daemon.
 func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeouts) (*wire.Client, error) {
 	hello := wire.Hello{Version: Version, Client: client, Root: root}
 	if !e.starts {
@@ -124,8 +125,8 @@ func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeout
 	return c, err
 }
 
-// Open is locate and connect. A path that was named and lies in no project may be known to
-// the user's own history.
+// Open locates a path and connects to its project's daemon. For a path in no project, it
+// tries the user's own history, which holds what watched commands did outside of projects.
 func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, error) {
 	t, err := e.Locate(given)
 	if errors.As(err, new(*errNoProject)) && given != "." {
@@ -147,7 +148,7 @@ func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, err
 	return t, c, err
 }
 
-// OpenOutside opens the user's own history, and what is meant in it.
+// OpenOutside opens the user's own history and locates given in it.
 func (e *Env) OpenOutside(ctx context.Context, given string) (Target, *wire.Client, error) {
 	t, err := e.inOutside(given)
 	if err != nil {
@@ -163,7 +164,7 @@ func (e *Env) OpenOutside(ctx context.Context, given string) (Target, *wire.Clie
 	return t, c, err
 }
 
-// inOutside is a path in the user's own history.
+// inOutside locates a path in the user's own history.
 func (e *Env) inOutside(given string) (Target, error) {
 	path, err := e.Abs(given)
 	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
@@ -178,13 +179,14 @@ func (e *Env) Beside(t Target, given string) (Target, error) {
 	return other, err
 }
 
-// IsDir asks without following a symlink; a path that is gone is none.
+// IsDir reports whether path is a directory. It does not follow a symlink.
 func IsDir(path string) bool {
 	fi, err := os.Lstat(path)
 	return err == nil && fi.IsDir()
 }
 
-// within is the target of a path below a root that no mount or history knows.
+// within returns the target of a path that no mount or history knows: its root is the
+// nearest directory that exists.
 func (t Target) within(real string) Target {
 	if fi, err := os.Stat(t.Root); err == nil && !fi.IsDir() {
 		t.Root = filepath.Dir(t.Root)
@@ -196,8 +198,8 @@ func (t Target) within(real string) Target {
 	return t
 }
 
-// LocateOrTop is locate for what works without a mount and a history: there the
-// work tree's top, or the directory itself, is the project.
+// LocateOrTop is Locate for commands that need neither a mount nor a history. Without
+// them the project is the top of the work tree, or the directory itself.
 func (e *Env) LocateOrTop(given string) (Target, error) {
 	t, err := e.Locate(given)
 	switch err.(type) {

@@ -9,13 +9,13 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Quote is a path as people should see it; see visible.Name.
+// Quote returns a path as people should see it; see visible.Name.
 func Quote(path string) string { return visible.Name(path) }
 
-// Arg is a path as one word of the shell; see visible.Arg.
+// Arg returns a path as one word of the shell; see visible.Arg.
 func Arg(path string) string { return visible.Arg(path) }
 
-// OneLine makes a text safe to print on one line of a terminal.
+// OneLine returns s made safe to print on one line of a terminal.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -41,7 +41,7 @@ func JsonPath(m map[string]any, name string, path []byte) {
 	m[name+"_base64"] = path
 }
 
-// Object turns a DTO into a map with readable paths; keys name its byte fields.
+// Object turns a wire struct into a map. paths replaces its byte fields, by name.
 func Object(dto any, paths map[string][]byte) (map[string]any, error) {
 	raw, err := json.Marshal(dto)
 	if err != nil {

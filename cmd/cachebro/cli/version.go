@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// VersionLine is one line of log: number, time, operation, size, who, path.
+// VersionLine returns one line of log: number, time, operation, size, process, path.
 func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	id := strconv.FormatUint(v.Seq, 10)
 	if onePath && v.Number > 0 {
@@ -19,7 +19,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	}
 	op := v.Op
 	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
-		op = kind // what the person did, not by which system call
+		op = kind // what the person asked for, not the system call
 		if apply.Temporary(v.From) {
 			v.From = nil
 		}
@@ -27,14 +27,14 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 			v.To = nil
 		}
 	}
-	if v.Made > 0 { // the file it came from was a means to this end
+	if v.Made > 0 { // an atomic save: the temporary file does not matter
 		op, v.From = "save", nil
 	}
 	if v.Idle {
 		op += "…" // captured while still open
 	}
 	parts := []string{p.Yellow(fmt.Sprintf("%-8s", id)), Stamp(v.Time, now), p.Cyan(fmt.Sprintf("%-8s", op)), fmt.Sprintf("%9s", sizeOf(v)), fmt.Sprintf("%-20s", Who(v.Actor)), pathsOf(v)}
-	if v.NoContent != "" && v.Op != "chmod" { // of a mode no content is expected
+	if v.NoContent != "" && v.Op != "chmod" { // a chmod has no content of its own
 		parts = append(parts, p.Red("("+OneLine(v.NoContent)+")"))
 	}
 	if v.Lost != "" {
@@ -49,7 +49,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	return strings.Join(parts, "  ")
 }
 
-// Stamp is the time of day, or the date when it was not today.
+// Stamp returns the time of day, or the date if t is not today.
 func Stamp(t, now time.Time) string {
 	t = t.In(now.Location())
 	switch {
@@ -71,7 +71,7 @@ func sizeOf(v wire.Version) string {
 	return text.Bytes(v.Size)
 }
 
-// Who is the process, as far as it is known.
+// Who names the process, as far as it is known.
 func Who(a wire.Actor) string {
 	switch {
 	case a.PID == 0 && a.Comm == "":
@@ -82,7 +82,7 @@ func Who(a wire.Actor) string {
 	return fmt.Sprintf("%s[%d]", OneLine(a.Comm), a.PID)
 }
 
-// Whose is the session and the tool call.
+// Whose names the session, the agent and the tool.
 func Whose(a wire.Actor) string {
 	var parts []string
 	for _, s := range []string{short(a.Session), a.Agent, a.Tool} {
@@ -97,7 +97,7 @@ func Whose(a wire.Actor) string {
 	return text
 }
 
-// short is the part of a session's id that people compare.
+// short returns the part of a session's id that people compare.
 func short(id string) string {
 	if len(id) > 13 {
 		return id[:13]
@@ -123,7 +123,7 @@ func pathsOf(v wire.Version) string {
 	return path
 }
 
-// VersionObject is a version as --json prints it: paths as strings.
+// VersionObject returns a version as --json prints it, with paths as strings.
 func VersionObject(v wire.Version) (map[string]any, error) {
 	return Object(v, map[string][]byte{"path": v.Path, "from": v.From, "to": v.To, "target": v.Target})
 }

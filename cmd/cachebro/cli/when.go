@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// SplitVersion takes "PATH@VERSION" apart. A name that exists as it stands is a
-// path, at signs and all; and so is one whose end is no version.
+// SplitVersion splits "PATH@VERSION". The whole argument is the path if a file of that
+// name exists, or if what follows the last @ is no version.
 func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error) {
 	if n, ok := e.Number(arg); ok {
 		return "", wire.ShowQuery{Seq: n}, nil
@@ -36,7 +36,8 @@ func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error
 	return arg[:i], q, nil
 }
 
-// Number reads 178 or "#178", a number as log prints it. A file of that name is a path.
+// Number reads 178 or "#178", a number as log prints it. If a file has that name, the
+// argument means the file.
 func (e *Env) Number(arg string) (uint64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(arg, "#"), 10, 64)
 	if err != nil || n == 0 {
@@ -65,7 +66,7 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	return q, nil
 }
 
-// MomentFlag reads --at of what is no single file.
+// MomentFlag reads --at for commands about more than one file, where @3 has no meaning.
 func (e *Env) MomentFlag(name, value string) (wire.ShowQuery, error) {
 	q, err := e.VersionFlag(name, value)
 	if err != nil || q.Number != 0 {
@@ -74,7 +75,7 @@ func (e *Env) MomentFlag(name, value string) (wire.ShowQuery, error) {
 	return q, nil
 }
 
-// IsNewest: no version was chosen.
+// IsNewest reports whether q chooses no version, which means the newest one.
 func IsNewest(q wire.ShowQuery) bool { return q.Seq == 0 && q.Number == 0 && q.At.IsZero() }
 
 // parseVersion understands 812 (a number of the log), @3 (third version of the path), @-1

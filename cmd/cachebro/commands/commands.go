@@ -1,5 +1,5 @@
-// Package commands has the tree of everything cachebro can be told to do: where all rooms
-// meet. A command is a *cobra.Command that a function of its room makes. The error that it
+// Package commands builds the tree of all commands, which come from the packages beside it.
+// A command is a *cobra.Command that a function of its package makes. The error that it
 // returns decides the exit status: nil 0, usage 2, a child's own status for run, anything
 // else 1. Errors go to stderr as "cachebro: …" and "hint: …".
 package commands
@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Root makes the tree. Only what people type
-// every day is in a group: the first page of help shows it with a line each.
+// Root builds the tree. The first page of help shows the commands in groups with a line
+// each, and only the names of the others.
 func Root(e *cli.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := e.Group(&cobra.Command{

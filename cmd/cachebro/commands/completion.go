@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeWait is how long a person at a prompt waits for the daemon. It is not
-// started for this.
+// completeWait is how long a person at a prompt waits for the daemon. Completion does not
+// start one.
 const completeWait = 2 * time.Second
 
-// completeValues has the shells complete what cobra does not know of: the values of flags
-// and the arguments, by the names that they have in the help.
+// completeValues makes the shells complete what cobra does not know: the values of flags
+// and the arguments, by their names in the help.
 func completeValues(e *cli.Env, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(e, sub)
@@ -46,7 +46,7 @@ func completeValues(e *cli.Env, c *cobra.Command) {
 	}
 	add := func(f *pflag.Flag) {
 		if f.Value.Type() != "bool" {
-			_ = c.RegisterFlagCompletionFunc(f.Name, of(func(c *completer) { c.value(f) })) // an error: it is registered
+			_ = c.RegisterFlagCompletionFunc(f.Name, of(func(c *completer) { c.value(f) })) // fails only if already registered
 		}
 	}
 	c.Flags().VisitAll(add)
@@ -57,7 +57,7 @@ func completeValues(e *cli.Env, c *cobra.Command) {
 	if c.HasParent() {
 		return
 	}
-	// bash takes an @ for the end of a word; of PATH@VERSION it is in the middle.
+	// bash ends a word at an @, but PATH@VERSION is one word.
 	c.InitDefaultCompletionCmd()
 	if completion, _, err := c.Find([]string{"completion"}); err == nil {
 		e.Group(completion)
@@ -82,8 +82,8 @@ type completer struct {
 	directive cobra.ShellCompDirective
 }
 
-// offer adds a word, if that is what has been typed so far. A line break or a tab in
-// it has no place in our answer.
+// offer adds a word if it begins with what has been typed. It drops words with a line
+// break or a tab, which the answer to the shell cannot hold.
 func (c *completer) offer(word, note string) {
 	if strings.HasPrefix(word, c.word) && !strings.ContainsAny(word, "\n\t") {
 		c.offers = append(c.offers, cobra.CompletionWithDesc(word, cli.OneLine(note)))
@@ -151,7 +151,7 @@ func (c *completer) argument() {
 	case strings.Contains(usage, "PATH[@VERSION]"):
 		c.pathVersion()
 	case strings.Contains(usage, "PATH"):
-		// undo, restore and log are for what is gone as well.
+		// undo, restore and log take deleted paths as well.
 		c.paths()
 	case strings.Contains(usage, "DIR"), strings.Contains(usage, "OLD"):
 		c.directive = cobra.ShellCompDirectiveFilterDirs
@@ -176,7 +176,7 @@ func (c *completer) command() {
 	}
 }
 
-// pathVersion completes PATH, and behind its @ the numbers of its versions.
+// pathVersion completes PATH and, after an @, the numbers of its versions.
 func (c *completer) pathVersion() {
 	at := strings.LastIndexByte(c.word, '@')
 	if at <= 0 {
@@ -199,7 +199,7 @@ func (c *completer) pathVersion() {
 	}
 }
 
-// paths offers what lies in the directory that has been typed, and what lay there.
+// paths offers what lies in the directory typed so far, and what was deleted there.
 func (c *completer) paths() {
 	typed, prefix := path.Split(c.word)
 	where := typed
@@ -247,7 +247,7 @@ func (c *completer) paths() {
 	}
 }
 
-// names offers what the history knows of a kind.
+// names offers the names of one kind, such as sessions, from the history.
 func (c *completer) names(q wire.NamesQuery) {
 	_, k := c.project(".")
 	if k == nil {
@@ -264,7 +264,7 @@ func (c *completer) names(q wire.NamesQuery) {
 	}
 }
 
-// project finds the project of a path and its daemon, if that runs.
+// project finds the project of a path and connects to its daemon, if one runs.
 func (c *completer) project(given string) (cli.Target, *wire.Client) {
 	t, err := c.Locate(given)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fsmonitorCommand is for people; package fastpath answers git itself.
+// fsmonitorCommand answers people who run it by hand. For git, package fastpath answers
+// before the command line is parsed.
 func fsmonitorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fsmonitor 2 TOKEN", Short: "tells git which files changed (core.fsmonitor)",

@@ -54,7 +54,7 @@ client's session moves to another project, its calls are about that one.`,
 			}
 		}
 		if *session == "" {
-			// The client's own name first: its hooks speak of the session by that.
+			// The client's own variable first: its hooks use that session id.
 			for _, name := range append(slices.Clone(event.ClientSessions), event.RunSession) {
 				*session = e.Getenv(name)
 				if *session != "" {
@@ -91,7 +91,7 @@ client's session moves to another project, its calls are about that one.`,
 	return cmd
 }
 
-// ofProject completes the options of a server for one project.
+// ofProject returns the options of a server, completed for one project.
 func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 	o.Root = t.Root
 	if t.Point != t.Root {
@@ -119,9 +119,9 @@ func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 	return o
 }
 
-// served is the project that is meant: DIR, else the one that the working directory is
-// in, else CLAUDE_PROJECT_DIR. That variable comes last because it stays where a session
-// began, also in a server that is started in one of its worktrees.
+// served returns the project to serve: DIR, else the one that the working directory is in,
+// else CLAUDE_PROJECT_DIR. That variable comes last because it keeps naming the directory
+// where the session began, even for a server that is started in one of its worktrees.
 func served(e *cli.Env, args []string) (dir string, t cli.Target, err error) {
 	dir = cli.First(args, ".")
 	if p := e.Getenv("CLAUDE_PROJECT_DIR"); len(args) == 0 && filepath.IsAbs(p) && !e.Known(dir) {

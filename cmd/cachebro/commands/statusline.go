@@ -19,7 +19,7 @@ something needs attention. Prints nothing outside of a project; never fails.`,
 	}
 }
 
-// printStatusLine is reached with arguments only: package fastpath printed the line.
+// printStatusLine runs only with arguments; without, package fastpath prints the line.
 func printStatusLine(cmd *cobra.Command, e *cli.Env) error {
 	env := fastpath.Env(nil)
 	env.Stdin, env.Stdout = e.Stdin, e.Stdout

@@ -44,32 +44,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options of Run. Root, Paths and Version are needed; else the zero value is usable.
+// Options are the options of Run. Root, Paths and Version are needed; otherwise the zero
+// value is usable.
 type Options struct {
 	Root    string     // absolute, clean, symlinks resolved
 	Paths   wire.Paths // where state and socket lie
 	Version string     // of this program
-	// Ignore holds what decides the class of a path besides the project's own files.
+	// Ignore decides the class of a path, besides the project's own ignore files.
 	Ignore ignore.Options
-	// IdleExit ends the daemon when nobody has asked anything, nothing has happened
-	// on the mount and nothing has been under way for so long; 0: 90 s, < 0: never.
+	// IdleExit ends the daemon when for this long nobody has asked anything, nothing has
+	// happened on the mount and nothing was under way. 0 means 90 s, < 0 never.
 	IdleExit time.Duration
-	// MemoryLimit in bytes for the garbage collector to keep to while no more than
-	// two thirds of it are alive; 0: 160 MiB, < 0: none.
+	// MemoryLimit is what the garbage collector keeps to, in bytes, while at most two
+	// thirds of it are in use. 0 means 160 MiB, < 0 no limit.
 	MemoryLimit int64
-	// Workers for the index and for exact queries; 0: GOMAXPROCS.
+	// Workers is the number of threads for the index and exact queries; 0: GOMAXPROCS.
 	Workers int
 	Store   store.Options
 	Shown   readers.Options
 	Results results.Settings
-	// Embedder, if not nil, lets the search go by meaning too. Run does not
-	// close it.
+	// Embedder, if not nil, enables search by meaning. Run does not close it.
 	Embedder search.Embedder
-	// Tidy has the project of another state directory keep to its share of the
-	// cap, by its own daemon; nil: nobody does. It may take minutes.
+	// Tidy makes the daemon of another state directory keep that project to its share of
+	// the cap; nil: nobody does. It may take minutes.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger // nil: daemon.log in the state directory
-	// Mirror: the history is a copy of another machine's, there are no files, and it
+	// Mirror says that the history is a copy of another machine's. It has no files, and
 	// grows only while no daemon runs.
 	Mirror bool
 	// Ready, if not nil, is called once the daemon answers.
@@ -102,7 +102,7 @@ type Daemon struct {
 	printed   sessions.Kept
 	sending   *sending.Service
 
-	met     chan struct{} // closed once it is known what is mounted, see summon; nil before serve
+	met     chan struct{} // closed once summon knows what is mounted; nil before serve
 	meeting sync.Once     // closes met
 
 	table  map[string]wire.Handler // by method
@@ -111,20 +111,20 @@ type Daemon struct {
 
 	requests atomic.Int64
 	panics   atomic.Int64
-	lost     atomic.Bool // its place is gone
+	lost     atomic.Bool // its state directory, socket or project is gone
 }
 
-// endLimit bounds the end of a daemon that was told to end, or whose place is
-// gone, except for sending the last of the history. A merge of the index, a scan or a library that spins on files that are
-// gone must not keep it: what was synced is safe without a proper close.
+// endLimit bounds the end of a daemon that was told to end or whose place is gone, apart from
+// sending the last of the history. A merge of the index, a scan, or a library that spins on
+// deleted files must not delay it: what was synced is safe without a proper close.
 const endLimit = time.Second
 
-// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client
-// asks for shutdown, its place is gone (the state directory, the socket, the
-// project), or it has been idle for too long. The process is to end when Run
-// returns: except for the end of ctx itself, work that does not stop within
-// endLimit is left behind. Errors at start: those of wire (ErrLocked with the
-// holder's pid, ErrForeign, ErrNoSpace, ErrDamaged, ErrNewer), each with a hint.
+// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client asks for
+// shutdown, its place (state directory, socket or project) is gone, or it has been idle for
+// too long. The process must end when Run returns: unless ctx itself has ended, Run leaves
+// behind work that does not stop within endLimit. Errors at start are those of wire
+// (ErrLocked with the holder's pid, ErrForeign, ErrNoSpace, ErrDamaged, ErrNewer), each
+// with a hint.
 func Run(caller context.Context, o Options) error {
 	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
 	defer stop()
@@ -148,8 +148,8 @@ func Run(caller context.Context, o Options) error {
 	}
 }
 
-// after fires once d is over, and never when ctx has ended by itself: who
-// cancels it waits for the end.
+// after fires after d. It never fires if ctx has ended by itself, because whoever cancelled
+// ctx waits for the end.
 func after(ctx context.Context, d time.Duration) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil
@@ -172,7 +172,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomi
 	if err != nil {
 		return err
 	}
-	// The lock before Badger, which would wait or fail less clearly.
+	// Lock before opening Badger, which would wait or fail with a less clear error.
 	lock, began, err := lockState(state, func() bool { return wire.Served(o.Paths, o.Root) })
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomi
 	return d.serve(ctx, stop)
 }
 
-// open brings up everything but the socket.
+// open brings up everything except the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	d := &Daemon{o: o, state: state, log: o.Log, source: source.New(o.Root, o.Ignore)}
 	so := o.Store
@@ -214,8 +214,8 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)
 	if errors.Is(err, store.ErrNoSpace) {
-		// What is known can be read on a full disk too. What comes waits in the
-		// spool until there is room.
+		// A full disk can still be read. New records wait in the spool until there is
+		// room.
 		so.ReadOnly, d.readOnly = true, true
 		if full, ferr := store.Open(filepath.Join(state, "store"), so); ferr == nil {
 			d.log.Error("the store is open for reading only", "err", err)
@@ -228,7 +228,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if why := killedForMemory(d.store, time.Now()); why != "" {
 		d.log.Warn(why)
 	}
-	taken := d // an error is returned without it
+	taken := d // close this one if an error is returned
 	defer func() {
 		if err != nil {
 			_ = taken.close()
@@ -237,7 +237,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if d.store.Seq() == 0 {
 		n, err := d.store.Contents().Adopt(ctx)
 		if err != nil {
-			d.log.Warn("share with sibling worktrees", "err", err) // it only saves space
+			d.log.Warn("share with sibling worktrees", "err", err) // sharing only saves space
 		}
 		if n > 0 {
 			d.log.Info("sibling worktrees", "contents", n)
@@ -270,8 +270,8 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	return d, nil
 }
 
-// openServices brings up what answers requests, each before those that ask it, and the
-// index.
+// openServices brings up the index and the services that answer requests, each before those
+// that use it.
 func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
 	o := d.o
 	d.survey, err = survey.Open(survey.Options{
@@ -340,13 +340,13 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
 
 	places := d.places(path)
-	// What waits to be sent may still be, see Run.
+	// work outlives ctx, so that what waits can still be sent; see Run.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
 	wg.Go(func() { d.survey.Run(work) })
-	if !d.o.Mirror && !d.outside() { // nobody searches the whole machine by it
+	if !d.o.Mirror && !d.outside() { // these histories have no files to index
 		wg.Go(func() { d.find.Run(work) })
 	}
 	wg.Go(func() { d.knowledge.Run(work) })
@@ -375,7 +375,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	return serveErr
 }
 
-// close releases what open has taken, in reverse.
+// close releases what open has taken, in reverse order.
 func (d *Daemon) close() error {
 	var errs []error
 	if d.shown != nil {
@@ -403,8 +403,8 @@ func (d *Daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// places are what the daemon ends without. They are looked at before anybody is
-// answered: what has replaced one later must not be taken for it.
+// places returns the places without which the daemon ends. It notes their identity before
+// any request is answered: what replaces one later must not be taken for it.
 func (d *Daemon) places(socket string) []wire.Place {
 	places := []wire.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
@@ -417,7 +417,7 @@ func (d *Daemon) places(socket string) []wire.Place {
 	return places
 }
 
-// watchPlace ends a daemon that nobody can reach or whose files are gone.
+// watchPlace ends a daemon that nobody can reach any more or whose files are gone.
 func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
 	if err := wire.WaitGone(ctx, places...); err != nil {
 		d.lost.Store(true)
@@ -450,10 +450,10 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	}
 }
 
-// outside: the history is the user's own, of what no project has.
+// outside reports whether this is the user's own history, of changes outside of projects.
 func (d *Daemon) outside() bool { return d.o.Root == wire.OutsideRoot }
 
-// settle: see ingest.Followers.
+// settle waits until everything done so far has been recorded; see ingest.Followers.
 func (d *Daemon) settle() {
 	var err error
 	switch {
@@ -480,8 +480,8 @@ func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
 	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
 }
 
-// changed tells those who follow the log that there are new versions, or that the
-// baseline is complete. Never blocks.
+// changed tells the services that follow the log that there are new versions, or that the
+// baseline is complete. It never blocks.
 func (d *Daemon) changed() {
 	d.find.Poke()
 	d.knowledge.Poke()

@@ -9,11 +9,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// slow is from when on a request is worth a line in the log.
+// slow is the duration from which on a request is logged.
 const slow = 2 * time.Second
 
-// handle answers one request. A handler that panics costs its request an error
-// and nobody else anything.
+// handle answers one request. If a handler panics, only its own request gets an error.
 func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body []byte, err error) {
 	d.requests.Add(1)
 	began := time.Now()

@@ -1,15 +1,14 @@
-// Package daemon is the process that owns a project's store: it turns what
-// mountd spooled into versions, and answers every client. In observe → version
-// → index → serve it is where "version" happens and "serve" begins.
+// Package daemon is the process that owns a project's store. It turns what mountd spooled
+// into versions, and answers every client.
 //
 // This package is the core: the daemon's life, its socket, and the dispatch of requests.
 // The services answer them, each in a package below this one. A service is a struct with
 // the few things that it needs and its own table of handlers. Every service asks survey
 // what the files are now; sessions, find and tidy stand at the top.
 //
-// It may be killed at any instant. What it has not yet ingested lies in the
-// spool, what it has lies in the store, and the boundary between the two (the
-// checkpoint) is written with the versions, in one step.
+// The daemon may be killed at any instant. What it has not yet ingested lies in the spool,
+// what it has ingested lies in the store, and the position between the two (the checkpoint)
+// is written together with the versions.
 //
 // State directory of a project (0700):
 //

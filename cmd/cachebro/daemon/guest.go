@@ -8,13 +8,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// The daemon is a guest: with nothing to do it ends, mounted or not, and whoever
-// needs it starts it again: mountd at the first record, a client with its first
-// question. What follows is what its going and coming take.
+// The daemon ends when it has nothing to do, mounted or not. Whoever needs it starts it
+// again: mountd with the first record, a client with its first request. This file decides
+// when the daemon ends, and lets a new one learn of the mount.
 
-// awake says what keeps the daemon from ending; "": nothing does. A connection on
-// which nothing is asked is no reason: its client connects again by itself. Nor is a
-// mount: mountd's heartbeats are requests, and come only while something happens.
+// awake says what keeps the daemon from ending, "" if nothing does. A connection without
+// requests does not: its client connects again by itself. Nor does a mount: mountd's
+// heartbeats are requests, and come only while something happens.
 func (d *Daemon) awake() string {
 	if d.server.Idle() <= d.o.IdleExit {
 		return "somebody asked a moment ago, or was told of by mountd"
@@ -40,12 +40,12 @@ func (d *Daemon) awake() string {
 	return ""
 }
 
-// asked reports whether somebody waits for answers of ours at the moment: the index
-// leaves a processor to who does.
+// asked reports whether somebody waits for an answer at the moment. If so, the index leaves
+// a processor free.
 func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
 
-// leave ends an idle daemon, after what retention would have done in the next
-// minutes. It reports whether the end has begun.
+// leave ends an idle daemon, after doing what retention would have done in the next minutes.
+// It reports whether the end has begun.
 func (d *Daemon) leave(ctx context.Context) bool {
 	if d.o.IdleExit <= 0 || d.awake() != "" {
 		return false
@@ -63,8 +63,8 @@ func (d *Daemon) leave(ctx context.Context) bool {
 // summonWait bounds how long questions wait for mountd to attach.
 const summonWait = 2 * time.Second
 
-// summon has mountd attach, if there is one: what a client asks first is answered
-// with what is known of the mount. A mountd that started us attaches anyway.
+// summon asks mountd, if there is one, to attach, so that even the first requests are
+// answered with what is known of the mount. A mountd that started us attaches anyway.
 func (d *Daemon) summon(ctx context.Context) {
 	defer d.meet()
 	ctx, cancel := context.WithTimeout(ctx, summonWait)
@@ -82,8 +82,8 @@ func (d *Daemon) summon(ctx context.Context) {
 	}
 }
 
-// meet lets questions be answered.
+// meet lets the requests be answered that wait for what is mounted.
 func (d *Daemon) meet() { d.meeting.Do(func() { close(d.met) }) }
 
-// unmet are the methods that are answered before it is known what is mounted.
+// unmet lists the methods that are answered before it is known what is mounted.
 var unmet = map[string]bool{wire.MAttach: true, wire.MHeartbeat: true, wire.MDetach: true, wire.MShutdown: true}

@@ -7,12 +7,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// handlers are those of the daemon itself.
+// handlers returns the handlers of the daemon itself, by method.
 func (d *Daemon) handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MStatus: onwire.Decoded(d.status), wire.MShutdown: d.shutdown}
 }
 
-// merge makes one table of all services'. A method that two of them answer is an error.
+// merge makes one table of those of all services. Two services for one method are an error.
 func merge(tables ...map[string]wire.Handler) (map[string]wire.Handler, error) {
 	all := map[string]wire.Handler{}
 	for _, t := range tables {

@@ -18,12 +18,11 @@ import (
 // endingWait bounds the wait for a daemon that ends, or does not listen yet.
 const endingWait = 5 * time.Second
 
-// lockState takes the project's lock, or fails with wire.ErrLocked and the
-// holder's pid, at once where the holder serves clients. A holder that does not
-// serve is ending (its socket goes first) or has just begun: it is waited for up
-// to endingWait, because whoever starts us has found nobody to ask. The kernel
-// releases the lock with the process, however it ends. began is when the last
-// holder took it, in ns, 0 if nobody did.
+// lockState takes the project's lock. If the holder serves clients, it fails at once with
+// wire.ErrLocked and the holder's pid. A holder that does not serve is ending (its socket
+// goes first) or has just begun: lockState waits for it up to endingWait, because whoever
+// started us found nobody to ask. The kernel releases the lock when the process ends. began
+// is when the last holder took the lock, in ns, 0 if there was none.
 func lockState(state string, served func() bool) (lock *os.File, began int64, err error) {
 	path := filepath.Join(state, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -64,7 +63,7 @@ func lockState(state string, served func() bool) (lock *os.File, began int64, er
 	return f, began, nil
 }
 
-// holder is the pid that the lock's owner wrote, 0 if none.
+// holder returns the pid that the lock's owner wrote, 0 if none.
 func holder(f *os.File) int {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

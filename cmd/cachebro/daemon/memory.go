@@ -15,15 +15,15 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// usualMemory is how much memory the daemon keeps to where nothing sets a limit, in bytes.
+// usualMemory is the daemon's memory limit if nothing sets another, in bytes.
 const usualMemory = 160 << 20
 
-// A fixed limit of memory makes the collector run without end once what is alive comes
-// near it, as a long history in memory does. So the limit follows what is alive, after each collection: half as much
-// again, and never below what was asked for.
+// With a fixed memory limit the collector runs without end once the live heap comes near
+// it, as it does with a long history. So after each collection the limit becomes half as
+// much again as is alive, but never less than was asked for.
 
-// followMemory keeps the collector to floor bytes, and to more only while more is alive,
-// until stop is called, which restores what was before. most, if not 0, is what the control
+// followMemory keeps the limit at floor bytes, and raises it only while more is alive, until
+// stop is called, which restores the previous limit. most, if not 0, is what the control
 // group allows: near it the collector runs more often, because the kernel would kill us.
 func followMemory(floor, most int64) (stop func()) {
 	was := debug.SetMemoryLimit(floor)
@@ -48,14 +48,14 @@ func followMemory(floor, most int64) (stop func()) {
 	}
 }
 
-// roomBesideHeap is what stacks, the collector and free spans take, in bytes.
+// roomBesideHeap is what stacks, the collector and free spans need, in bytes.
 const roomBesideHeap = 32 << 20
 
-// collected becomes garbage at once, and so tells of each collection. It has a pointer,
-// because the runtime packs several small values without one into one.
+// collected is garbage as soon as it is made, so that its cleanup reports each collection. It
+// has a pointer, because the runtime packs small values without pointers together.
 type collected struct{ _ *collected }
 
-// alive is what the last collection found, in bytes.
+// alive returns the size of the heap that the last collection found alive, in bytes.
 func alive() int64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
@@ -65,8 +65,8 @@ func alive() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// memoryFloor is how much memory the daemon keeps to where its control group allows most
-// bytes (0: any): mountd and the programs of the project are in there too.
+// memoryFloor returns the daemon's memory limit if its control group allows most bytes (0:
+// any). The group also contains mountd and the programs of the project.
 func memoryFloor(most int64) int64 {
 	if most == 0 {
 		return usualMemory
@@ -74,7 +74,7 @@ func memoryFloor(most int64) int64 {
 	return min(usualMemory, most*2/5)
 }
 
-// batchBytes is how much text the index takes at once, 0 for the usual.
+// batchBytes returns how much text the index takes at once, 0 for the default.
 func batchBytes(floor int64) int64 {
 	if floor <= 0 || floor >= usualMemory {
 		return 0
@@ -82,15 +82,15 @@ func batchBytes(floor int64) int64 {
 	return max(floor/128, 64<<10) // the documents of two batches take twenty times as much
 }
 
-// Where it is kept how many processes of the control group had been killed when a daemon
-// looked last, and when it found more.
+// The bucket and the key under which a daemon stores how many processes of the control group
+// had been killed when it looked last, and when it found more.
 const (
 	keepMemory = "memory"
 	keepKilled = "killed"
 )
 
-// killedForMemory says in words, for status and log, what the control group's limit has
-// done: a daemon that is killed cannot say so itself. "" if nothing in the last day.
+// killedForMemory says, for status and log, how often the kernel has killed for the control
+// group's limit: a killed daemon cannot say so itself. "" if never in the last day.
 func killedForMemory(st *store.Store, now time.Time) string {
 	most, killed := procfs.MemoryGroup()
 	return sayKilled(st.KV(keepMemory), most, killed, now)
@@ -105,7 +105,7 @@ func sayKilled(kv store.KV, most int64, killed uint64, now time.Time) string {
 	before, _ := strconv.ParseUint(was, 10, 64)
 	when, _ := strconv.ParseInt(at, 10, 64)
 	if killed != before || len(b) == 0 {
-		if killed > before && len(b) > 0 { // else it was before this project's first daemon
+		if killed > before && len(b) > 0 { // else it happened before this project's first daemon
 			when = now.Unix()
 		}
 		if kv.Set(keepKilled, fmt.Appendf(nil, "%d %d", killed, when)) != nil {

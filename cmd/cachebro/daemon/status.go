@@ -30,7 +30,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		st.Store.DiskBytes, st.Store.FreeBytes = used, free
 	}
 	if d.ingest.Busy() {
-		st.Store.Lag = 1 // at least; a mount tells how far its spool is
+		st.Store.Lag = 1 // at least; a mount reports how far its spool is
 		if got := d.ingest.LastSeq(); mounted && beat.Head > got {
 			st.Store.Lag = beat.Head - got
 		}
@@ -51,7 +51,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	return st, nil, nil
 }
 
-// heapBytes is the memory that the heap holds; reading it stops nobody.
+// heapBytes returns the size of the heap's objects. Reading it stops no goroutine.
 func heapBytes() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)

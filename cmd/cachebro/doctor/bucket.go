@@ -17,7 +17,8 @@ import (
 // remoteWithin is how long doctor waits for a bucket.
 const remoteWithin = 10 * time.Second
 
-// remoteFindings says whether a history gets to its bucket, and whether it is seen there.
+// remoteFindings says whether a history gets to its bucket, and whether other machines see
+// it there.
 func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.RemoteState) []Finding {
 	if r.Error != "" {
 		fix := cmp.Or(r.Hint, "cachebro remote send --dir "+cli.Arg(t.Root)+" tries again")
@@ -42,7 +43,7 @@ func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.Remote
 	switch {
 	case errors.Is(err, remote.ErrForged):
 		return append(out, wrong("machines", "cachebro remote fsck --dir "+cli.Arg(t.Root), "%v", err))
-	case err != nil: // who sends need not be allowed to read from here
+	case err != nil: // a sender need not have the right to read
 		return append(out, good("machines", "the list of machines was not looked at: %v", err))
 	}
 	listed := slices.ContainsFunc(all, func(m remote.Machine) bool { return m.ID == r.Machine })

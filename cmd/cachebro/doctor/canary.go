@@ -17,18 +17,18 @@ import (
 	"cachebro/store/wire"
 )
 
-// canaryWithin is how long a version may take to be seen.
+// canaryWithin is how long the daemon may take to show a version.
 const canaryWithin = 20 * time.Second
 
-// canaryName is one that logs and "the last action" leave out. It is always the
-// same, so that retention keeps a handful of its versions and no more.
+// canaryName is a name that logs and "the last action" leave out. It is always the same, so
+// that only a handful of its versions are kept.
 const canaryName = ".cachebro-canary~"
 
 // canary writes a file through the mount, overwrites it, sees both versions,
 // takes the last one back through a plan, and removes the file again.
 func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Finding {
 	rel := canaryName
-	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // another doctor's
+	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // of another doctor that runs
 		rel = strings.Replace(rel, "~", fmt.Sprintf("-%d~", os.Getpid()), 1)
 	}
 	name := filepath.Join(t.Point, rel)
@@ -52,7 +52,7 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 	return good("canary", "a file was written, seen, undone and is gone again (%d ms)", time.Since(start).Milliseconds())
 }
 
-// What the canary holds, one after the other.
+// The contents of the canary, one after the other.
 const songA, songB = "one\n", "two\n"
 
 func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, name string) error {
@@ -102,7 +102,7 @@ func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, na
 	return nil
 }
 
-// awaitVersion polls for the newest version that fits.
+// awaitVersion waits until the newest version satisfies fits.
 func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits func(wire.Version) bool) error {
 	for deadline := time.Now().Add(canaryWithin); ; {
 		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)

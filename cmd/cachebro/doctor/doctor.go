@@ -66,7 +66,7 @@ func wrong(what, fix, format string, args ...any) Finding {
 	return Finding{What: what, Text: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// wrongErr is a finding made of an error; its hint is the fix.
+// wrongErr returns a finding made of an error. The error's hint, if any, is the fix.
 func wrongErr(what, fix string, err error) Finding {
 	if h := cli.HintOf(err); h != "" {
 		fix = h
@@ -74,14 +74,14 @@ func wrongErr(what, fix string, err error) Finding {
 	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
-// Look finds what doctor finds, except for what only a file that is written into the
-// project could show.
+// Look returns what doctor finds, except for what only a test file in the project would
+// show.
 func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 	findings(ctx, e, dir, false, func(more ...Finding) { all = append(all, more...) })
 	return all
 }
 
-// findings looks at everything and says each thing as it is found.
+// findings looks at everything and passes each finding to say at once.
 func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func(...Finding)) {
 	say(doctorMachine()...)
 	t, err := e.Locate(dir)
@@ -117,8 +117,8 @@ func sayFinding(e *cli.Env, f Finding, asJSON bool) {
 	}
 }
 
-// refusals says which results of tools a client's version did not let hooks
-// shorten; they are left alone for some days.
+// refusals reports tool results that a client's version did not let hooks shorten. Such
+// results are left alone for some days.
 func refusals(e *cli.Env) []Finding {
 	var out []Finding
 	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
@@ -127,7 +127,7 @@ func refusals(e *cli.Env) []Finding {
 	return out
 }
 
-// outputs says that commands' outputs reach an agent in another form.
+// outputs reports that commands' outputs reach an agent in a shortened form.
 func outputs() Finding {
 	return good("outputs", "what commands print reaches an agent in fewer words, by %s; nothing is lost by it (cachebro help init: --no-reshape)", text.Count(len(reshape.Rules()), "rule"))
 }

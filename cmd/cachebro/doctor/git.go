@@ -12,8 +12,8 @@ import (
 	"cachebro/cmd/cachebro/setup"
 )
 
-// doctorGit says where the repository is if it is not here, how git finds out what
-// changed, and whether we answer.
+// doctorGit says where the repository is if it is not here, how git finds out what changed,
+// and whether it asks us.
 func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	const what = "git"
 	var out []Finding
@@ -35,7 +35,7 @@ func gitAsks(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 		f.Fix = "cachebro init --git-fsmonitor " + cli.Arg(t.Root) + " lets it ask the mount instead"
 		return []Finding{f}
 	}
-	// What the repository itself names is not tried out, whatever its name.
+	// A command that the repository itself configures is never run, whatever its name.
 	if !strings.HasSuffix(command, " fsmonitor") || scope != "global" && scope != "system" {
 		return []Finding{good(what, "asks another program what changed: core.fsmonitor=%s", command)}
 	}

@@ -31,7 +31,7 @@ func doctorMachine() []Finding {
 	return out
 }
 
-// macFindings: what a mount uses there was tested on Linux alone, and it does less.
+// macFindings reports on macOS, where a mount can do less and was not tested on a real Mac.
 func macFindings() []Finding {
 	found := good("macFUSE", "installed; whether macOS lets it run shows when it mounts")
 	if why, fix := mounting.FuseProblem(); why != "" {
@@ -41,7 +41,7 @@ func macFindings() []Finding {
 		"who stands in a project from before is not seen, so a mount looks at the source again each second", runtime.GOOS, runtime.GOARCH)}
 }
 
-// portableFinding is what a mount cannot do without Linux's own file calls.
+// portableFinding says what a mount cannot do without Linux's own file calls.
 func portableFinding() Finding {
 	return good("file calls", "the portable ones: a mount ends with its process (no take-over), only the user who mounted and root make anything in it, "+
 		"and there are no files without a name (doc/macos.md)")
@@ -54,7 +54,7 @@ func fuseFinding() Finding {
 	return good("/dev/fuse", "can be opened")
 }
 
-// netFinding: what keeps what a command destroys outside of mounts.
+// netFinding says whether the net works, which keeps what commands destroy outside of mounts.
 func netFinding() Finding {
 	if !outside.Possible() {
 		return wrong("net", "a kernel with SECCOMP_RET_USER_NOTIF (5.0), on amd64 or arm64", "cachebro run keeps nothing outside of mounts")
@@ -62,14 +62,14 @@ func netFinding() Finding {
 	return good("net", "cachebro run keeps what its command destroys outside of mounts, too (cachebro help run says what not)")
 }
 
-// kernel is what the running kernel's FUSE can do; nothing of it but openat2 is needed.
+// kernel is what the running kernel's FUSE can do. Of these features only openat2 is needed.
 type kernel struct {
 	Release string   `json:"release"`
 	Has     []string `json:"has,omitempty"`
 	Lacks   []string `json:"lacks,omitempty"`
 }
 
-// TheKernel asks the running one. One of an unknown kind has and lacks nothing.
+// TheKernel asks the running kernel. For an unknown kind, Has and Lacks are empty.
 func TheKernel() (k kernel, err error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -126,7 +126,8 @@ func fusermountFinding() Finding {
 	return good("fusermount3", "%s", path)
 }
 
-// otherUsersFinding is no fault, but a surprise to whoever runs sudo inside.
+// otherUsersFinding says whether other users can enter the mount. If they cannot, that is no
+// fault, but it surprises whoever runs sudo inside.
 func otherUsersFinding() Finding {
 	if mounting.UserAllowOther() {
 		return good("other users", "can enter the mount (user_allow_other)")

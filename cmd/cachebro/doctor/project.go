@@ -19,7 +19,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// lowSpace is when doctor speaks of the disk: the store stops at its floor.
+// lowSpace is the free space below which doctor warns, well before the store stops.
 const lowSpace = 2 << 30
 
 // doctorProject looks at mount, daemon and store, and tries them out.
@@ -102,8 +102,8 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-// indexFinding: the index may be deleted at any time, so that it is late is no
-// fault; that it cannot be made is.
+// indexFinding reports on the index. It may be deleted at any time, so a late index is no
+// fault, but one that cannot be made is.
 func indexFinding(index map[string]any) Finding {
 	text, _ := index["text"].(string)
 	ready, _ := index["ready"].(bool)
@@ -142,7 +142,7 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-// mostBelow is up to where files of a directory are counted.
+// mostBelow is the number up to which files of a directory are counted.
 const mostBelow = 10000
 
 // notCaptured says what is not kept, and why: gaps, and the directories at the
@@ -181,7 +181,7 @@ func notCaptured(t cli.Target, st wire.Status) []Finding {
 	return append(out, good("not kept", "contents of files above %d MiB; of ignored files only what is about to be destroyed; of .git only what git loses", limits.Content>>20))
 }
 
-// excluded collects directories of that class.
+// excluded collects the directories, down to depth, that are excluded from capture.
 func excluded(m *ignore.Matcher, base, rel string, depth int, names *[]string) {
 	entries, err := os.ReadDir(filepath.Join(base, rel))
 	if err != nil || depth == 0 {

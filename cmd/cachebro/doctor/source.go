@@ -22,8 +22,8 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err != nil {
 		return []Finding{wrongErr("file system", "", err)}
 	}
-	// Of a mount in place the source lies below: its parent's file system is
-	// the same one, unless the project is a mount point of its own.
+	// The source of a mount in place lies below the mount. Its parent is on the same
+	// file system, unless the project is a mount point of its own.
 	dir := t.Root
 	if _, ok := mounts.At(overlays, t.Root); ok {
 		dir = filepath.Dir(t.Root)
@@ -43,8 +43,8 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	return out
 }
 
-// worktreeFinding tells of linked worktrees and of sub-directories: what is
-// mounted is the top of the work tree that one stands in.
+// worktreeFinding explains when the working directory belongs to another work tree than
+// the project: a mount covers the top of a work tree.
 func worktreeFinding(e *cli.Env, t cli.Target) (Finding, bool) {
 	if e.Dir == "" {
 		return Finding{}, false
@@ -80,7 +80,7 @@ func countBelow(dir string, limit int) (n int) {
 	return n
 }
 
-// many is "120 files", "1000+ files".
+// many returns "120 files", or "1000+ files" from the limit on.
 func many(n, limit int) string {
 	if n >= limit {
 		return fmt.Sprintf("%d+ files", limit)

@@ -71,7 +71,7 @@ does not answer.`,
 			err = printStatusJSON(e, st, dead)
 		} else {
 			printStatus(e, st)
-			if versionErr == nil { // a daemon of another version does not answer that
+			if versionErr == nil { // a daemon of another version does not answer this
 				printLast(ctx, e, c)
 			}
 			if *verbose {
@@ -110,7 +110,7 @@ func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
 	return e.PrintJSON(m)
 }
 
-// printLast says in the words of log what was done last.
+// printLast prints what was done last, in the words of log.
 func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 	ctx, cancel := context.WithTimeout(ctx, lastWithin)
 	defer cancel()
@@ -122,10 +122,10 @@ func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 	}
 }
 
-// lastWithin bounds how long status waits for what it can do without.
+// lastWithin bounds how long status waits for the last action, which it can do without.
 const lastWithin = 2 * time.Second
 
-// printStatus says whether every change is kept, and what is not.
+// printStatus says whether every change is kept, and if not, what is missing.
 func printStatus(e *cli.Env, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
 	mounted := cli.Quote(st.Root) + " is mounted"
@@ -190,10 +190,10 @@ func printStatus(e *cli.Env, st wire.Status) {
 	}
 }
 
-// mostGaps is how many contents that are not kept are named.
+// mostGaps is the greatest number of gaps that status names.
 const mostGaps = 5
 
-// sayCrash tells of a mount that ended by itself, and who stood in it.
+// sayCrash reports a mount that ended by itself, and the processes that stood in it.
 func sayCrash(e *cli.Env, state string) {
 	crash, ok := supervisor.ReadCrash(state)
 	if !ok {
@@ -207,7 +207,7 @@ func sayCrash(e *cli.Env, state string) {
 	}
 }
 
-// printDetails says how: what each part holds and does.
+// printDetails prints what each part holds and does.
 func printDetails(e *cli.Env, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
 	if st.Mounted {
@@ -238,7 +238,7 @@ func printDetails(e *cli.Env, st wire.Status) {
 	fmt.Fprintf(w, "state:    %s (daemon pid %d, version %s)\n", cli.Quote(st.State), st.DaemonPID, st.Version)
 }
 
-// remoteLine says what of the history is in its bucket.
+// remoteLine says how much of the history is in its bucket.
 func remoteLine(p cli.Paint, r wire.RemoteState, now time.Time) string {
 	line := "all sent"
 	if r.Unsent > 0 {
@@ -290,8 +290,7 @@ func lagText(lag uint64) string {
 	return fmt.Sprintf(", %s still to come from the spool", text.Count(lag, "record"))
 }
 
-// statusAll lists projects, one line each.
-// Project is one that is mounted here or has a history.
+// Project is a project that is mounted here or has a history.
 type Project struct {
 	Root       string `json:"root"`
 	Mountpoint string `json:"mountpoint,omitempty"`
@@ -300,10 +299,10 @@ type Project struct {
 	Error      string `json:"error,omitempty"`
 	Versions   uint64 `json:"versions,omitempty"`
 	Gaps       int64  `json:"gaps,omitempty"`
-	Counted    bool   `json:"-"` // a daemon runs and has told versions and gaps
+	Counted    bool   `json:"-"` // a daemon runs and has given Versions and Gaps
 }
 
-// Projects are those that are mounted here or have a history of this user's.
+// Projects returns the projects that are mounted here or have a history of this user's.
 func Projects(ctx context.Context, e *cli.Env) ([]Project, error) {
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -322,7 +321,7 @@ func Projects(ctx context.Context, e *cli.Env) ([]Project, error) {
 			l.State, seen[state] = state, true
 		}
 		if l.Answers {
-			// Only asked where a daemon runs: a list must not start any.
+			// Ask only daemons that already run: a list must not start any.
 			hello := wire.Hello{Version: cli.Version, Client: "cli", Root: m.Source}
 			if c, err := wire.Dial(ctx, e.Paths(), hello, wire.Timeouts{Connect: time.Second, Answer: 2 * time.Second}); err == nil {
 				if st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{}); err == nil {
@@ -384,7 +383,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 	return nil
 }
 
-// gitLine says how much of git's own is kept, and since when not all of it.
+// gitLine says how much of git's own files is kept, and since when not all of it.
 func gitLine(g wire.GitKept, now time.Time) string {
 	s := text.Count(g.Files, "file") + " of git's own that were replaced or removed, " + text.Bytes(g.Bytes) + " of their own"
 	if g.Files > 0 {
@@ -397,7 +396,7 @@ func gitLine(g wire.GitKept, now time.Time) string {
 	return s
 }
 
-// recordedBeside says how what is done beside the mount comes into the history.
+// recordedBeside says how changes made beside the mount come into the history.
 func recordedBeside(st wire.Status) string {
 	if st.Watched {
 		return "what is done there is recorded as it happens"

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// A tool is one that works differently on a FUSE mount, with the remedy. It counts as
-// used when its program is in PATH or the project has its file. doc/tools.md has more.
+// A tool works differently on a FUSE mount; fix is the remedy. It counts as used if its
+// program is in PATH or the project has its file. doc/tools.md has more.
 type tool struct {
 	program, file string
 	text, fix     string

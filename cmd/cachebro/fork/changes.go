@@ -22,20 +22,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a regular file, a link or a directory in one of the three trees; nil: there is
-// none.
+// file is a regular file, a link or a directory in one of the three trees. A nil *file means
+// that nothing is there.
 type file struct {
 	mode   uint32 // type and permissions
-	target string // of a link
-	hash   string // of the content
-	why    string // the content cannot be told
+	target string // where a link leads
+	hash   string // the content's
+	why    string // why the content is not known; "" if it is
 	read   func() ([]byte, error)
 }
 
 func (f *file) link() bool { return f.mode&unix.S_IFMT == unix.S_IFLNK }
 func (f *file) dir() bool  { return f != nil && f.mode&unix.S_IFMT == unix.S_IFDIR }
 
-// same: nothing tells the two apart.
+// same reports whether nothing distinguishes the two files.
 func same(a, b *file) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -55,7 +55,8 @@ type change struct {
 	was, is *file
 }
 
-// trees reads the beginning of a fork, the fork and its project.
+// trees gives access to the three trees: the project as the fork began, the fork, and the
+// project now.
 type trees struct {
 	c     *wire.Client // of the project's daemon
 	f     fork
@@ -103,7 +104,7 @@ func (t *trees) close() {
 	}
 }
 
-// list reads what the project was when the fork was made.
+// list reads the tree of the project as it was when the fork was made.
 func (t *trees) list(ctx context.Context, dir string) error {
 	a, err := wire.Call[wire.PastAnswer](ctx, t.c, wire.MPast, wire.PastQuery{Seq: t.f.from.Seq, Path: []byte(dir)})
 	if err != nil {
@@ -126,15 +127,15 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes are sorted by path. What git ignores in the fork is none, and a directory that
-// was made with something in it comes with that.
+// changes returns what was changed in the fork, sorted by path. It leaves out what git
+// ignores there, and new directories that are not empty: their files imply them.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, fs.ErrNotExist): // it has gone meanwhile
+		case errors.Is(err, fs.ErrNotExist): // deleted during the walk
 			return nil
 		case err != nil:
 			return err
@@ -173,7 +174,7 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	return out, err
 }
 
-// was is a path at the fork's beginning.
+// was returns what the fork had at a path when it was made, nil if nothing.
 func (t *trees) was(p string) *file {
 	e, ok := t.base[p]
 	if !ok {
@@ -195,18 +196,18 @@ func (t *trees) was(p string) *file {
 	return f
 }
 
-// compare looks at one file of the fork.
+// compare compares one file of the fork with what it was at the beginning.
 func (t *trees) compare(p string) (ch change, differs bool, err error) {
 	fi, err := t.fork.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ch, false, nil // the walk was before
+		return ch, false, nil // deleted since the walk saw it
 	}
 	if err != nil {
 		return ch, false, err
 	}
 	ch = change{path: p, was: t.was(p)}
 	if e, ok := t.base[p]; ok && fi.Mode().IsRegular() && ch.was.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
-		return ch, false, nil // as it was put there
+		return ch, false, nil // unchanged since the fork was made
 	}
 	ch.is, err = look(t.fork, p)
 	if err != nil {
@@ -228,7 +229,7 @@ func modeOf(fi fs.FileInfo) uint32 {
 	return m
 }
 
-// look describes what a path is now in a tree, nil: nothing.
+// look describes what a path is now in a tree. It returns nil if nothing is there.
 func look(in *os.Root, p string) (*file, error) {
 	fi, err := in.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

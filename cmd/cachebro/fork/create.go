@@ -23,18 +23,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made is a fork that was made, for people and scripts.
+// made is a fork that was just made, as printed for people and scripts.
 type made struct {
 	Root    string          `json:"root"`
 	Origin  string          `json:"origin"`
-	Git     string          `json:"git,omitempty"` // the commit that it stands on
+	Git     string          `json:"git,omitempty"` // the commit that its HEAD is at
 	Mounted bool            `json:"mounted"`
 	Answer  wire.ForkAnswer `json:"-"`
 	at      time.Time
 	notes   []string
 }
 
-// create makes a fork in dir and tells of it.
+// create makes a fork in dir and prints what it made.
 func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	m, err := makeFork(ctx, e, dir, o)
 	if err != nil {
@@ -52,7 +52,7 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	return err
 }
 
-// makeFork makes a fork, or nothing.
+// makeFork makes a fork. If that fails, it removes what it had made so far.
 func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made, err error) {
 	t, c, err := e.Open(ctx, ".")
 	if err != nil {
@@ -85,7 +85,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	if err != nil {
 		return m, err
 	}
-	// A history that is there is of another project, and drop would delete it.
+	// A history that exists already is another project's, and drop would delete it.
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
 		return m, err
@@ -135,7 +135,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	return m, nil
 }
 
-// emptyDir checks that a fork can be made there.
+// emptyDir checks that dir is empty or does not exist.
 func emptyDir(dir string) (existed bool, err error) {
 	fi, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,9 +175,9 @@ func output(cmd *exec.Cmd) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// checkOut makes the directory a worktree of the project's repository, if it has one,
-// with nothing in it but git's own file. Where there is no git, or nothing committed, the
-// fork goes without; a worktree that git refuses to make is an error.
+// checkOut makes the directory a worktree of the project's repository, with nothing in it
+// but git's own file. Without git or a commit, the fork is no worktree, which is noted; a
+// worktree that git refuses to make is an error.
 func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
@@ -191,7 +191,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 		return without("git is not installed")
 	}
 	rev := "HEAD"
-	if before { // where HEAD was then, as far as git's own log of it goes back
+	if before { // where HEAD was then, if git's reflog goes back so far
 		rev = "HEAD@{" + m.at.UTC().Format("2006-01-02T15:04:05Z") + "}"
 	}
 	commit, err := git(ctx, top, "rev-parse", "--verify", "--quiet", rev+"^{commit}")
@@ -202,7 +202,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 		}
 	}
 	index := commit
-	if !before { // what is staged is part of how things are
+	if !before { // a fork of the present state includes what is staged
 		if tree, err := staged(ctx, top); err == nil {
 			index = tree
 		} else {
@@ -228,9 +228,9 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	return nil
 }
 
-// turn has forks of one project made at once ask git for worktrees one after the other: it
-// reads those that there are, and fails at one that another git has half made. state is
-// the project's, which is there.
+// turn makes forks of one project that are made at once ask git for worktrees one after the
+// other: git reads the existing worktrees and fails at one that is half made. It locks state,
+// the project's state directory, until end is called.
 func turn(state string) (end func(), err error) {
 	dir, err := os.Open(state)
 	if err != nil {
@@ -243,16 +243,16 @@ func turn(state string) (end func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// staged writes what is in the index as a tree. It takes a copy of the index, because git
-// locks the one that it reads: of forks made at once only one would get it, and a git
-// that runs in the project would fail.
+// staged writes the content of the index as a tree and returns its name. It uses a copy of
+// the index, because git locks the one that it reads: of several forks made at once only
+// one would get it, and a git command in the project would fail.
 func staged(ctx context.Context, top string) (tree string, err error) {
 	name, err := git(ctx, top, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	if err != nil {
 		return "", err
 	}
 	index, err := os.ReadFile(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without one everything is staged to go
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without an index, git writes an empty tree
 		return "", err
 	}
 	dir, err := os.MkdirTemp("", "cachebro-index-")
@@ -271,7 +271,7 @@ func staged(ctx context.Context, top string) (tree string, err error) {
 	return output(cmd)
 }
 
-// unmake removes what a fork that failed has left.
+// unmake removes what a failed fork has left.
 func (m *made) unmake(existed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -294,7 +294,7 @@ func (m *made) unmake(existed bool) {
 	}
 }
 
-// mount watches the fork. Without a mount it is a directory like others.
+// mount mounts the fork. If that fails, the fork is an ordinary directory.
 func (m *made) mount(ctx context.Context, e *cli.Env) {
 	p, err := mounting.PlanMount(e, m.Root, mounting.MountFlags{Exact: true})
 	if err == nil && !p.Already {

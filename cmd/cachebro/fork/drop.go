@@ -14,10 +14,10 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-const nameMost = 5 // of what would be lost
+const nameMost = 5 // paths named of what would be lost
 
-// dropFork unmounts and deletes a fork and its history, unless something is in it that
-// is nowhere else.
+// dropFork unmounts and deletes a fork and its history, unless it holds something that
+// exists nowhere else.
 func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if !o.force && cli.IsDir(f.Root) {
 		if err := onlyHere(ctx, e, f); err != nil {
@@ -35,7 +35,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	// What somebody has mounted in it is not the fork's.
+	// What somebody has mounted inside the fork must not be deleted.
 	all, err := mounts.Mounts()
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 			return cli.Hintf("umount "+cli.Arg(m.Point), "something is mounted on %s: the fork is unmounted, and not deleted", cli.Quote(m.Point))
 		}
 	}
-	// Read-only directories, as module caches have them, do not keep us from it.
+	// removeAll also deletes read-only directories, such as those of module caches.
 	if err := removeAll(f.Root); err != nil {
 		return fmt.Errorf("delete the fork: %w", err)
 	}
@@ -61,7 +61,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	return nil
 }
 
-// onlyHere is an error that names what would be lost.
+// onlyHere returns an error that names what would be lost with the fork, nil if nothing.
 func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	keep := func(format string, args ...any) error {
 		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" brings it into the project; cachebro fork drop --force deletes it", format, args...))

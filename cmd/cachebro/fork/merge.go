@@ -21,15 +21,15 @@ import (
 // step is what the merge does to one path of the project.
 type step struct {
 	Path     string `json:"path"`
-	Do       string `json:"do"` // add, change, merge, remove, conflict; as: the project has it already
+	Do       string `json:"do"` // add, change, merge, remove, conflict; or as, if the project needs no change
 	Conflict string `json:"conflict,omitempty"`
 
-	to      *file // what it shall be; nil: gone
+	to      *file // what the path is to become; nil: deleted
 	content []byte
-	now     *file // what the project has
+	now     *file // what the project has now
 }
 
-// plan compares the three trees. Nothing is written.
+// plan compares the three trees and returns the steps of a merge. It writes nothing.
 func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err error) {
 	all, err := t.changes(ctx)
 	if err != nil {
@@ -52,7 +52,8 @@ func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err e
 	return inOrder(steps), nil
 }
 
-// keepFull lets directories stay that hold, in the project, what is no part of the merge.
+// keepFull drops the removal of directories that, in the project, hold something that the
+// merge does not remove.
 func keepFull(steps []step, project *os.Root) {
 	going := map[string]bool{}
 	for i := range slices.Backward(steps) {
@@ -71,8 +72,8 @@ func keepFull(steps []step, project *os.Root) {
 	}
 }
 
-// movedFrom tells of files that were renamed in the fork, as far as they were not written
-// to as well, under which name they were before.
+// movedFrom returns, for files that were renamed in the fork and not otherwise changed, the
+// old name by the new one.
 func movedFrom(all []change) map[string]string {
 	gone, moved := map[string]string{}, map[string]string{}
 	for _, ch := range all {
@@ -88,8 +89,8 @@ func movedFrom(all []change) map[string]string {
 	return moved
 }
 
-// inOrder puts the removals first, what is in a directory before that: something else may
-// take its place.
+// inOrder puts the removals first, the content of a directory before the directory itself,
+// because something else may take their place.
 func inOrder(steps []step) []step {
 	var first, rest []step
 	for _, s := range slices.Backward(steps) {
@@ -116,7 +117,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		return s, nil
 	}
 	switch {
-	case same(s.now, ch.is), ch.is == nil && s.now.dir() && !ch.was.dir(): // what is in a directory comes by itself
+	case same(s.now, ch.is), ch.is == nil && s.now.dir() && !ch.was.dir(): // the files in that directory have steps of their own
 		s.Do = "as"
 		return s, nil
 	case ch.is != nil && ch.is.why != "":
@@ -170,15 +171,15 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	}
 	s.Do = "merge"
 	if mode == s.now.mode && bytes.Equal(out, texts[1]) {
-		s.Do = "as" // merged before
+		s.Do = "as" // already merged
 	}
 	s.content, s.to = out, &file{mode: mode}
 	return s, nil
 }
 
-// carry does one step, by the rules of every write that replaces a file: its owner,
-// attributes and other names stay, and who has it open for writing is not cut off. What
-// the project has must still be what was looked at.
+// carry carries out one step under the same rules as every write that replaces a file: the
+// file's owner, attributes and hard links stay, and it fails if somebody has the file open
+// for writing, or if the project no longer has what plan saw.
 func (s step) carry(project *os.Root) error {
 	f := displace.File{Root: project, Path: s.Path, Exists: s.now != nil}
 	if s.to == nil || s.to.link() || s.to.dir() || f.Exists && (s.now.link() || s.now.dir()) {
@@ -201,7 +202,7 @@ func (s step) carry(project *os.Root) error {
 		if err != nil {
 			return err
 		}
-		held.Release() // replace.File holds it itself
+		held.Release() // Put holds the file itself
 	}
 	if !f.Exists || text.Hash(s.content) != s.now.hash {
 		if err := f.Put(s.content); err != nil {
@@ -214,9 +215,10 @@ func (s step) carry(project *os.Root) error {
 	return project.Chmod(s.Path, mode)
 }
 
+// errMoved reports that the project's file changed since plan looked at it.
 var errMoved = errors.New("it changed at this moment; merge again")
 
-// swap removes what the project has, and puts what takes its place there.
+// swap removes what the project has at the path and puts the new file there.
 func (s step) swap(project *os.Root) error {
 	now, err := look(project, s.Path)
 	if err == nil && !same(now, s.now) {
@@ -256,8 +258,8 @@ func (s step) swap(project *os.Root) error {
 	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))
 }
 
-// hold keeps others from opening a file for writing; an error says that somebody has it
-// open so.
+// hold keeps others from opening a file for writing. It returns an error if somebody has
+// it open for writing already.
 func hold(project *os.Root, name string) (*displace.Held, error) {
 	r, err := project.Open(name)
 	if err != nil {
@@ -314,8 +316,8 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	return tellMerge(e, into, steps, o)
 }
 
-// tellMerge is true to what was done: 0 everything, 1 conflicts are left, 2 nothing was
-// done because of them.
+// tellMerge prints what was done and returns the exit status: 0 if everything was done, 1 if
+// conflicts are left, 2 if because of them nothing was done.
 func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 	done, left := 0, 0
 	for _, s := range steps {
@@ -396,7 +398,7 @@ func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 		return nil
 	}
 	for _, ch := range all {
-		if ch.was.dir() || ch.is.dir() { // patch(1) knows none
+		if ch.was.dir() || ch.is.dir() { // a patch cannot contain directories
 			fmt.Fprintf(e.Stdout, "directory %s: %s\n", cli.Quote(ch.path), ch.sign())
 		}
 		if err := ch.patch(e); err != nil {
@@ -416,7 +418,7 @@ func (ch change) sign() string {
 	return "M"
 }
 
-// patch prints one change for patch(1).
+// patch prints one change as input for patch(1).
 func (ch change) patch(e *cli.Env) error {
 	name := func(f *file, prefix string) string {
 		if f == nil {

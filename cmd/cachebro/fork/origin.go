@@ -15,26 +15,26 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Origin is what a fork comes from.
+// Origin says what a fork was made from.
 type Origin struct {
-	Root string    `json:"root"` // the project's
+	Root string    `json:"root"` // the project's root
 	Fork string    `json:"fork"` // where the fork was made
-	Seq  uint64    `json:"seq"`  // the last version of the project that is in the fork
-	At   time.Time `json:"at"`   // when that was made
+	Seq  uint64    `json:"seq"`  // the newest version of the project that is in the fork
+	At   time.Time `json:"at"`   // the moment that was asked for
 	Made time.Time `json:"made"`
 	Git  bool      `json:"git,omitempty"` // a worktree of the project's repository
 }
 
 const originFile = "origin.json"
 
-// fork is one that exists.
+// fork is an existing fork.
 type fork struct {
 	cli.Target        // where it is
 	state      string // its state directory
 	from       Origin
 }
 
-// OriginOf is what the project at root comes from; false: it is no fork.
+// OriginOf returns what the project at root was forked from; ok is false if it is no fork.
 func OriginOf(e *cli.Env, root string) (o Origin, ok bool) {
 	state, err := e.Paths().State(root)
 	if err != nil {
@@ -67,7 +67,7 @@ func writeOrigin(state string, o Origin) error {
 	return os.Rename(tmp, filepath.Join(state, originFile))
 }
 
-// find is the fork that a path lies in.
+// find returns the fork that a path lies in.
 func find(e *cli.Env, given string) (f fork, err error) {
 	f.Target, err = e.Locate(given)
 	if err != nil {
@@ -84,14 +84,14 @@ func find(e *cli.Env, given string) (f fork, err error) {
 	return f, err
 }
 
-// listed is a fork in the list.
+// listed is one line in the list of forks.
 type listed struct {
 	Root    string    `json:"root"`
 	Seq     uint64    `json:"seq"`
 	At      time.Time `json:"at"`
 	Made    time.Time `json:"made"`
 	Mounted bool      `json:"mounted"`
-	Gone    bool      `json:"gone,omitempty"` // the directory is not there any more
+	Gone    bool      `json:"gone,omitempty"` // the directory no longer exists
 }
 
 func list(e *cli.Env, o options) error {
@@ -118,7 +118,7 @@ func list(e *cli.Env, o options) error {
 		if err != nil || from.Root != t.Root {
 			continue
 		}
-		root := cmp.Or(mounts.ReadIdentity(state).Root, from.Fork) // it may have been relocated since
+		root := cmp.Or(mounts.ReadIdentity(state).Root, from.Fork) // the fork may have been relocated since
 		all = append(all, listed{Root: root, Seq: from.Seq, At: from.At, Made: from.Made, Mounted: cli.MountedHere(overlays, root), Gone: !cli.IsDir(root)})
 	}
 	slices.SortFunc(all, func(a, b listed) int { return a.Made.Compare(b.Made) })

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// removeAll deletes a directory, also where directories in it are read-only, and where
-// somebody who is about to end still makes files in it.
+// removeAll deletes a directory, even if directories in it are read-only, or if a process
+// that is about to end still makes files in it.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)
 	for pause := 5 * time.Millisecond; errors.Is(err, syscall.ENOTEMPTY) && pause < 2*time.Second; pause *= 2 {

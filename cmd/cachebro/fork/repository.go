@@ -2,7 +2,7 @@ package fork
 
 import (
 	"context"
-	"crypto/sha1" // git names contents so
+	"crypto/sha1" // for git's object names
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is where a fork's commits are: in the project's, which stays when the fork is
-// dropped, or in one of its own, which goes with it.
+// repository is where a fork's commits are: in the project's repository, which stays when
+// the fork is dropped, or in one of the fork's own, which goes with it.
 type repository struct {
 	f     fork
-	there bool
-	own   bool
-	files map[string]committed // of the fork's HEAD, where that stays
+	there bool                 // the fork has a .git
+	own   bool                 // its repository is its own
+	files map[string]committed // the files of the fork's HEAD, if that is in the project's repository
 }
 
 // committed is a file of a commit.
@@ -57,7 +57,7 @@ func repositoryOf(ctx context.Context, f fork) (repository, error) {
 	return r, nil
 }
 
-// lost: it has commits that the fork's end would leave on no branch.
+// lost reports whether dropping the fork would leave commits on no branch.
 func (r repository) lost(ctx context.Context) (bool, error) {
 	if !r.there {
 		return false, nil
@@ -76,7 +76,7 @@ func (r repository) lost(ctx context.Context) (bool, error) {
 	if err != nil || !lost {
 		return lost, err
 	}
-	// A detached HEAD of the project itself is as good as a branch.
+	// A detached HEAD of the project itself keeps commits as a branch does.
 	head, err := git(ctx, r.f.from.Root, "rev-parse", "--verify", "--quiet", "HEAD")
 	if err != nil {
 		return true, nil
@@ -84,7 +84,8 @@ func (r repository) lost(ctx context.Context) (bool, error) {
 	return unreached(head)
 }
 
-// lostOwn looks for the commits of a repository that goes with the fork in the project's.
+// lostOwn reports whether a repository of the fork's own has commits that the project's
+// repository lacks.
 func (r repository) lostOwn(ctx context.Context) (bool, error) {
 	out, err := git(ctx, r.f.Base(), "for-each-ref", "--format=%(objectname)")
 	if err != nil {
@@ -103,7 +104,7 @@ func (r repository) lostOwn(ctx context.Context) (bool, error) {
 			continue
 		}
 		seen[tip] = true
-		// An error: the project does not have it, or no repository at all.
+		// An error means that the project has no such commit, or no repository at all.
 		if left, err := git(ctx, r.f.from.Root, "rev-list", "--max-count=1", tip, "--not", "--branches", "--tags", "--remotes", "HEAD"); err != nil || left != "" {
 			return true, nil
 		}
@@ -111,8 +112,8 @@ func (r repository) lostOwn(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// has: what the fork has at a path is in a commit that stays. Only a fork whose commits
-// are all on branches is asked about.
+// has reports whether what the fork has at a path is in a commit that stays. It is only
+// asked about forks whose commits are all on branches.
 func (r repository) has(path string, in *os.Root) bool {
 	if r.files == nil {
 		return false
@@ -151,8 +152,8 @@ func (r repository) has(path string, in *os.Root) bool {
 	return err == nil && mode == c.mode && name == c.object
 }
 
-// objectName is git's name of a content of so many bytes, by the repository's kind of
-// names.
+// objectName returns git's name of a blob with this content and size. length tells whether
+// the repository names its objects by SHA-1 or SHA-256.
 func objectName(content io.Reader, size int64, length int) (string, error) {
 	h := sha1.New()
 	if length == hex.EncodedLen(sha256.Size) {

@@ -13,8 +13,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// worktreeEvent is what Claude Code says when it wants a worktree of its own for a session
-// or an agent, and when it wants one removed. It takes the last line that is printed as the
+// worktreeEvent is the event by which Claude Code asks for a worktree for a session or an
+// agent, or for the removal of one. The client takes the last line that we print as the
 // worktree's directory, and keeps a worktree whose removal fails.
 type worktreeEvent struct {
 	Cwd  string `json:"cwd"`
@@ -22,19 +22,19 @@ type worktreeEvent struct {
 	Path string `json:"worktree_path"` // WorktreeRemove
 }
 
-// maxEvent bytes are read.
+// maxEvent is the greatest number of bytes read of an event.
 const maxEvent = 1 << 20
 
-// besideSuffix is what the directory of a project's worktrees has behind the project's
-// name. It lies beside it: a fork cannot lie in its project.
+// besideSuffix is appended to the project's name for the directory of its worktrees. That
+// directory lies beside the project, because a fork cannot lie in its own project.
 const besideSuffix = ".worktrees"
 
-// branchPrefix begins the client's own names of worktrees' branches.
+// branchPrefix begins the names of branches that the client gives to worktrees.
 const branchPrefix = "worktree-"
 
-// AnswerWorktree answers WorktreeCreate and WorktreeRemove: a worktree is a fork of the
-// project, with what git ignores, on a branch of its own. The hooks are the user's for all
-// projects, so where cachebro knows nothing of one, a worktree is what git makes of it.
+// AnswerWorktree answers WorktreeCreate and WorktreeRemove. A worktree becomes a fork of the
+// project, including what git ignores, on a branch of its own. The hooks apply to all
+// projects of the user; for one that cachebro does not know, git makes the worktree.
 func AnswerWorktree(ctx context.Context, e *cli.Env, event string) error {
 	b, err := io.ReadAll(io.LimitReader(e.Stdin, maxEvent))
 	if err != nil {
@@ -68,13 +68,13 @@ func plainName(name string) bool {
 	}) < 0
 }
 
-// makeWorktree makes the worktree of that name, or finds the one that was made before.
+// makeWorktree makes the worktree called name, or returns the one that exists already.
 func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	t, err := e.Locate(".")
 	if err != nil {
 		return gitWorktree(ctx, e, name)
 	}
-	// A repository that lies in the project is not the project's: a fork would have no git.
+	// A fork would not contain a repository that merely lies inside the project.
 	if top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel"); err == nil && top != t.Base() && top != t.Root {
 		return gitWorktree(ctx, e, name)
 	}
@@ -91,7 +91,7 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	}
 	m, err := makeFork(ctx, e, dir, options{ignored: true, branch: freeBranch(ctx, t.Base(), name)})
 	if err != nil {
-		_ = os.Remove(beside) // only when it is empty
+		_ = os.Remove(beside) // fails if it is not empty
 		return "", err
 	}
 	for _, l := range m.Answer.Lost {
@@ -107,7 +107,7 @@ func (m *made) sayNotes(e *cli.Env) {
 	}
 }
 
-// freeBranch is a branch that the repository does not have yet.
+// freeBranch returns the name of a branch that the repository does not have yet.
 func freeBranch(ctx context.Context, top, name string) string {
 	branch := branchPrefix + name
 	for n := 2; ; n++ {
@@ -118,7 +118,7 @@ func freeBranch(ctx context.Context, top, name string) string {
 	}
 }
 
-// gitWorktree does what the client does without hooks.
+// gitWorktree makes a worktree as the client would without hooks.
 func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -136,8 +136,8 @@ func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	return dir, err
 }
 
-// removeWorktree drops a fork, unless it holds what is nowhere else: the client then says
-// that it is kept. A branch with commits of its own stays.
+// removeWorktree drops a fork, unless it holds something that exists nowhere else: then it
+// fails, and the client reports that the worktree is kept. An unmerged branch stays.
 func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("%s is no worktree", cli.Quote(dir))
@@ -157,10 +157,10 @@ func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 		return err
 	}
 	if strings.HasPrefix(branch, branchPrefix) {
-		_, _ = git(ctx, from.Root, "branch", "--delete", branch) // only what is merged
+		_, _ = git(ctx, from.Root, "branch", "--delete", branch) // fails if it is not merged
 	}
 	if beside := filepath.Dir(dir); beside == from.Root+besideSuffix {
-		_ = os.Remove(beside) // only when it is empty
+		_ = os.Remove(beside) // fails if it is not empty
 	}
 	return nil
 }

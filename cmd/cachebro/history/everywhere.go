@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// machineLog is the log of one machine, page by page, while several are merged.
+// machineLog reads the log of one machine page by page, while several are merged.
 type machineLog struct {
 	machines.Asked
 	q    wire.LogQuery
@@ -19,7 +19,7 @@ type machineLog struct {
 	more bool
 }
 
-// fill has the next version at the beginning of the page; none: the log has ended.
+// fill reads on until the page has a version. The page stays empty at the end of the log.
 func (m *machineLog) fill(ctx context.Context) error {
 	for len(m.page) == 0 && m.more {
 		a, err := wire.Call[wire.LogAnswer](ctx, m.Client, wire.MLog, m.q)
@@ -33,7 +33,7 @@ func (m *machineLog) fill(ctx context.Context) error {
 			} else {
 				m.q.Before = v.Seq
 			}
-			if v.Seq > m.After { // what is older is in the log of the machine that it came from
+			if v.Seq > m.After { // older versions were taken over from another machine, whose log has them
 				m.page = append(m.page, v)
 			} else if !m.q.Oldest {
 				m.more = false
@@ -43,9 +43,9 @@ func (m *machineLog) fill(ctx context.Context) error {
 	return nil
 }
 
-// everywhere passes the versions of all machines by their times. The order of each
-// machine's own is kept whatever its clock did, so that a number and a machine name a
-// place in it.
+// everywhere calls do with the versions of all machines, merged by time. Each machine's own
+// order is kept, whatever its clock did, so that a machine and a number name one place in
+// the output.
 func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*machineLog, wire.Version) error) error {
 	for {
 		var first *machineLog
@@ -71,7 +71,7 @@ func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*ma
 	}
 }
 
-// logEverywhere is log --machine all.
+// logEverywhere carries out log --machine all.
 func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery, f logFlags) error {
 	if f.patch || f.stat || f.actions || f.follow || f.lost || f.z {
 		return e.Usagef("log: --machine all lists versions: it goes with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
@@ -116,7 +116,7 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 	return err
 }
 
-// printFrom prints a version of a machine.
+// printFrom prints a version that a machine wrote.
 func printFrom(e *cli.Env, w io.Writer, m machines.Asked, v wire.Version, asJSON bool) error {
 	if asJSON {
 		o, err := cli.VersionObject(v)

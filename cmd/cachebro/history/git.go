@@ -22,8 +22,8 @@ func operationNumber(arg string) (uint64, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// takeGitBack takes back what was done to git's own files, then what the same actor did
-// to others.
+// takeGitBack takes back what was done to git's own files, then what the same actor did to
+// other files.
 func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	if len(r.Paths) > 0 {
 		return e.Usagef("%s: --git takes back a whole repository's state, and goes with no path", r.Kind)
@@ -51,7 +51,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		if !r.Last || plan.ID == 0 || objects+len(plan.Steps)+len(plan.Conflicts)+len(plan.Lost) > 0 {
 			break
 		}
-		r.GitBefore = plan.ID // all that it removed is there, in packs say
+		r.GitBefore = plan.ID // nothing is missing (it may be in packs): try the operation before
 	}
 	gone := worktreesOf(t.Base(), plan)
 	if err := checkWorktrees(ctx, e, t.Base(), plan, gone); err != nil {
@@ -76,7 +76,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		if err := removeWorktrees(ctx, e, gone); err != nil {
 			return err
 		}
-		if r.Last { // not what git has just done
+		if r.Last { // stay with this operation: git worktree remove is the last one now
 			r.GitOp, r.Last = plan.ID, false
 		}
 		if err := look(); err != nil {
@@ -107,7 +107,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }
 
-// filesToo takes back what the same actor did to files, if anything.
+// filesToo takes back what the same actor did to files, if it changed any.
 func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags, plan wire.GitPlan, known bool) error {
 	switch {
 	case plan.PID != 0 && (r.Last || r.GitOp != 0):
@@ -123,7 +123,7 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	f.git = true
 	err := takeBack(ctx, e, t, c, r, f)
 	if errors.Is(err, wire.ErrNotFound) && known {
-		return nil // it changed no file
+		return nil // the actor changed no file
 	}
 	return err
 }
@@ -172,8 +172,8 @@ func gitPlanObject(plan wire.GitPlan) map[string]any {
 	return map[string]any{"kind": "git", "title": plan.Title, "steps": steps, "conflicts": named(plan.Conflicts), "lost": named(plan.Lost)}
 }
 
-// gitHint says what an undo of files leaves alone, and what takes it back: by number, as
-// after the undo another action is the last.
+// gitHint says that an undo of files leaves git's own files alone, and which command takes
+// them back. It names the action by number: after the undo another action is the last.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.Git == "" {
 		return
@@ -190,7 +190,7 @@ func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s takes them back too", cli.OneLine(plan.Git), command)))
 }
 
-// gitLine is one operation of the log.
+// gitLine returns the line of one git operation in the log.
 func gitLine(p cli.Paint, o wire.GitOp) string {
 	return p.Bold(text.Clip(cli.OneLine(o.Command), 60)) + " · " + cli.OneLine(o.Text)
 }

@@ -19,7 +19,8 @@ func GitCommand(e *cli.Env) *cobra.Command {
 	return e.Group(&cobra.Command{Use: "git", Short: "commits, branches and stashes that were lost"}, gitLostCommand(e), gitBackCommand(e))
 }
 
-// gitKept asks what is known of the project's repositories, with the place to look at them.
+// gitKept asks what the history knows of the project's repositories, and returns it with
+// the place where they are.
 func gitKept(ctx context.Context, e *cli.Env) (wire.GitLost, gitback.Place, error) {
 	t, c, err := e.Open(ctx, ".")
 	if err != nil {
@@ -103,8 +104,8 @@ back. cachebro undo --git takes whole operations back.`,
 	return cmd
 }
 
-// GitApart says what is not kept of a project whose git directory is elsewhere, or has
-// another name. "" else.
+// GitApart says what is not kept of a project whose git directory is elsewhere or is not
+// called .git. It returns "" for all other projects.
 func GitApart(tree string) string {
 	switch dir, inside := gitdir.Apart(tree); {
 	case dir == "":

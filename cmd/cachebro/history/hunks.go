@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// takeHunks asks hunk by hunk what to take back of one action, as git add -p does, and
-// takes it back as one plan. The answers come from standard input.
+// takeHunks asks for each hunk of one action whether to take it back, as git add -p does,
+// and takes the chosen ones back as one plan. The answers come from standard input.
 func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	q := wire.ActionsQuery{Limit: 10, Files: allFiles, Lines: true}
 	if r.Action != 0 {
@@ -51,7 +51,7 @@ func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 	return cli.Hintf("cachebro log shows the actions and their numbers", "no change of lines was found that could be taken back by hunks")
 }
 
-// hunkFiles are the files of an action that changed by lines.
+// hunkFiles returns the files of an action that changed line by line, limited to paths.
 func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 	for _, f := range a.Files {
 		asked := len(paths) == 0
@@ -65,13 +65,13 @@ func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 	return out
 }
 
-// asker goes through hunks.
+// asker asks about one hunk after another and collects the chosen ones.
 type asker struct {
 	e      *cli.Env
 	in     *bufio.Reader
 	chosen []wire.FileEdits
 	quit   bool
-	heard  bool // an answer came
+	heard  bool // whether any answer came
 }
 
 const hunkKeys = `y  take back this hunk
@@ -113,7 +113,7 @@ func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) err
 	p := k.e.Paint()
 	fmt.Fprintln(k.e.Stdout, p.Bold(cli.Quote(string(f.Path))))
 	chosen := wire.FileEdits{Before: f.Before, After: f.Seq}
-	rest := "" // the answer for all that is left
+	rest := "" // the answer to all remaining hunks
 	for len(todo) > 0 && rest != "d" {
 		now := todo[0]
 		answer := rest
@@ -151,7 +151,7 @@ func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) err
 	return nil
 }
 
-// ask reads one answer; the end of the input leaves the rest alone.
+// ask reads one answer. At the end of the input it answers q, which leaves the rest alone.
 func (k *asker) ask(splits bool) (string, error) {
 	keys := "y,n,a,d,q,?"
 	if splits {
@@ -178,8 +178,8 @@ func (k *asker) ask(splits bool) (string, error) {
 	}
 }
 
-// hunkText prints the edits from, …, to-1 with the equal lines around them, as far as
-// no other edit stands there.
+// hunkText prints the edits from, …, to-1 with the equal lines around them, up to the
+// next edit on either side.
 func hunkText(sc *diff.Script, from, to int) []byte {
 	first, last := sc.Edits[from], sc.Edits[to-1]
 	before, after := min(diff.Context, first.OldFrom), min(diff.Context, len(sc.Old)-last.OldTo)

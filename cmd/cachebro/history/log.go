@@ -104,7 +104,7 @@ machine did, an id all that was done under it, by whomever it was handed over to
 			return err
 		}
 		f.actions = f.actions || f.stat || f.follow
-		// Of one file also what it was at first: @1 must be there to be named.
+		// The log of one file includes its baseline, so that @1 is in the list.
 		if len(t.Rel) > 0 && !cli.IsDir(filepath.Join(t.Base(), string(t.Rel))) {
 			q.Baselines = true
 			f.versions = !f.actions
@@ -143,7 +143,7 @@ machine did, an id all that was done under it, by whomever it was handed over to
 	return cmd
 }
 
-// known is an error where nothing is, and nothing ever was, at a path.
+// known returns an error if nothing is at a path and the history has nothing there either.
 func known(ctx context.Context, c *wire.Client, t cli.Target) error {
 	if _, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel))); len(t.Rel) == 0 || err == nil {
 		return nil
@@ -165,10 +165,11 @@ type logFlags struct {
 	stat, actions, versions           bool
 	follow, lost, all                 bool
 
-	part machines.Part // what the machine that is named wrote of the history
+	part machines.Part // the part of the history that the named machine wrote
 }
 
-// eachVersion asks page by page. The page is given with its first version only.
+// eachVersion calls do with each version, asking page by page. Only the first call of a
+// page gets the page itself.
 func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags, do func(wire.Version, wire.LogAnswer) error) error {
 	left := f.limit
 	for {
@@ -209,7 +210,8 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 	}
 }
 
-// by: does the author match a process name, a pid, an agent or a tool?
+// by reports whether author is the process name, pid, agent or tool, or the beginning of
+// the session's id.
 func by(a wire.Actor, author string) bool {
 	for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
 		if s != "" && strings.EqualFold(s, author) {

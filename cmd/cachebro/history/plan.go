@@ -23,8 +23,8 @@ import (
 // planFlags are common to all commands that take something back.
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
-	git                             bool  // git's own files have been seen to
-	inside                          *bool // leave what is outside of the project
+	git                             bool  // git's own files are already dealt with
+	inside                          *bool // leave alone what is outside of the project
 }
 
 func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
@@ -39,13 +39,13 @@ func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
 	return f
 }
 
-// errPartly wraps what ended a plan of which something had been done.
+// errPartly wraps the error that ended a plan after some of it had been done.
 type errPartly struct{ error }
 
 func (e errPartly) Unwrap() error { return e.error }
 
-// planStatus gives commands that carry out plans their exit status: 0 all is as it
-// was asked for, 1 something was left and has been named, 2 nothing was done.
+// planStatus gives commands that carry out plans their exit status: 0 if everything asked
+// for was done, 1 if something was left and has been named, 2 if nothing was done.
 func planStatus(err error) error {
 	var status cli.ExitStatus
 	var partly errPartly
@@ -58,12 +58,12 @@ func planStatus(err error) error {
 	return cli.NothingDone(err)
 }
 
-// planCommand is the run function of a command that carries out plans.
+// planCommand wraps the run function of a command that carries out plans.
 func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error { return planStatus(run(cmd, args)) }
 }
 
-// leftOver is a plan's status once it has ended without an error.
+// leftOver returns the status of a plan that ended without an error.
 func leftOver(left int) error {
 	if left > 0 {
 		return cli.ExitStatus(1) // each was named
@@ -77,11 +77,11 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	return takeBackWith(ctx, e, t, c, r, nil, f)
 }
 
-// waitUnsaid is how long a plan may take before the person hears why.
+// waitUnsaid is how long a plan may take before the person is told why.
 const waitUnsaid = time.Second
 
-// sayWaiting says, until done is called, that a plan waits for the history to take in what
-// was done before it.
+// sayWaiting tells the person if a plan waits longer than waitUnsaid for the history to take
+// in earlier changes. The caller calls done when the plan is there.
 func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
@@ -184,7 +184,7 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		if len(s.plan.Steps) == 0 {
 			continue
 		}
-		if err != nil { // the one before was stopped
+		if err != nil { // the plan before this one was stopped
 			s.giveUp(ctx)
 			continue
 		}
@@ -209,8 +209,8 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	return leftOver(left)
 }
 
-// takesBack is the command that takes plans back. An undo after a redo is of what the
-// redo brought back, and a merge is not that.
+// takesBack returns the command that takes plans back. For a redo that is undo, except if
+// the redo merged: the merged content is not what undo would look for.
 func takesBack(sides []*side, merged bool) string {
 	command := "cachebro redo"
 	switch {
@@ -225,8 +225,8 @@ func takesBack(sides []*side, merged bool) string {
 	return command
 }
 
-// Apply does the steps and tells the daemon's journal. Where no mount sees what it does, the
-// net does.
+// Apply carries out the steps of a plan and reports them to the daemon's journal. Where no
+// mount sees the changes, the net watches them.
 func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (res apply.Result, err error) {
 	work := apply.Work{Force: force}
 	if t.Point == "" {
@@ -247,7 +247,7 @@ func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan w
 // letters of the preview, as in git status.
 var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "=", "exchange": "X"}
 
-// StepLetter is what a step does to its file, as git's status letters.
+// StepLetter returns the letter of git status for what a step does to its file.
 func StepLetter(s wire.PlanStep) string {
 	if s.Do == "write" && s.Expect == "absent" {
 		return "A"
@@ -255,7 +255,7 @@ func StepLetter(s wire.PlanStep) string {
 	return letters[s.Do]
 }
 
-// showPlan is the preview: one line per file, conflicts apart.
+// showPlan prints the preview: one line per file, then the conflicts.
 func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	p := e.Paint()
 	if plan.Title != "" {
@@ -273,15 +273,15 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	gitHint(e, w, plan)
 }
 
-// mostSteps and mostLeft are how many lines a preview has, and how many paths it names that
-// stay for the same reason.
+// mostSteps is the greatest number of lines in a preview. mostLeft is the greatest number
+// of paths named for one reason.
 const (
 	mostSteps = 24
 	mostLeft  = 8
 )
 
-// listSteps writes a line for each step; of many, one for the files of a directory to which
-// the same is done, as log has it.
+// listSteps writes a line for each step. If there are many, the files of a directory that
+// change in the same way share a line, as in log.
 func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 	if len(steps) <= mostSteps {
 		for _, s := range steps {
@@ -317,7 +317,7 @@ func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 	}
 }
 
-// leaves leaves out the directories of which a file is listed.
+// leaves removes the directories that contain another listed file.
 func leaves(all []wire.ActionFile) []wire.ActionFile {
 	filled := map[string]bool{}
 	for _, f := range all {
@@ -328,7 +328,7 @@ func leaves(all []wire.ActionFile) []wire.ActionFile {
 	return slices.DeleteFunc(all, func(f wire.ActionFile) bool { return f.Dir && filled[string(f.Path)] })
 }
 
-// stepLine is one step of a preview.
+// stepLine returns the line of one step in a preview.
 func stepLine(p cli.Paint, s wire.PlanStep) string {
 	line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
 	if s.Do == "mkdir" || s.Do == "rmdir" {
@@ -348,15 +348,15 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 	return line
 }
 
-// nameStays names what a plan leaves as it is.
+// nameStays prints the paths that a plan leaves as they are.
 func nameStays(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
 	p := e.Paint()
 	nameLeft(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
 	nameLeft(w, "  "+p.Red("lost"), lost, whyLeft)
 }
 
-// nameLeft names paths that stay as they are, or do not become quite what they were. Of many
-// with the same reason those in a directory are one.
+// nameLeft prints paths that stay as they are or cannot be restored exactly. If many have
+// the same reason, those in one directory share a line.
 func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Conflict) string) {
 	same := map[string][]wire.ActionFile{}
 	for _, x := range all {
@@ -380,10 +380,10 @@ func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Confl
 	}
 }
 
-// whyLeft is the reason alone.
+// whyLeft returns only the reason of a conflict.
 func whyLeft(x wire.Conflict) string { return cli.OneLine(x.Why) }
 
-// ConflictText is why a path is left alone, and who changed it when.
+// ConflictText says why a path is left alone, who changed it and when.
 func ConflictText(x wire.Conflict, e *cli.Env) string {
 	text := cli.OneLine(x.Why)
 	if a := cli.Who(x.Actor); a != "-" {
@@ -395,7 +395,8 @@ func ConflictText(x wire.Conflict, e *cli.Env) string {
 	return text
 }
 
-// printPlanJSON prints the first plan, with the one for what is outside of the project in it.
+// printPlanJSON prints the first plan. The plan for files outside of the project, if any,
+// is part of it.
 func printPlanJSON(e *cli.Env, sides []*side) error {
 	out, err := planObject(sides[0].plan, sides[0].res)
 	if err == nil && len(sides) > 1 {
@@ -436,7 +437,7 @@ func planObject(plan wire.Plan, res apply.Result) (map[string]any, error) {
 	}
 	out := map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed}
 	if plan.Partly {
-		out["partly"] = true // lines were counted of the first steps only
+		out["partly"] = true // only the first steps have line counts
 	}
 	return out, nil
 }

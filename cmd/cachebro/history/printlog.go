@@ -17,9 +17,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// logPrinter writes the history for people: versions as they come, gaps and
-// notices between them by time, what one rename of a directory did to the files
-// in it as one line.
+// logPrinter writes the history for people: versions as they come, with gaps and notices
+// between them by time. A renamed directory is one line, not one per file.
 type logPrinter struct {
 	*cli.Env
 	ctx   context.Context
@@ -27,10 +26,10 @@ type logPrinter struct {
 	out   *bufio.Writer
 	paint cli.Paint
 	clock time.Time
-	path  string // that was asked for, "" for the whole project
+	path  string // the path asked for, "" for the whole project
 	f     logFlags
 	aside []asideLine
-	group []wire.Version         // renames that happened at the same instant
+	group []wire.Version         // renames with the same time and process
 	saves map[string][][2]uint64 // temporary file → versions that belong to a save
 	lines int
 	under under
@@ -42,7 +41,7 @@ var errEnough = errors.New("enough lines")
 func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	l := &logPrinter{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(fromRoot(t, q.Path)), f: f}
 	all := f
-	all.limit = 0 // lines count here, not versions
+	all.limit = 0 // the limit is of printed lines, not of versions
 	err := eachVersion(ctx, e, c, q, all, func(v wire.Version, a wire.LogAnswer) error {
 		v.Path, v.From = fromRoot(t, v.Path), fromRoot(t, v.From)
 		return l.add(v, a)
@@ -70,9 +69,9 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 		l.aside = append(l.aside, l.asides(page)...)
 		l.saved(page.Versions)
 	}
-	removed := v.Op == "moved" && apply.Temporary(v.To) // by a plan, in two steps
+	removed := v.Op == "moved" && apply.Temporary(v.To) // deleted by a plan, which first moves the file aside
 	if asked := string(v.Path) == l.path; !asked && !removed && (v.Op == "moved" || apply.Temporary(v.Path)) {
-		return nil // the rename that belongs to it says as much
+		return nil // the line of its rename says the same
 	} else if !asked && l.ofSave(v) {
 		return nil
 	}
@@ -88,7 +87,7 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	return l.version(v)
 }
 
-// saved notes which versions were made for an atomic save.
+// saved notes the versions of temporary files that belong to an atomic save.
 func (l *logPrinter) saved(page []wire.Version) {
 	for _, v := range page {
 		if v.Made > 0 {
@@ -100,7 +99,7 @@ func (l *logPrinter) saved(page []wire.Version) {
 	}
 }
 
-// ofSave: a version of the temporary file of a save that has its own line.
+// ofSave reports whether v belongs to the temporary file of a save that has its own line.
 func (l *logPrinter) ofSave(v wire.Version) bool {
 	for _, r := range l.saves[string(v.Path)] {
 		if r[0] <= v.Seq && v.Seq < r[1] {
@@ -110,12 +109,12 @@ func (l *logPrinter) ofSave(v wire.Version) bool {
 	return false
 }
 
-// sameRename: both come from one rename(2) of a directory.
+// sameRename reports whether both versions come from one rename(2) of a directory.
 func sameRename(a, b wire.Version) bool {
 	return a.Op == "rename" && b.Op == "rename" && a.Time.Equal(b.Time) && a.Actor.PID == b.Actor.PID
 }
 
-// flush writes the collected renames: of a directory one line.
+// flush writes the collected renames. A renamed directory is one line.
 func (l *logPrinter) flush() error {
 	group := l.group
 	l.group = nil
@@ -146,7 +145,7 @@ func (l *logPrinter) version(v wire.Version) error {
 	return l.patch(v)
 }
 
-// line writes one, after the asides that come before it in time.
+// line writes one line, after the asides that come before it in time.
 func (l *logPrinter) line(v wire.Version, text string) error {
 	if l.f.limit > 0 && l.lines == l.f.limit {
 		return errEnough
@@ -207,9 +206,9 @@ func (l *logPrinter) patch(v wire.Version) error {
 // under is the prompt and tool call that the last printed version belongs to.
 type under struct{ session, agent, prompt, call string }
 
-// heading says which prompt and which tool call the lines that follow belong to:
-// what is undone together stands together. Outside of sessions each line names
-// its process, and that says it.
+// heading says which prompt and which tool call the following lines belong to, so that
+// what is undone together stands together. Outside of sessions there is none: each line
+// names its process.
 func (l *logPrinter) heading(v wire.Version) {
 	a := v.Actor
 	now := under{a.Session, a.Agent, a.Prompt, a.ToolCall}

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/undo/apply"
 )
 
-// noteOthers says what the prompt or session that is taken back changed in other projects,
+// noteOthers prints what the prompt or session being taken back changed in other projects,
 // and the command that takes that back.
 func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, session, prompt string, besides ...string) {
 	connect := func(ctx context.Context, root string) (apply.Ask, func() error, error) {

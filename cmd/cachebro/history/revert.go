@@ -89,7 +89,7 @@ and is named, 2 when nothing was done.
 
 Git's own files are left alone, unless --git is given: refs, HEAD, the index, the
 stash, config, hooks and removed objects are then taken back as well, by the same
-law; files that belong together, as HEAD, the index and the branch, go together.
+rule; files that belong together, such as HEAD, the index and the branch, go together.
 
 --machine means what another machine did (see cachebro remote machines), chosen in the same way;
 it is taken back in the files here, where they are what that machine left.
@@ -149,7 +149,7 @@ takes back what it had done.`,
 			case !filepath.IsAbs(a) && start != ".":
 				return e.Usagef("undo: %s is in another project than %s; give one project's paths at a time", cli.Quote(a), cli.Quote(t.Base()))
 			case !filepath.IsAbs(a) && len(t.Rel) > 0 && glob.Wild(a) && !strings.Contains(strings.TrimSuffix(a, "/"), "/"):
-				a = path.Join(string(t.Rel), "**", a) // at any depth, as at the root
+				a = path.Join(string(t.Rel), "**", a) // matches at any depth, as it would from the root
 			case !filepath.IsAbs(a):
 				a = path.Join(string(t.Rel), a)
 			case mounts.Within(a, t.Base()):
@@ -182,8 +182,8 @@ takes back what it had done.`,
 	return cmd
 }
 
-// meantFrom is the directory whose project an undo means: that of the first absolute path,
-// if it lies in another project than the working directory.
+// meantFrom returns the directory whose project an undo is about: that of the first absolute
+// path if it lies in another project than the working directory, else ".".
 func meantFrom(e *cli.Env, args []string) string {
 	here, none := e.Locate(".")
 	for _, a := range args {
@@ -199,7 +199,7 @@ func meantFrom(e *cli.Env, args []string) string {
 	return "."
 }
 
-// unitFlags choose whose changes are meant.
+// unitFlags choose whose changes to take back.
 type unitFlags struct {
 	session, prompt, call, since, agent *string
 	pid                                 *uint32
@@ -218,7 +218,7 @@ func addUnitFlags(fs *pflag.FlagSet) unitFlags {
 	}
 }
 
-// takeElsewhere takes back here what another machine did.
+// takeElsewhere takes back, in the files here, what another machine did.
 func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
@@ -273,8 +273,8 @@ that differ are written. Without a PATH: the whole tree.
 
 --machine means what another machine had (see cachebro remote machines), at a moment of its
 history. Files of which it knows nothing stay as they are, as do those whose content was
-not sent: secret and ignored ones. Owner, attributes and mode stay, but for the right to
-be run.`,
+not sent: secret and ignored ones. Owner, attributes and mode stay, except for the
+executable bit.`,
 		Example: `  cachebro restore src --at 12:40
   cachebro restore --at 10m --dry-run
   cachebro restore --at session-start --session last
@@ -333,8 +333,8 @@ be run.`,
 	return cmd
 }
 
-// restoreElsewhere makes the tree here what another machine's was. Only contents that are
-// not here are asked for.
+// restoreElsewhere makes the tree here what another machine's was. It fetches only the
+// contents that are missing here.
 func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {

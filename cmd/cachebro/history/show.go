@@ -122,7 +122,7 @@ another machine, its newest version or the one after an @, against the file here
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
-		numbers := false // positional numbers are moments, of a file too
+		numbers := false // from and to were given as numbers of the log: moments, even for a single file
 		if *from == "" && *to == "" {
 			for _, moment := range []*string{from, to} {
 				if len(args) == 0 {
@@ -216,7 +216,7 @@ func isDir(t cli.Target) bool {
 	return err == nil && fi.IsDir()
 }
 
-// diffElsewhere compares a version of another machine with the file here.
+// diffElsewhere compares a version on another machine with the file here.
 func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire.ShowQuery, lines int, asJSON bool) error {
 	t, c, part, err := machines.Open(ctx, e, machine, path)
 	if err != nil {
@@ -277,7 +277,7 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 	return showDiff(e, t.Rel, a, body, asJSON)
 }
 
-// printDiff prints one answer.
+// printDiff asks the daemon for a diff and prints it.
 func printDiff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJSON bool) error {
 	var a wire.DiffAnswer
 	body, err := c.Call(ctx, wire.MDiff, q, nil, &a)

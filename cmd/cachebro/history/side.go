@@ -14,23 +14,25 @@ import (
 	"cachebro/store/wire"
 )
 
-// side is a plan of one history. What a watched command did outside of its project is taken
-// back with the rest, by a plan of the user's own history.
+// side is a plan of one history: the project's, or the user's own, whose plan takes back
+// what a watched command did outside of the project.
 type side struct {
 	t     cli.Target
 	c     *wire.Client
 	plan  wire.Plan
 	res   apply.Result
-	newer bool // the last action did nothing in the project
+	newer bool // it takes back an action that is newer than the project's last one
 }
 
-// outsideWithin is how long the user's own history may take for its plan.
+// outsideWithin bounds how long the user's own history may take to make its plan.
 const outsideWithin = 2 * time.Minute
 
-// planOutside plans what goes with a plan of a project in the user's own history; nil:
-// nothing does. none is why the project has no plan.
+// planOutside asks the user's own history for a plan of what belongs to a plan of a project.
+// It returns nil if nothing does. none is the error that left the project without a plan.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) *side {
-	if own.Root == wire.OutsideRoot || *f.inside || f.git || len(r.Paths) > 0 || len(r.Edits) > 0 || r.Elsewhere != nil || r.GitOp != 0 || none != nil && !errors.Is(none, wire.ErrNotFound) {
+	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
+	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
+	if !concerned || !ofActor || none != nil && !errors.Is(none, wire.ErrNotFound) {
 		return nil
 	}
 	t := cli.Target{Root: wire.OutsideRoot}
@@ -87,7 +89,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 		return nil
 	}
 	for _, q := range asks {
-		if q.Session != "" { // its history may not have heard of the session
+		if q.Session != "" { // the user's own history may not know the session yet
 			_, _ = c.Call(ctx, wire.MSession, wire.SessionEvent{Event: "lost", Session: q.Session}, nil, nil)
 		}
 		s := &side{t: t, c: c, newer: q.Last}
@@ -103,7 +105,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	return nil
 }
 
-// fromRoot is a path of the user's own history as people know it.
+// fromRoot returns a path as people know it: absolute if it is from the user's own history.
 func fromRoot(t cli.Target, path []byte) []byte {
 	if t.Root != wire.OutsideRoot || len(path) == 0 {
 		return path
@@ -111,8 +113,8 @@ func fromRoot(t cli.Target, path []byte) []byte {
 	return append([]byte("/"), path...)
 }
 
-// lastOf gives the last session or prompt its id, if what it did was all outside of the
-// project, whose history does not know of it then.
+// lastOf replaces "last" in a request by the id of the newest session or prompt if that one
+// changed files only outside of the project, whose history then does not know it.
 func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wire.PlanRequest, f planFlags) {
 	if r.Session != "last" && r.Prompt != "last" || t.Root == wire.OutsideRoot || *f.inside {
 		return
@@ -127,7 +129,7 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 		if there != nil {
 			there.Close()
 		}
-		return // said when the plan is made
+		return // reported when the plan is made
 	}
 	defer there.Close()
 	prompts := r.Prompt == "last"
@@ -147,8 +149,8 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone is the newest version of certain actors that no plan has made, whether it has
-// been taken back or not.
+// newestDone returns the newest version by a matching actor that no plan made, whether or
+// not it has been taken back since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
 	for q := (wire.LogQuery{}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
@@ -167,19 +169,19 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 	}
 }
 
-// giveUp ends a plan of which nothing was done.
+// giveUp closes a plan of which nothing was carried out.
 func (s *side) giveUp(ctx context.Context) {
 	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
 }
 
 // show prints what a plan would do.
 func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
-	if f.git { // it came back in another way, or has been named
+	if f.git { // takeGitBack has dealt with git's own files
 		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
 		s.plan.Git, s.plan.Conflicts, s.plan.Lost = "", slices.DeleteFunc(s.plan.Conflicts, own), slices.DeleteFunc(s.plan.Lost, own)
 	}
 	shown := s.plan
-	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
+	if *f.dryRun || !*f.yes { // also name what is left alone because somebody has it open for writing
 		if err := apply.Preview(s.t.Base(), &shown, *f.force); err != nil {
 			return err
 		}
@@ -194,11 +196,11 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 	return nil
 }
 
-// absolute is a plan of the user's own history with paths as people know them.
+// absolute returns a plan of the user's own history with absolute paths.
 func absolute(p wire.Plan) wire.Plan {
 	p.Title = "outside of the project: " + p.Title
 	p.Conflicts, p.Lost = absolutePaths(p.Conflicts), absolutePaths(p.Lost)
-	// The history has not seen the directories above what was changed; most are there.
+	// The history knows nothing of the directories above a changed file; most still exist.
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s wire.PlanStep) bool {
 		return s.Do == "mkdir" && cli.IsDir("/"+string(s.Path))
 	})
@@ -223,7 +225,7 @@ func absolutePaths(all []wire.Conflict) []wire.Conflict {
 	return all
 }
 
-// complain names what was not done.
+// complain prints what was not done, with paths as people know them.
 func (s *side) complain(e *cli.Env) {
 	failed, left := s.res.Failed, s.res.Left
 	if s.t.Root == wire.OutsideRoot {
@@ -232,13 +234,13 @@ func (s *side) complain(e *cli.Env) {
 	complain(e, failed, left)
 }
 
-// complain names what a plan did not do.
+// complain prints what a plan did not do.
 func complain(e *cli.Env, failed, left []wire.Conflict) {
 	nameLeft(e.Stderr, "not done:", failed, whyLeft)
 	nameLeft(e.Stderr, "not quite:", left, whyLeft)
 }
 
-// alsoTaken are the roots of the histories that are taken back.
+// alsoTaken returns the roots of the histories that are taken back.
 func alsoTaken(sides []*side) (roots []string) {
 	for _, s := range sides {
 		roots = append(roots, s.t.Root)

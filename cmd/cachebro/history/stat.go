@@ -22,7 +22,7 @@ type changedFile struct {
 	authors []string
 }
 
-// statJSON prints what became of each file since a time, an object a line.
+// statJSON prints what became of each file since a time, one object per line.
 func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time, part machines.Part) error {
 	files := map[string]*changedFile{}
 	q := wire.LogQuery{Path: t.Rel, Since: since, Oldest: true}
@@ -46,7 +46,7 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	for _, f := range files {
 		all = append(all, f)
 	}
-	all = split(all)
+	all = withoutTemporary(all)
 	sort.Slice(all, func(i, j int) bool { return all[i].last.Seq > all[j].last.Seq })
 	for _, f := range all {
 		m := map[string]any{"ops": f.ops, "last": f.last.Time, "deleted": f.last.Deleted, "authors": f.authors, "from_seq": f.first.Prev, "to_seq": f.last.Seq}
@@ -61,7 +61,7 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 // mostChanged is how many files are listed for people: nobody reads 200,000 lines.
 const mostChanged = 200
 
-// printStat tells people what became of each file, and who changed it last, in the
+// printStat prints for people what became of each file, and who changed it last, in the
 // words of log.
 func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
 	looked := e.WatchTree(ctx, c)
@@ -79,7 +79,7 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	said := ""
 	for _, f := range sum.Files[:shown] {
 		line := fileLine(p, f)
-		// Forty files of one command say its name once.
+		// Name a command once for all of its files that follow each other.
 		if by := cli.Stamp(f.Time, e.Now()) + " by " + text.Clip(cli.OneLine(f.Command), 60); by != said {
 			line, said = line+"  "+p.Dim(by), by
 		}
@@ -95,9 +95,9 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	return nil
 }
 
-// split leaves out what was made and deleted within the time: editors and sed
-// write a temporary file for each save.
-func split(all []*changedFile) (kept []*changedFile) {
+// withoutTemporary leaves out files that were both made and deleted within the time: editors
+// and sed write a temporary file for each save.
+func withoutTemporary(all []*changedFile) (kept []*changedFile) {
 	for _, f := range all {
 		if !f.last.Deleted || f.first.Prev != 0 {
 			kept = append(kept, f)

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	storyPage  = 50 // actions that are asked for at once
+	storyPage  = 50 // actions per request
 	shortFiles = 8  // files of an action that are listed without --stat
 	allFiles   = 100_000
-	// below is how far what belongs to an action stands in: under its time.
+	// below is the indentation of what belongs to an action: below its time.
 	below = "       "
-	// pipeWidth is that of lines which go to no terminal: whoever looks for a word in
-	// them wants it found, and commands end at 500 bytes.
+	// pipeWidth is the width of lines that go to no terminal. Commands have at most 500
+	// bytes, so whoever searches the output finds any word of them.
 	pipeWidth = 600
-	// followEvery is the time between two looks of --follow, and settled how long an
-	// action is silent before it is shown: its counts are to be final.
+	// followEvery is the pause between two requests of --follow. settled is how long an
+	// action must be silent before it is shown, so that its counts are final.
 	followEvery = 500 * time.Millisecond
 	settled     = time.Second
 )
@@ -45,8 +45,8 @@ type story struct {
 	f      logFlags
 	width  int
 	uid    uint32
-	prompt string // of the last action: session and prompt
-	any    bool
+	prompt string // session and prompt of the last action
+	any    bool   // something was written
 	aside  []asideLine
 }
 
@@ -58,8 +58,8 @@ func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f lo
 	return s
 }
 
-// eachPage asks for actions until the limit, the log or do ends it.
-// Those that changed nothing are left out unless all are wanted.
+// eachPage calls do with pages of actions until the limit is reached or the log ends.
+// Actions that changed nothing are left out, unless the flags ask for them.
 func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, f logFlags, limit int, do func(wire.Actions) error) error {
 	left := limit
 	for {
@@ -98,7 +98,7 @@ func tellBehind(e *cli.Env, records uint64) {
 	}
 }
 
-// query is what the flags ask for.
+// query returns the request that the flags ask for.
 func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
 	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles, Fold: true, Lines: true, Lost: f.lost}
 	if f.stat || f.patch || f.json {
@@ -130,7 +130,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		return nil
 	})
 	none := !s.any && len(s.aside) == 0
-	if !s.any && f.limit > 0 { // git's own files, and no others, changed
+	if !s.any && f.limit > 0 { // only git's own files changed: the limit counts their lines
 		s.aside = s.aside[:min(f.limit, len(s.aside))]
 	}
 	if err == nil && (f.limit == 0 || !s.any) {
@@ -142,7 +142,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	return errors.Join(err, s.out.Flush())
 }
 
-// nothing says that there is nothing to show.
+// nothing tells the person that there is nothing to show.
 func nothing(e *cli.Env, t cli.Target, f logFlags) {
 	where := "in " + cli.Quote(t.Root)
 	if len(t.Rel) > 0 {
@@ -164,7 +164,7 @@ func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 	s.sortAsides()
 }
 
-// labels puts the names of moments between the actions.
+// labels puts the labels of moments between the actions.
 func (s *story) labels(root string, q wire.LogQuery) {
 	state, err := s.Paths().State(root)
 	if err != nil || s.f.session+s.f.author+s.f.op != "" || s.f.lost {
@@ -172,7 +172,7 @@ func (s *story) labels(root string, q wire.LogQuery) {
 	}
 	all, err := cli.Labels(state)
 	if err != nil {
-		return // a broken file: no moment has a name
+		return // a broken file: show no labels
 	}
 	for _, l := range all {
 		if l.At.Before(q.Since) || !q.Until.IsZero() && l.At.After(q.Until) {
@@ -183,7 +183,7 @@ func (s *story) labels(root string, q wire.LogQuery) {
 	s.sortAsides()
 }
 
-// sortAsides puts them in the order of the log.
+// sortAsides sorts the asides in the order of the log.
 func (s *story) sortAsides() {
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
@@ -196,8 +196,8 @@ func (s *story) gitOps(ops []wire.GitOp) {
 	s.sortAsides()
 }
 
-// until writes the asides that come before an action in the order of the log; nil: all.
-// Those of a prompt stand under its heading.
+// until writes the asides that come before an action in the order of the log, or all of
+// them if a is nil. Those of the action's prompt stand under its heading.
 func (s *story) until(a *wire.Action) {
 	for ; len(s.aside) > 0 && (a == nil || s.aside[0].time.After(a.End) != s.f.oldest); s.aside, s.any = s.aside[1:], true {
 		in, indent := s.aside[0].in, ""
@@ -211,7 +211,7 @@ func (s *story) until(a *wire.Action) {
 	}
 }
 
-// promptOf is an actor's session and prompt, "" where no session is known.
+// promptOf returns an actor's session and prompt, "" if no session is known.
 func promptOf(a wire.Actor) string {
 	if a.Session == "" {
 		return ""
@@ -219,7 +219,7 @@ func promptOf(a wire.Actor) string {
 	return a.Session + " " + a.Prompt
 }
 
-// action writes one: a line that says when, what and how much, then its files.
+// action writes one action: a line that says when, what and how much, then its files.
 func (s *story) action(a wire.Action) error {
 	s.until(&a)
 	indent := s.heading(a)
@@ -263,11 +263,11 @@ func (s *story) files(a wire.Action, indent string) error {
 	shown := 0
 	for _, f := range a.Files {
 		if f.Ignored && a.Ignored < a.Count && !s.f.stat {
-			continue // of a build that is what nobody asks for
+			continue // nobody asks for these, of a build for example
 		}
 		shown++
 		if a.Back || len(a.Files) == 1 {
-			f.TakenBack = nil // the line above says it
+			f.TakenBack = nil // the line of the action says it
 		}
 		line := fileLine(s.paint, f)
 		if f.By != "" && s.f.stat {
@@ -299,7 +299,7 @@ func (s *story) files(a wire.Action, indent string) error {
 	return nil
 }
 
-// listed counts the files for which the first n lines stand.
+// listed counts the files that the first n lines of a list stand for.
 func listed(files []wire.ActionFile, n int, noIgnored bool) int {
 	var told []wire.ActionFile
 	for _, f := range files {
@@ -313,7 +313,7 @@ func listed(files []wire.ActionFile, n int, noIgnored bool) int {
 	return Listed(told)
 }
 
-// Listed counts the files for which the lines of a list stand.
+// Listed counts the files that the lines of a list stand for.
 func Listed(files []wire.ActionFile) (sum int) {
 	for _, f := range files {
 		if f.Below > 0 || !f.Dir || !holds(files, f.Path) {
@@ -323,7 +323,7 @@ func Listed(files []wire.ActionFile) (sum int) {
 	return sum
 }
 
-// holds: files in the directory are listed by themselves.
+// holds reports whether the list has an entry inside the directory.
 func holds(files []wire.ActionFile, dir []byte) bool {
 	return slices.ContainsFunc(files, func(f wire.ActionFile) bool {
 		return len(f.Path) > len(dir) && bytes.HasPrefix(f.Path, dir) && f.Path[len(dir)] == '/'
@@ -349,7 +349,8 @@ func (s *story) patch(f wire.ActionFile) error {
 	return err
 }
 
-// heading says which prompt the actions that follow belong to; indent is theirs.
+// heading prints the prompt that the following actions belong to, if it is another one than
+// before, and returns their indentation.
 func (s *story) heading(a wire.Action) (indent string) {
 	now := promptOf(a.Actor)
 	if now != "" {
@@ -394,13 +395,13 @@ func (s *story) heading(a wire.Action) (indent string) {
 	return indent
 }
 
-// follow shows actions as they come, oldest first, each once it is silent.
+// follow shows actions as they come, oldest first, each one once it has settled.
 func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	f.oldest = true
 	s := newStory(ctx, e, e.Stdout, c, f)
 	first := q.Since.IsZero()
 	aq := f.query(q)
-	if first { // what is there is not news, but where it ends must be known
+	if first { // do not show what is there already, but find its end
 		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: q.Path, Limit: max(f.limit, 1), Files: aq.Files, Lines: true, Session: q.Session, Author: f.author, Ops: q.Ops})
 		if err != nil {
 			return err
@@ -428,7 +429,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 			}
 			return err
 		}
-		low := ^uint64(0) // of what is not yet told
+		low := ^uint64(0) // the first version of the actions that have not settled
 		for _, x := range a.Actions {
 			if e.Now().Sub(x.End) < settled {
 				low = min(low, x.First)
@@ -451,7 +452,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 			told[x.Key] = span
 		}
 		if !a.More {
-			for key, x := range told { // what lies before everything that is open needs no skipping
+			for key, x := range told { // the next request begins after these, so it need not skip them
 				if low == ^uint64(0) {
 					aq.Seq = max(aq.Seq, x.Last)
 				}

@@ -16,7 +16,7 @@ import (
 
 // The words for what was changed, the same in log, diff --stat, undo, and status.
 
-// Counts is how many files were changed and by how many lines.
+// Counts says how many files were changed and by how many lines.
 func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	said := text.Count(files, "file")
 	if added+removed > 0 {
@@ -28,7 +28,7 @@ func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	return said
 }
 
-// CountsOf is how much an action changed.
+// CountsOf says how much an action changed.
 func CountsOf(p cli.Paint, a wire.Action) string {
 	if a.Least {
 		return "at least " + Counts(p, a.Count, a.Added, a.Removed, false)
@@ -36,7 +36,7 @@ func CountsOf(p cli.Paint, a wire.Action) string {
 	return Counts(p, a.Count, a.Added, a.Removed, a.Partly)
 }
 
-// Summary is an action in a line: when, what, how much.
+// Summary describes an action in one line: number, time, command, how much.
 func Summary(a wire.Action, now time.Time) string {
 	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + text.Clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
@@ -44,11 +44,11 @@ func Summary(a wire.Action, now time.Time) string {
 // Touched counts the files that several actions changed, each once.
 type Touched struct {
 	paths map[string]int
-	most  int  // of one action
+	most  int  // the greatest count of one action
 	Least bool // not all files were listed
 }
 
-// Add counts those of an action.
+// Add adds the files of an action.
 func (t *Touched) Add(a wire.Action) {
 	if t.paths == nil {
 		t.paths = map[string]int{}
@@ -61,7 +61,7 @@ func (t *Touched) Add(a wire.Action) {
 	t.most, t.Least = max(t.most, a.Count), t.Least || a.Least || Listed(a.Files) < a.Count
 }
 
-// Count is how many there are.
+// Count returns the number of files.
 func (t *Touched) Count() int {
 	n := 0
 	for _, of := range t.paths {
@@ -70,7 +70,7 @@ func (t *Touched) Count() int {
 	return max(n, t.most)
 }
 
-// String says it.
+// String returns the number of files in words.
 func (t *Touched) String() string {
 	if t.Least {
 		return "at least " + text.Count(t.Count(), "file")
@@ -78,7 +78,7 @@ func (t *Touched) String() string {
 	return text.Count(t.Count(), "file")
 }
 
-// LastAction is the newest action that changed something, false where there is none.
+// LastAction returns the newest action that changed something; false if there is none.
 func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Action, bool) {
 	for q := (wire.ActionsQuery{Limit: 1, Files: 1, Lines: true}); ; q.Limit = storyPage {
 		a, err := ask(q)
@@ -95,7 +95,7 @@ func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Actio
 	}
 }
 
-// LetterOf is the change of a file as git's status letters.
+// LetterOf returns the letter of git status for the change of a file.
 func LetterOf(p cli.Paint, f wire.ActionFile) string {
 	switch f.Change {
 	case wire.FileAdded:
@@ -110,7 +110,7 @@ func LetterOf(p cli.Paint, f wire.ActionFile) string {
 	return p.Yellow("M")
 }
 
-// fileLine is what became of one file.
+// fileLine returns the line about one changed file.
 func fileLine(p cli.Paint, f wire.ActionFile) string {
 	name := nameOf(f.Path, f)
 	if len(f.From) > 0 {
@@ -146,7 +146,7 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 	return line
 }
 
-// nameOf is a file's name; dir/* are files in a directory that are told as one.
+// nameOf returns a file's name. dir/* stands for the files of a directory that share a line.
 func nameOf(path []byte, f wire.ActionFile) string {
 	switch {
 	case f.Folded && len(path) == 0:
@@ -159,7 +159,7 @@ func nameOf(path []byte, f wire.ActionFile) string {
 	return cli.Quote(string(path))
 }
 
-// Rest tells of an action what its files do not.
+// Rest says what an action did besides the changes that it lists.
 func Rest(a wire.Action) string {
 	var parts []string
 	for _, x := range []struct {
@@ -173,7 +173,7 @@ func Rest(a wire.Action) string {
 	return strings.Join(parts, ", ")
 }
 
-// Whose is the agent, user and directory of an action, where they say something.
+// Whose names the agent, directory and user of an action, where they say something.
 func Whose(a wire.Action, uid uint32) string {
 	var parts []string
 	if a.Actor.Agent != "" {
@@ -205,7 +205,7 @@ func Whose(a wire.Action, uid uint32) string {
 	return strings.Join(parts, ", ")
 }
 
-// TakenBackText says what took a change back, "" where nothing did.
+// TakenBackText says what took a change back, "" if nothing did.
 func TakenBackText(by []wire.TakenBack) string {
 	if len(by) == 0 {
 		return ""
@@ -234,7 +234,7 @@ func BackOf(a wire.Action) string {
 	return said
 }
 
-// Short is the beginning of a session's or prompt's name, which every command takes.
+// Short returns the beginning of a session's or prompt's id, which every command accepts.
 func Short(id string) string {
 	id = cli.OneLine(id)
 	if len(id) == 36 && id[8] == '-' {
@@ -243,8 +243,8 @@ func Short(id string) string {
 	return id
 }
 
-// StartedBy is who started an action, up to the agent or the terminal, without those
-// that say nothing new.
+// StartedBy names the processes that started an action, up to the agent or the terminal,
+// without those that say nothing new.
 func StartedBy(a wire.Action) string {
 	var by []string
 	for _, up := range a.By {

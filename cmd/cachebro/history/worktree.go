@@ -15,14 +15,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// A git worktree that is to be taken back goes as git removes it, and only if nothing in it
+// To take back the creation of a git worktree, git removes it, and only if nothing in it
 // would be lost: its files and what git knows of it belong together.
 
-// worktree is the directory of one, absolute.
+// worktree is the absolute path of a git worktree.
 type worktree string
 
-// worktreesOf finds those that a plan would have git forget, or whose link to git it would
-// delete.
+// worktreesOf returns the worktrees that a plan would make git forget, or whose link to git
+// it would delete.
 func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 	for _, s := range plan.Steps {
 		if s.Do != "delete" {
@@ -62,8 +62,8 @@ func (w worktree) git(ctx context.Context, e *cli.Env, args ...string) (string, 
 	return text, err
 }
 
-// holds says what would be lost with a worktree, "" for nothing: what is not committed,
-// ignored files too, and commits that no other branch, tag or remote has.
+// holds says what would be lost with a worktree, "" if nothing: uncommitted and ignored
+// files, and commits that no other branch, tag or remote has.
 func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	status, err := w.git(ctx, e, "status", "--porcelain", "--ignored", "--untracked-files=all")
 	if err != nil {
@@ -84,7 +84,7 @@ func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	return "commits that nothing else has (" + commit[:min(len(commit), 10)] + ")", nil
 }
 
-// lock is the file by which git keeps a worktree, "" if it is not locked.
+// lock returns the file by which git locks a worktree, "" if it is not locked.
 func (w worktree) lock(ctx context.Context, e *cli.Env) (string, error) {
 	dir, err := w.git(ctx, e, "rev-parse", "--absolute-git-dir")
 	if err != nil {
@@ -97,8 +97,8 @@ func (w worktree) lock(ctx context.Context, e *cli.Env) (string, error) {
 	return file, nil
 }
 
-// checkWorktrees refuses a plan that would take something with a worktree, or one that was
-// locked by somebody else: clients lock those that they make.
+// checkWorktrees refuses a plan that would lose something with a worktree, or remove one that
+// somebody else locked. Clients lock the worktrees they make; the plan deletes such a lock.
 func checkWorktrees(ctx context.Context, e *cli.Env, base string, plan wire.GitPlan, all []worktree) error {
 	for _, w := range all {
 		lock, err := w.lock(ctx, e)
@@ -120,7 +120,7 @@ func checkWorktrees(ctx context.Context, e *cli.Env, base string, plan wire.GitP
 	return nil
 }
 
-// removeWorktrees has git remove them, after what checkWorktrees said.
+// removeWorktrees makes git remove worktrees that checkWorktrees has passed.
 func removeWorktrees(ctx context.Context, e *cli.Env, all []worktree) error {
 	for _, w := range all {
 		common, err := w.git(ctx, e, "rev-parse", "--path-format=absolute", "--git-common-dir")

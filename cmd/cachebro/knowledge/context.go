@@ -99,8 +99,8 @@ when the same bundle was printed for it before, or what changed in it.
 	return cmd
 }
 
-// nodeNames are what a reference that was typed may mean: a path as seen from
-// here, then the name of a group or a path as seen from the project.
+// nodeNames returns what a typed reference may mean: a path as seen from here, then the name
+// of a group or a path as seen from the project.
 func nodeNames(e *cli.Env, t cli.Target, ref string, graph bool) []string {
 	if ref == "" && graph && len(t.Rel) == 0 {
 		return []string{""}

@@ -134,7 +134,8 @@ documents describe.`,
 	return cmd
 }
 
-// docsProject finds the project: by the argument, unless that is the name of a group.
+// docsProject finds the project of the argument, or of the working directory if the argument
+// is the name of a group.
 func docsProject(ctx context.Context, e *cli.Env, args []string) (cli.Target, *wire.Client, error) {
 	t, err := e.Locate(cli.First(args, "."))
 	if err != nil && len(args) > 0 {
@@ -206,7 +207,7 @@ func printPairJSON(e *cli.Env, p wire.DocPair, seq uint64) error {
 	return e.PrintJSON(m)
 }
 
-// printPair prints a pair, and below it what has changed and who did it.
+// printPair prints a pair, and below it what has changed and who changed it.
 func printPair(e *cli.Env, p wire.DocPair) error {
 	c, now := e.Paint(), e.Now()
 	state := map[string]string{"ok": c.Green("ok     "), "stale": c.Red("stale  "), "missing": c.Yellow("missing")}[p.State]

@@ -75,7 +75,7 @@ Nothing is repeated by guess: --explain tells what a call would do, and why.`,
 			defer m.client.Close()
 		}
 		rec, why := m.holding(ctx)
-		if why != "" && *explain { // where the answer goes is no part of the question
+		if why != "" && *explain { // explain also considers a run with the outputs merged, or separate
 			was := why
 			if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
 				return err
@@ -122,7 +122,7 @@ func TracedCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// memoTTL is how long a result is kept; what it depends on is checked anyway.
+// memoTTL is how long a result is kept. What it depends on is checked in any case.
 const memoTTL = 14 * 24 * time.Hour
 
 // memoRun is one call of memo.
@@ -130,16 +130,16 @@ type memoRun struct {
 	*cli.Env
 	o        memo.Options
 	t        cli.Target
-	client   *wire.Client // nil: the daemon does not answer; the command runs all the same
+	client   *wire.Client // nil if the daemon does not answer; the command still runs
 	call     memo.Call
-	args     json.RawMessage // call's
+	args     json.RawMessage // call as JSON
 	session  string
 	diff     bool
 	allowed  bool
 	timeless bool
 }
 
-// prepare finds the program and the project, and says what makes this call.
+// prepare finds the program and the project, and describes the call.
 func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -157,7 +157,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// By name, not by the descriptor we stand on, which may be below the mount.
+	// Use the directory's name, not the one we stand in: that may lie below the mount.
 	cwd := root
 	if mounts.Within(m.Dir, root) {
 		cwd = m.Dir
@@ -178,7 +178,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err := m.name(func(*memo.Call) {}); err != nil {
 		return err
 	}
-	_, err = m.Locate(".") // a history is not begun for it
+	_, err = m.Locate(".") // do not begin a history only for this
 	if err == nil {
 		m.client, err = m.Connect(ctx, m.t.Root)
 	}
@@ -192,7 +192,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	return nil
 }
 
-// name gives the call its name in the store, after an edit.
+// name edits the call, then encodes it as the name of its result in the store.
 func (m *memoRun) name(edit func(*memo.Call)) (err error) {
 	edit(&m.call)
 	m.args, err = json.Marshal(m.call)
@@ -201,8 +201,8 @@ func (m *memoRun) name(edit func(*memo.Call)) (err error) {
 
 const notRun = "it has not been run yet"
 
-// holding is a run, here or in another clone, of which everything is still so; why: there
-// is none.
+// holding returns a run, here or in another clone, whose inputs are all unchanged. If there
+// is none, why says so.
 func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	why = notRun
 	for _, shared := range []bool{false, true} {
@@ -228,7 +228,7 @@ func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	return rec, why
 }
 
-// kept asks the daemon for the last run.
+// kept asks the daemon for the last run of this call, here or shared by other clones.
 func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bool) {
 	if m.client == nil {
 		return rec, false
@@ -242,7 +242,7 @@ func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bo
 	return rec, err == nil
 }
 
-// keep hands a record to the daemon. That it cannot is no failure of the command.
+// keep gives a record to the daemon. If that fails, the command does not fail.
 func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 	if m.client == nil {
 		return
@@ -256,9 +256,9 @@ func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 	}
 }
 
-// run runs the command and keeps what came of it.
+// run runs the command and keeps its result.
 func (m *memoRun) run(ctx context.Context) error {
-	if m.client != nil { // else nothing is kept: everything counts as tracked
+	if m.client != nil { // without a daemon nothing is kept, so no path need be classified
 		if d, err := os.Open(m.o.Places.Root); err == nil {
 			defer d.Close()
 			if c, err := ignore.New(d, ignore.Options{ExcludesFile: m.ExcludesFile()}); err == nil {
@@ -268,7 +268,7 @@ func (m *memoRun) run(ctx context.Context) error {
 		}
 	}
 	var silent *os.File
-	if m.diff { // all at once, at the end
+	if m.diff { // the output is printed at the end, compared with the last one
 		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -285,7 +285,7 @@ func (m *memoRun) run(ctx context.Context) error {
 	rec := memo.NewRecord(m.o.Places.Root, out, m.Now())
 	m.keep(ctx, rec, false)
 	if len(rec.Why) == 0 {
-		if stays := rec.Stays(); stays != "" { // others learn why
+		if stays := rec.Stays(); stays != "" { // tell other clones why it is not shared
 			rec = memo.NewRecord(m.o.Places.Root, memo.Outcome{Why: []string{stays}, Took: out.Took}, m.Now())
 		}
 		m.keep(ctx, rec, true)
@@ -302,15 +302,15 @@ func (m *memoRun) run(ctx context.Context) error {
 	return cli.ChildStatus(out.Err)
 }
 
-// print gives the output again, or what of it the reader has not seen.
+// print prints the output again, or with --diff only what the reader has not seen.
 func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 	if m.diff && m.session != "" && m.client != nil {
 		var text []byte
 		for _, c := range chunks {
 			text = append(text, c.Text...)
 		}
-		// Who was shown what is the daemon's to know, and to forget: compare the
-		// listing of a directory with what the same reader got before.
+		// The daemon knows what the reader was shown. It compares this text with what the
+		// same reader got before, as it does for the listing of a directory.
 		var a wire.ReadAnswer
 		body, err := m.client.Call(ctx, wire.MRead, wire.ReadRequest{Reader: wire.Reader{Session: m.session}, Path: []byte("memo: " + strings.Join(m.o.Args, " ")), Tool: "memo", Listing: true}, text, &a)
 		if err == nil {
@@ -322,7 +322,7 @@ func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 		}
 	}
 	for _, c := range chunks {
-		w := visible.Raw(m.Stdout) // as the command itself would
+		w := visible.Raw(m.Stdout) // unchanged, as the command itself would write
 		if c.To == 2 {
 			w = visible.Raw(m.Stderr)
 		}

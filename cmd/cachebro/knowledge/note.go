@@ -96,7 +96,7 @@ func notesFlags(cmd *cobra.Command, kind, path string) *notes {
 // ask sends the request and prints the answer.
 func (n *notes) ask(ctx context.Context, e *cli.Env) error {
 	locate := e.Locate
-	if n.q.Do == "add" { // this may be the first that is kept
+	if n.q.Do == "add" { // this may be the first thing that is kept
 		locate = e.LocateOrTop
 	}
 	t, err := locate(cmp.Or(n.path, "."))
@@ -125,7 +125,7 @@ func (n *notes) ask(ctx context.Context, e *cli.Env) error {
 	return nil
 }
 
-// noteText is the text of a new note: the arguments, or standard input.
+// noteText returns the text of a new note: the arguments, or standard input.
 func noteText(e *cli.Env, args []string) (string, error) {
 	switch {
 	case len(args) > 1 || args[0] != "-":
@@ -174,7 +174,7 @@ func printNotes(e *cli.Env, a wire.NotesAnswer, did string, asJSON bool) error {
 	return nil
 }
 
-// noteObject is a note for scripts, its paths as text.
+// noteObject returns a note for scripts, with its paths as text.
 func noteObject(n wire.Note) (map[string]any, error) {
 	paths := map[string][]byte{}
 	if len(n.Path) > 0 {
@@ -186,7 +186,7 @@ func noteObject(n wire.Note) (map[string]any, error) {
 	return cli.Object(n, paths)
 }
 
-// printNote prints a note: what and where, and its text below.
+// printNote prints a note: its id, kind and path, and its text below.
 func printNote(e *cli.Env, n wire.Note) error {
 	p := e.Paint()
 	head := p.Yellow(n.ID) + " " + cli.OneLine(n.Kind)

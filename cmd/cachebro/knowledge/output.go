@@ -73,7 +73,7 @@ memory while the session lasts; of all, the oldest goes first.`,
 	return cmd
 }
 
-// lineRange reads 40-60, 40- and 40; last 0: to the end.
+// lineRange reads 40-60, 40- and 40. last is 0 if the range goes to the end.
 func lineRange(s string) (first, last int, ok bool) {
 	if s == "" {
 		return 1, 0, true

@@ -95,7 +95,7 @@ func index(ctx context.Context, e *cli.Env, where string, r wire.IndexRequest, a
 	return err
 }
 
-// watchIndex prints how far the index is while another request works on it.
+// watchIndex prints the progress of the index while another request works on it.
 func watchIndex(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	return e.Watch(ctx, func(ctx context.Context) string {
 		a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MIndex, wire.IndexRequest{Do: "progress"})
@@ -107,7 +107,7 @@ func watchIndex(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	})
 }
 
-// progressLine is empty where there is nothing to tell.
+// progressLine describes the progress of the index, "" if there is none.
 func progressLine(p wire.IndexProgress) string {
 	switch {
 	case p.Looking:

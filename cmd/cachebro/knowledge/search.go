@@ -126,14 +126,14 @@ texts into vectors; ranked search then goes by meaning too. It reads lines like
 			return cli.ExitStatus(1)
 		}
 		if err == nil && q.NearestBy(a) != "" {
-			return cli.ExitStatus(1) // as grep: no line has it
+			return cli.ExitStatus(1) // as with grep: no line matches
 		}
 		return err
 	}
 	return cmd
 }
 
-// compactLine is FORMATS.md's one line a hit.
+// compactLine returns a hit as one line, in the format of doc/formats.md.
 func compactLine(h wire.SearchHit, project string) string {
 	date := ""
 	if !h.Time.IsZero() {
@@ -168,7 +168,7 @@ func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 	return nil
 }
 
-// maxLine is how many bytes of a hit's line are printed.
+// maxLine is the greatest number of bytes printed of a hit's line.
 const maxLine = 2000
 
 // printHits prints path:line: text, grouped by file.
@@ -212,8 +212,8 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 	}
 }
 
-// lineText is a line of a file for a terminal: tabs stay, other control
-// characters do not.
+// lineText returns a line of a file for a terminal: tabs stay, other control characters are
+// replaced.
 func lineText(s string) string {
 	parts := strings.Split(strings.TrimRight(s, "\r"), "\t")
 	for i := range parts {
@@ -222,7 +222,7 @@ func lineText(s string) string {
 	return strings.Join(parts, "\t")
 }
 
-// goneLine says when a file went and who took it away.
+// goneLine says when a file was deleted or renamed, and who did it.
 func goneLine(h wire.SearchHit, e *cli.Env) string {
 	gone := h.Past.Gone
 	said := fmt.Sprintf("(deleted by %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
@@ -235,7 +235,7 @@ func goneLine(h wire.SearchHit, e *cli.Env) string {
 	return said + ")"
 }
 
-// pastLine says when a text was there and who took it away.
+// pastLine says when a text was there and who removed it.
 func pastLine(h wire.SearchHit, e *cli.Env) string {
 	who := h.Past.Gone.Actor.Comm
 	if who == "" {

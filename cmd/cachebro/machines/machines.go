@@ -26,14 +26,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flag is --machine.
+// Flag adds --machine.
 func Flag(fs *pflag.FlagSet) *string {
 	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro remote machines)")
 }
 
-// Split takes "NAME:PATH" apart, which means PATH in the history of a machine. A name that
-// exists as it stands is a path, colons and all, and so is one with a slash before the
-// colon.
+// Split splits "NAME:PATH", which means PATH in the history of a machine. The whole argument
+// is a path if a file of that name exists, or if there is a slash before the colon.
 func Split(e *cli.Env, arg string) (machine, path string) {
 	name, rest, ok := strings.Cut(arg, ":")
 	if !ok || name == "" || rest == "" || strings.ContainsAny(name, "/@#") {
@@ -47,21 +46,22 @@ func Split(e *cli.Env, arg string) (machine, path string) {
 	return name, rest
 }
 
-// identityEnv names a file of age identities for all commands that read.
+// identityEnv is the variable that names a file of age identities, for all commands that
+// read from a bucket.
 const identityEnv = "CACHEBRO_IDENTITY"
 
-// IdentityHint tells how to read what is encrypted.
+// IdentityHint says how to read what is encrypted.
 const IdentityHint = "name the file of its age identity: --identity FILE, or $" + identityEnv
 
-// IdentityFlag is --identity.
+// IdentityFlag adds --identity.
 func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
 	return fs.String("identity", e.Getenv(identityEnv), "read what is encrypted with the age identities in this `FILE`")
 }
 
-// Open is e.Open, but asks the history of a machine, if one is named, where the path
-// is the same. What it has sent since the last time is fetched first; when the bucket
-// cannot be reached, a note on standard error says until when it is known. part is what of
-// that history is meant.
+// Open is e.Open, or if a machine is named, it connects to the copy of that machine's
+// history, with the same path. It first fetches what the machine has sent since. If the
+// bucket cannot be reached, a note on standard error says how old the copy is. part is the
+// part of that history that is meant.
 func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, c *wire.Client, part Part, err error) {
 	t, c, err = e.Open(ctx, path)
 	if machine == "" || err != nil {
@@ -85,12 +85,12 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, 
 	return t, c, part, err
 }
 
-// Part is what a host wrote of a history that was handed over, in order; nil: the whole
-// history is meant.
+// Part is the part of a history that one host wrote, in order, if other hosts wrote the rest:
+// a history can be handed over. nil means the whole history.
 type Part []remote.Writer
 
-// partOf is what the host that is called so wrote; the whole, where the name is an id or
-// nobody else wrote there.
+// partOf returns the part that the host called name wrote. It returns nil, the whole, if
+// name is an id or nobody else wrote the history.
 func partOf(all []remote.Writer, name string) Part {
 	part := slices.DeleteFunc(slices.Clone(all), func(w remote.Writer) bool { return w.Name != name })
 	if len(part) == 0 || len(part) == len(all) {
@@ -99,12 +99,12 @@ func partOf(all []remote.Writer, name string) Part {
 	return part
 }
 
-// Has reports whether a version is a part of it.
+// Has reports whether a version belongs to the part.
 func (p Part) Has(seq uint64) bool {
 	return p == nil || slices.ContainsFunc(p, func(w remote.Writer) bool { return w.First <= seq && (w.Last == 0 || seq <= w.Last) })
 }
 
-// Between are the numbers that its last versions lie between; 0: no bound.
+// Between returns the numbers that enclose the last stretch of the part; 0 means no bound.
 func (p Part) Between() (after, before uint64) {
 	if len(p) == 0 {
 		return 0, 0
@@ -116,8 +116,8 @@ func (p Part) Between() (after, before uint64) {
 	return last.First - 1, before
 }
 
-// Newest has a query that names no version mean the last one that the host left of a path,
-// and returns the number of the one before that.
+// Newest makes a query without a version mean the last one of a path that the host left,
+// and returns the number of the version before that.
 func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (prev uint64, err error) {
 	_, before := p.Between()
 	if before == 0 || !cli.IsNewest(*q) {
@@ -134,8 +134,8 @@ func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (pr
 	return a.Versions[0].Prev, nil
 }
 
-// elsewhere tells where a project's history goes, and the directory of the copies of
-// others' ones.
+// elsewhere returns the bucket state of a project's history, and the directory for copies of
+// other machines' histories.
 func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (st wire.RemoteState, dir string, err error) {
 	st, err = wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
 	if err != nil {
@@ -159,16 +159,16 @@ func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (s
 // All names all machines, for OpenAll.
 const All = "all"
 
-// Asked is a machine whose history answers.
+// Asked is a machine whose history can be asked.
 type Asked struct {
 	ID, Name string
-	After    uint64 // versions up to it are of the machine that it came from
+	After    uint64 // versions up to this one come from the machine that the history was forked from
 	Writers  []remote.Writer
 	Client   *wire.Client
 }
 
-// Wrote is the name of the host that wrote a version: the history may be one that was
-// handed over.
+// Wrote returns the name of the host that wrote a version, which differs from the machine's
+// if the history was handed over.
 func (a Asked) Wrote(seq uint64) string {
 	for _, w := range a.Writers {
 		if w.Last > 0 && seq <= w.Last {
@@ -178,8 +178,8 @@ func (a Asked) Wrote(seq uint64) string {
 	return a.Name
 }
 
-// OpenAll is Open for the histories of all machines, and of this one. failed: of some
-// nothing can be said, and which is on standard error.
+// OpenAll is Open for this machine and all others. failed reports that some machines could
+// not be asked; standard error names them.
 func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []Asked, failed bool, err error) {
 	t, c, err := e.Open(ctx, path)
 	if err != nil {
@@ -219,7 +219,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 		one := at(dir, m.ID)
 		err := one.update(ctx, e, b, m.ID)
 		if errors.As(err, new(errSilent)) {
-			continue // it has sent nothing yet
+			continue // the machine has sent nothing yet
 		}
 		var s seen
 		if err == nil {
@@ -242,28 +242,28 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 	return t, all, failed, nil
 }
 
-// errSilent: a machine has sent nothing yet.
+// errSilent reports that a machine has sent nothing yet.
 type errSilent struct{ id string }
 
 func (e errSilent) Error() string { return cli.Quote(e.id) + " has sent nothing yet" }
 
-// copied is a machine's history here.
+// copied is the local copy of a machine's history.
 type copied struct {
-	dir  string // where all of it lies
-	root string // of a project without files
+	dir  string // the directory of the copy
+	root string // the root of its project, which has no files
 }
 
-// seen is what is known of a machine, in the file "seen" in its directory.
+// seen is what is known of a machine. It is stored in the file "seen" of the copy.
 type seen struct {
 	Machine remote.Machine `json:"machine"`
-	Time    time.Time      `json:"time"`           // of what was sent last
-	Base    uint64         `json:"base,omitempty"` // versions up to it are of the machine that it came from
-	// Writers are the hosts that wrote it, the first one first.
+	Time    time.Time      `json:"time"`           // when the last part was sent
+	Base    uint64         `json:"base,omitempty"` // versions up to this one come from the machine that the history was forked from
+	// Writers are the hosts that wrote the history, the first one first.
 	Writers []remote.Writer `json:"writers,omitempty"`
 	remote.Known
 }
 
-// find looks a machine up, and brings the copy of its history up to date.
+// find returns the copy of a machine's history, brought up to date if the bucket answers.
 func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error) {
 	b, all, err := listed(ctx, e, url)
 	id := ""
@@ -281,7 +281,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 		}
 		return m, err
 	}
-	// It was seen before: without the bucket, or when that no longer lists it.
+	// Use an earlier copy if the bucket cannot be reached or no longer lists the machine.
 	kept, kerr := known(dir)
 	s, ok := oneOf(kept, name)
 	if kerr != nil || !ok {
@@ -309,7 +309,7 @@ func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remo
 	return b, all, err
 }
 
-// Choose is the id of the machine that is meant.
+// Choose returns the id of the machine called name.
 func Choose(all []remote.Machine, name string) (id string, err error) {
 	found := 0
 	for _, m := range all {
@@ -327,8 +327,8 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 	return id, nil
 }
 
-// handedOver finds a history by the name of a host that wrote it before another one took
-// it over. why: no machine is called so now.
+// handedOver finds a history by the name of a host that wrote it before another host took
+// it over. why is the error to return if there is none, or more than one.
 func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (id string, err error) {
 	heads, err := b.Heads(ctx)
 	if err != nil {
@@ -351,12 +351,12 @@ func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (
 	return id, nil
 }
 
-// is: the name is its id, the beginning of it, or its host's name.
+// is reports whether name is the machine's id, the beginning of it, or its host's name.
 func is(m remote.Machine, name string) bool {
 	return m.ID == name || m.Name == name || len(name) >= 6 && strings.HasPrefix(m.ID, name)
 }
 
-// known are the machines of which there is a copy.
+// known returns the machines whose history was copied.
 func known(dir string) (all []seen, err error) {
 	names, err := os.ReadDir(dir)
 	for _, n := range names {
@@ -388,7 +388,7 @@ func at(dir, id string) copied {
 	return copied{dir: dir, root: filepath.Join(dir, "files")}
 }
 
-// seen is what is known; nothing was copied yet where N is 0.
+// seen reads what is known of the machine. N is 0 if nothing was copied yet.
 func (m copied) seen() (s seen, err error) {
 	b, err := os.ReadFile(filepath.Join(m.dir, "seen"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -400,7 +400,7 @@ func (m copied) seen() (s seen, err error) {
 	return s, err
 }
 
-// sayWriters names the hosts that wrote a history which was handed over.
+// sayWriters names the hosts that wrote a history, if it was handed over.
 func (m copied) sayWriters(e *cli.Env) error {
 	s, err := m.seen()
 	if err != nil || len(s.Writers) < 2 {
@@ -430,8 +430,8 @@ func (m copied) keep(s seen) error {
 	return os.Rename(name+".new", name)
 }
 
-// update fetches what a machine has sent since. Where the bucket has less, or something
-// else, than was seen, that is said, and what was seen stays.
+// update fetches what a machine has sent since. If the bucket has less than was fetched, or
+// something else, it says so and keeps the copy.
 func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id string) error {
 	if err := os.MkdirAll(m.root, 0o700); err != nil {
 		return err
@@ -441,7 +441,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		return err
 	}
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil { // one after the other
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil { // one update at a time
 		return err
 	}
 	s, err := m.seen()
@@ -469,7 +469,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		was := s.N
 		s, err = m.fetch(ctx, e, b, h, s)
 		s.Writers = writers
-		if err == nil || s.N > was { // all, or what could be read
+		if err == nil || s.N > was { // everything, or as much as could be read
 			if kerr := m.keep(s); kerr != nil {
 				return kerr
 			}
@@ -488,7 +488,8 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	return nil
 }
 
-// fetch adds what a copy lacks, as far as that can be read. Its daemon ends meanwhile.
+// fetch adds to a copy what it lacks, as far as that can be read. It ends the copy's daemon
+// for that.
 func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (now seen, err error) {
 	now = s
 	e = e.WithState(m.dir)
@@ -511,7 +512,7 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 		return now, err
 	}
 	defer func() {
-		if cerr := errors.Join(st.Sync(), st.Close()); cerr != nil { // nothing of it counts
+		if cerr := errors.Join(st.Sync(), st.Close()); cerr != nil { // count nothing as fetched
 			now, err = s, errors.Join(err, cerr)
 		}
 	}()
@@ -529,7 +530,7 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 	return now, err
 }
 
-// connect calls the copy's daemon, started if needed.
+// connect connects to the copy's daemon and starts it if needed.
 func (m copied) connect(ctx context.Context, e *cli.Env) (*wire.Client, error) {
 	return wire.DialOrStart(ctx, e.WithState(m.dir).Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: m.root}, wire.Timeouts{},
 		wire.Start{Self: e.Exe, Args: []string{"daemon", "--root", m.root, "--mirror", m.dir}, Replace: true, Within: 20 * time.Second})

@@ -34,7 +34,7 @@ nothing was kept gives an input/output error; its attribute user.cachebro.why sa
 	return cmd
 }
 
-// ServePastCommand is cachebro past, which serves what at prints.
+// ServePastCommand is cachebro past, which serves what cachebro at prints.
 func ServePastCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "past", Short: "serves the past of a project (started by cachebro at)", Args: e.Args(0, 0)}
 	root := cmd.Flags().String("root", "", "the project's root")

@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	lookEvery = time.Minute
-	answers   = 10 * time.Second        // for a new one, and of a daemon that is there
-	connects  = 1500 * time.Millisecond // with a daemon that is perhaps not; see fusefs/past
-	stopped   = time.Second             // without an answer, to look whether the daemon can give one
+	lookEvery = time.Minute             // between two checks whether anybody still uses the mount
+	answers   = 10 * time.Second        // for the start of the process, and for a daemon's answer
+	connects  = 1500 * time.Millisecond // for connecting to a daemon that may not run; see fusefs/past
+	stopped   = time.Second             // without an answer, until we check whether the daemon is stopped
 )
 
-// printPast prints where the past is, and starts it where it is not mounted.
+// printPast prints the directory of the past, and mounts it if needed.
 func printPast(ctx context.Context, e *cli.Env, given string, versions bool) error {
 	where := "."
 	if versions && given != "" {
@@ -54,7 +54,7 @@ func printPast(ctx context.Context, e *cli.Env, given string, versions bool) err
 		if err != nil {
 			return err
 		}
-		// 10m is another moment a second later: whoever works there wants one that stays.
+		// 10m means another moment a second later. Print a name that keeps its meaning.
 		inside = filepath.Join("at", "version", strconv.FormatUint(m.Seq, 10))
 	}
 	point, err := mounted(ctx, e, t.Root)
@@ -71,14 +71,14 @@ func printPast(ctx context.Context, e *cli.Env, given string, versions bool) err
 	return err
 }
 
-// mounted mounts it where it is not.
+// mounted returns the mountpoint of the project's past, and mounts it if needed.
 func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 	base, err := e.Paths().MakeRuntime(".")
 	if err != nil {
 		return "", err
 	}
 	point := filepath.Join(base, wire.Key(root)+".past")
-	// Two that start at once start one.
+	// Two commands that run at once must start only one process.
 	lock, err := os.OpenFile(point+".lock", os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return "", err
@@ -106,7 +106,7 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 	return point, start(ctx, e, root, point)
 }
 
-// start starts the process that serves it and waits until it does.
+// start starts the process that serves the past, and waits until it does.
 func start(ctx context.Context, e *cli.Env, root, point string) error {
 	exe := e.Exe
 	if state, err := e.Paths().State(root); err == nil {
@@ -144,7 +144,7 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 }
 
-// servePast serves the past of a project until nobody looks at it any more.
+// servePast serves the past of a project until nobody has looked at it for a while.
 func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	failed := func(err error) error {
 		fmt.Fprintln(e.Stdout, cli.OneLine(err.Error()))
@@ -172,7 +172,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 	fmt.Fprintln(e.Stdout, "ready")
 	e.Flush()
-	detach()                         // whoever waits for the end of our output waits no longer
+	detach()                         // end our output, for whoever waits for its end
 	go func() { s.Wait(); stop() }() // it was unmounted
 	go func() {
 		_ = wire.WaitGone(ctx, kept) // the history is gone
@@ -192,7 +192,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 }
 
-// detach lets go of the pipes that our parent gave us.
+// detach closes the pipes that our parent gave us as output.
 func detach() {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -205,18 +205,18 @@ func detach() {
 	}
 }
 
-// source asks the daemon. stop ends it all when that is of a newer version: the next
-// cachebro at starts what fits.
+// source gets the past from the daemon. stop ends this process if the daemon has another
+// version: the next cachebro at starts one that fits.
 type source struct {
 	c    *wire.Client
 	stop func()
 }
 
-// errStopped: the daemon is there, but a SIGSTOP keeps it from answering. Whoever looks
-// at the past is told so at once; a daemon that merely takes long is waited for.
+// errStopped reports a daemon that a SIGSTOP keeps from answering. Whoever looks at the past
+// gets this error at once, while a daemon that is merely slow is waited for.
 var errStopped = wire.Errorf(wire.ErrNoDaemon, "kill -CONT the store daemon", "the store daemon is stopped")
 
-// patient is a context for one question; it ends with errStopped.
+// patient returns a context for one question. It ends with errStopped if the daemon stops.
 func (s source) patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	later := time.AfterFunc(stopped, func() {

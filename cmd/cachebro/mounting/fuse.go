@@ -8,22 +8,25 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// isWSL: the Windows Subsystem for Linux names itself in the kernel's release.
+// isWSL reports whether this is the Windows Subsystem for Linux, which names itself in the
+// kernel's release.
 func isWSL() bool {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && strings.Contains(strings.ToLower(string(b)), "microsoft")
 }
 
-// HelperFix installs fusermount3, through which ordinary users mount.
+// HelperFix returns the command that installs fusermount3, through which ordinary users
+// mount.
 func HelperFix() string {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		b, _ = os.ReadFile("/usr/lib/os-release") // neither: the general words
+		b, _ = os.ReadFile("/usr/lib/os-release") // without either, installFuse answers in general terms
 	}
 	return "sudo " + installFuse(string(b))
 }
 
-// installFuse is the command of the distribution that an os-release describes.
+// installFuse returns the install command of the distribution that release, the text of an
+// os-release file, describes.
 func installFuse(release string) string {
 	for _, line := range strings.Split(release, "\n") {
 		key, value, _ := strings.Cut(line, "=")
@@ -48,7 +51,8 @@ func installFuse(release string) string {
 	return "YOUR-PACKAGE-MANAGER install fuse3"
 }
 
-// WithoutHelper: a private mount needs the device only.
+// WithoutHelper is a hint for users without fusermount3: a private mount needs only the
+// device.
 const WithoutHelper = "; without it: cachebro run --private -- COMMAND"
 
 // RefuseSource refuses directories that can be mounted but would not work: on a

@@ -13,7 +13,7 @@ import (
 // containerFix is for whoever starts the container: from inside nothing helps.
 const containerFix = `start the container with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs")`
 
-// FuseProblem says why /dev/fuse is of no use here, and what mends it; "" when
+// FuseProblem says why /dev/fuse cannot be used here, and how to fix that. Both are "" if
 // it can be opened.
 func FuseProblem() (why, fix string) {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -27,7 +27,7 @@ func FuseProblem() (why, fix string) {
 	}
 	switch {
 	case errors.Is(err, syscall.EACCES) && sudo != "":
-		// Its mode is at fault, in a container too.
+		// The mode of the device is wrong, which can happen in a container too.
 		return "/dev/fuse cannot be opened (permission denied)", "sudo chmod 666 /dev/fuse"
 	case errors.Is(err, fs.ErrNotExist):
 		why, fix = "there is no /dev/fuse on this machine", sudo+"modprobe fuse"
@@ -42,7 +42,7 @@ func FuseProblem() (why, fix string) {
 	return why, fix
 }
 
-// inContainer: the marks that Docker, Podman, systemd-nspawn and Kubernetes leave.
+// inContainer looks for the marks of Docker, Podman, systemd-nspawn and Kubernetes.
 func inContainer() bool {
 	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
 		if _, err := os.Lstat(name); err == nil {
@@ -54,7 +54,7 @@ func inContainer() bool {
 	return err == nil && (strings.Contains(text, "docker") || strings.Contains(text, "kubepods") || strings.Contains(text, "/lxc/"))
 }
 
-// HasHelper: we are root, or there is somebody who mounts for us.
+// HasHelper reports whether we can mount: as root, or through fusermount3.
 func HasHelper() bool {
 	_, err := exec.LookPath("fusermount3")
 	return err == nil || os.Getuid() == 0

@@ -4,8 +4,8 @@ package mounting
 
 import "cachebro/fusefs"
 
-// FuseProblem says why nothing can be mounted here, and what mends it; "" when macFUSE
-// is installed. Whether its kernel extension may run is known when it is asked to mount.
+// FuseProblem says why nothing can be mounted here, and how to fix that. Both are "" if
+// macFUSE is installed; only a mount shows whether its kernel extension may run.
 func FuseProblem() (why, fix string) {
 	if fusefs.MacFUSE() == "" {
 		return "macFUSE is not installed", "brew install --cask macfuse   (or https://macfuse.github.io); then allow its kernel extension in System Settings, Privacy & Security"
@@ -13,5 +13,5 @@ func FuseProblem() (why, fix string) {
 	return "", ""
 }
 
-// HasHelper: macFUSE's own program mounts for everybody.
+// HasHelper returns true: macFUSE's own program mounts for everybody.
 func HasHelper() bool { return true }

@@ -45,7 +45,7 @@ A name that is there moves to the new moment.`,
 		if err != nil {
 			return err
 		}
-		// Two at once would lose one of their names.
+		// Two at once would lose one of their labels.
 		lock, err := os.Open(state)
 		if err != nil {
 			return err

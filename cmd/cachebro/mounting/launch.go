@@ -12,9 +12,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Launch mounts in the background and finishes what an earlier mount left half done.
-// It returns when the daemon knows of the mount too, so that the next command does
-// not hear "not mounted" because mountd is still about to say hello.
+// Launch mounts in the background and finishes any undo that was cut short there.
+// It returns when the daemon knows of the mount too; otherwise the next command could
+// hear "not mounted" until mountd has said hello.
 func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report, error) {
 	report, again, err := mountAgain(ctx, e, m)
 	if !again && err == nil {
@@ -27,8 +27,8 @@ func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report,
 	return report, nil
 }
 
-// finishOpen waits until the daemon knows of the mount and finishes what was
-// left half done on it.
+// finishOpen waits until the daemon knows of the mount, then finishes any undo that was
+// cut short there.
 func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 	t := cli.Target{Root: m.Root, Point: m.Mountpoint}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -46,10 +46,10 @@ func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 	}
 }
 
-// mountAgain goes on with a mount that has gone from its mountpoint and is served for
-// copies of it in other mount namespaces. Where the system does not let mountd mount it
-// again, it ends if nobody has anything open there. again is false where there is none, or
-// none any more.
+// mountAgain revives a mount that has gone from its mountpoint but that mountd still serves,
+// for copies in other mount namespaces. If the system does not let mountd mount again, it
+// ends mountd, unless somebody has something open on the mount. again reports whether the
+// mount was revived.
 func mountAgain(ctx context.Context, e *cli.Env, m PlannedMount) (report supervisor.Report, again bool, err error) {
 	r, ok := supervisor.ReadRecord(m.State)
 	if !ok || !r.Unmounted || !mounts.Running(r.PID, 0) || !mounts.Ours(r.PID) {

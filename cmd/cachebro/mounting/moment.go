@@ -13,7 +13,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Moment finds the moment that a person wrote: an age, a time, 812, prompt/last or
+// Moment finds the moment that a person wrote: an age, a time, 812, a label, prompt/last or
 // session/last/start.
 func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire.Moment, error) {
 	if l, ok := e.LabelOf(c.Hello().Root, given); ok {
@@ -33,7 +33,7 @@ func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire
 	return m, nil
 }
 
-// momentWords are the names below at/ that stand for a moment.
+// momentWords splits a moment into the names that stand for it below at/.
 func momentWords(given string) ([]string, error) {
 	if seq := strings.TrimPrefix(given, "#"); seq != "" && strings.Trim(seq, "0123456789") == "" {
 		return []string{"version", seq}, nil
@@ -45,7 +45,7 @@ func momentWords(given string) ([]string, error) {
 	return strings.Split(given, "/"), nil
 }
 
-// resolve finds the moment of words; errMore: they go on.
+// resolve finds the moment that words name. It returns errMore if they only begin a moment.
 func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time) (m wire.Moment, err error) {
 	var q wire.MomentQuery
 	switch kind := words[0]; {

@@ -93,18 +93,18 @@ Inside a git work tree the top level of the work tree is mounted.`,
 	return cmd
 }
 
-// MountFlags say how to mount; the zero value is in place, for all.
+// MountFlags say how to mount; the zero value mounts in place, for all users.
 type MountFlags struct {
 	at                       string
 	Exact, foreground, json  bool
 	allowOther, noAllowOther bool
 	readOnly, Private        bool
 	upgrade, all             bool
-	Beside                   bool // although somebody has a database open
+	Beside                   bool // mount although somebody has a database open
 }
 
-// mountAll mounts what up was run for and is not mounted. One that cannot be mounted
-// does not keep the others from it.
+// mountAll mounts each project that up was run for. If one cannot be mounted, the others
+// still are.
 func mountAll(ctx context.Context, e *cli.Env) error {
 	var failed error
 	for _, root := range SetUpRoots(e) {
@@ -118,8 +118,8 @@ func mountAll(ctx context.Context, e *cli.Env) error {
 	return failed
 }
 
-// Renew has this binary take over a mount that an older version serves. Where that
-// cannot be, the mount stays as it is, unless it was asked for.
+// Renew lets this binary take over a mount that an older version serves. A mount that it
+// cannot take over stays as it is, which is an error only if asked is true.
 func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
@@ -147,7 +147,7 @@ func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	return nil
 }
 
-// mountForeground is the supervisor itself, with its log on stderr.
+// mountForeground runs the supervisor in this process, with its log on stderr.
 func mountForeground(ctx context.Context, e *cli.Env, m PlannedMount, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -170,16 +170,16 @@ func mountForeground(ctx context.Context, e *cli.Env, m PlannedMount, asJSON boo
 	return err
 }
 
-// SayPath has what we print from now on work where it is pasted: a first try runs
-// from a checkout, and no shell knows the name.
+// SayPath says how to put this binary into PATH, so that the commands we print work when
+// pasted: a first try often runs from a checkout.
 func SayPath(e *cli.Env, w io.Writer) {
 	if _, err := exec.LookPath("cachebro"); err != nil && filepath.Base(e.Exe) == "cachebro" {
 		fmt.Fprintf(w, "cachebro is not in PATH: export PATH=%s:\"$PATH\"\n", cli.Arg(filepath.Dir(e.Exe)))
 	}
 }
 
-// npxOf are the processes that npx has between a shell and us. They do nothing but wait,
-// and end with us: nobody needs to hear of them.
+// npxOf returns the processes that npx puts between a shell and us. They only wait, and
+// end with us, so nobody needs to hear of them.
 func npxOf(parent int) map[int]bool {
 	all := map[int]bool{}
 	for pid, depth := parent, 0; depth < 6 && pid > 1; depth++ { // npm, sh, node; with room for more
@@ -196,7 +196,7 @@ func npxOf(parent int) map[int]bool {
 	return nil
 }
 
-// SayMounted tells what is on now, who is not yet in it, and how to leave.
+// SayMounted says what is mounted, which processes are not in it yet, and how to leave.
 func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) error {
 	if asJSON {
 		return e.PrintJSON(map[string]any{"root": m.Root, "mountpoint": m.Mountpoint, "already_mounted": m.Already, "mountd_pid": r.PID, "state": m.State, "outside": r.Outside, "notes": m.Notes})
@@ -227,7 +227,7 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 		fmt.Fprintf(e.Stdout, "a backup that stays on one file system (-x) leaves it out: name it too, as in restic backup -x ~ %s\n", cli.Arg(m.Mountpoint))
 	}
 	SayPath(e, e.Stdout)
-	// Who stands in the mount keeps it busy, the shell that this is pasted into too.
+	// A shell that stands in the mount keeps it busy, even the one this is pasted into.
 	next := "cachebro log             what changed, and who did it"
 	if inside {
 		next = "cd . && cachebro log     this shell was here before; what changed, and who did it"

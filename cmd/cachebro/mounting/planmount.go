@@ -24,13 +24,13 @@ import (
 type PlannedMount struct {
 	supervisor.Config
 	Notes   []string
-	Already bool // ours, and it answers
-	First   bool // nothing is known of the project yet
+	Already bool // it is mounted by us already, and answers
+	First   bool // the project has no history yet
 	Mountd  int
 }
 
-// PlanMount decides what is to be mounted where and refuses what cannot work,
-// each with its own message, before anything is made.
+// PlanMount decides what to mount where. It refuses what cannot work, with a message for
+// each case, before anything is made.
 func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error) {
 	asked, err := ExistingDir(e, dir)
 	if err != nil {
@@ -103,20 +103,20 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	return m, err
 }
 
-// The looks that refuseDatabases takes, and the pause between them: a command that
-// passes, git say, is no reason to refuse.
+// refuseDatabases looks this often, with this pause: a command that is soon done, such as
+// git, is no reason to refuse.
 const (
 	databaseLooks = 5
 	databasePause = 100 * time.Millisecond
 )
 
-// ofTheSystem are directories that hold a system, or its users, and no project.
+// ofTheSystem lists directories that hold a system, or its users, and no project.
 var ofTheSystem = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var",
 	"/Applications", "/Library", "/System", "/Users", "/private"}
 
-// refuseWhole refuses what is no project by itself: all that anybody's programs write there
-// would become history, and each command in a project below it would take it for the
-// project. exact: it is meant all the same.
+// refuseWhole refuses home and system directories: whatever any program writes there would
+// become history, and each command in a project below would take them for the project. exact
+// insists on the directory, except for the root directory.
 func refuseWhole(e *cli.Env, root string, exact bool) error {
 	const hint = "cd ~/src/app, or wherever the project is, and once more"
 	if root == "/" {
@@ -137,9 +137,9 @@ func refuseWhole(e *cli.Env, root string, exact bool) error {
 	return cli.Hintf(hint+"; cachebro mount --exact "+cli.Arg(root)+" insists", "%s is %s: a history of it would hold what every program writes there", cli.Quote(root), what)
 }
 
-// refuseDatabases refuses to cover files that a process uses as a database: it would
-// stay beside the mount, without whoever opens the same file from now on seeing what it
-// has in memory.
+// refuseDatabases refuses to cover files that a process uses as a database. That process
+// would go on beside the mount, and others who open the same file from now on would not
+// see what it holds in memory.
 func refuseDatabases(root string) error {
 	for look := 1; ; look++ {
 		users := mounts.Databases(root, mounts.Ours)
@@ -154,13 +154,13 @@ func refuseDatabases(root string) error {
 	}
 }
 
-// PlanMounted plans what is mounted already.
+// PlanMounted plans a mount that exists already.
 func PlanMounted(e *cli.Env, m mounts.Mount) (PlannedMount, error) {
 	return PlanMount(e, m.Source, MountFlags{at: m.Point, Exact: true})
 }
 
-// mountedInside names what of the kernel's own is mounted inside the project:
-// the overlay does not open it for anybody. Other file systems are passed through.
+// mountedInside warns of the kernel's own file systems that are mounted inside the project:
+// nobody can enter those through the overlay. Other file systems are passed through.
 func mountedInside(root string) (notes []string) {
 	table, err := mounts.Mounts()
 	if err != nil {
@@ -177,8 +177,8 @@ func mountedInside(root string) (notes []string) {
 	return notes
 }
 
-// identify makes the state directory and notes in it who the project is. Of one
-// that has no history yet but had one elsewhere, it says so.
+// identify makes the state directory and notes in it who the project is. If the project has
+// no history here but seems to have one under another path, it adds a note.
 func identify(e *cli.Env, m *PlannedMount) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
@@ -202,7 +202,7 @@ func identify(e *cli.Env, m *PlannedMount) error {
 	return id.Write(m.State)
 }
 
-// ExistingDir resolves a directory argument and says what is wrong with it.
+// ExistingDir resolves a directory argument, or says what is wrong with it.
 func ExistingDir(e *cli.Env, dir string) (string, error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -256,8 +256,8 @@ func checkEmpty(point string) error {
 	return nil
 }
 
-// checkMounts looks for mounts of ours on, around and inside. done: the project
-// is mounted where it should be already. A dead mount of ours is cleared away.
+// checkMounts looks for mounts of ours on, around and inside the project. done reports that
+// it is mounted already where it should be. A dead mount of ours is cleared away.
 func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 	for range 4 { // dead mounts may lie on top of each other
 		overlays, err := mounts.Overlays()
@@ -315,12 +315,12 @@ func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
 	return nil
 }
 
-// NoFuse: the machine or its user lacks what a mount needs.
+// NoFuse reports that the machine or its user lacks what a mount needs.
 type NoFuse struct{ error }
 
 func (n *NoFuse) Unwrap() error { return n.error }
 
-// Unmounted is what cannot be undone where nothing is mounted.
+// Unmounted says what cannot be undone where nothing is mounted.
 func Unmounted() string {
 	if outside.Possible() {
 		return "only what cachebro run starts can be undone"
@@ -328,7 +328,7 @@ func Unmounted() string {
 	return "shell changes cannot be undone"
 }
 
-// CheckFuse: is there FUSE, and may we use it?
+// CheckFuse returns a *NoFuse error if FUSE is missing or we may not use it.
 func CheckFuse(e *cli.Env, private bool) error {
 	helper := private || HasHelper()
 	// The device first: without it fusermount3 mounts nothing either.
@@ -344,8 +344,8 @@ func CheckFuse(e *cli.Env, private bool) error {
 	return nil
 }
 
-// allowOther decides who may enter. Without allow_other not even root may: that
-// is the kernel's rule, and it surprises backups, sudo and docker -v.
+// allowOther decides who may enter. Without allow_other not even root may: that is the
+// kernel's rule, and it surprises users of backups, sudo and docker -v.
 func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if f.noAllowOther {
 		return false, nil
@@ -353,7 +353,7 @@ func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if os.Getuid() == 0 || UserAllowOther() {
 		return true, nil
 	}
-	if runtime.GOOS == "darwin" { // by the option alone, for an administrator
+	if runtime.GOOS == "darwin" { // macFUSE allows it to administrators: only on request
 		return f.allowOther, nil
 	}
 	if f.allowOther {
@@ -363,7 +363,7 @@ func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	return false, nil
 }
 
-// UserAllowOther reports whether /etc/fuse.conf lets users let others in.
+// UserAllowOther reports whether /etc/fuse.conf lets ordinary users use allow_other.
 func UserAllowOther() bool {
 	f, err := os.Open("/etc/fuse.conf")
 	if err != nil {
@@ -378,8 +378,8 @@ func UserAllowOther() bool {
 	return false
 }
 
-// standingNowhere is the environment for the mount's processes: without a
-// working directory, at which a library might look through the mount.
+// standingNowhere returns the environment for the mount's processes, without a working
+// directory: a library that looks at it would go through the mount.
 func standingNowhere(e *cli.Env) []string {
 	vars := make([]string, 0, len(e.Vars))
 	for _, kv := range e.Vars {
@@ -393,8 +393,8 @@ func standingNowhere(e *cli.Env) []string {
 // minSpace is what a store needs to be opened at all.
 const minSpace = 32 << 20
 
-// checkSpace looks at the file system that the state is on, before anything is
-// made there.
+// checkSpace checks the free space of the file system that the state is on, before
+// anything is made there.
 func checkSpace(e *cli.Env, root string) error {
 	state, err := e.Paths().State(root)
 	if err != nil {
@@ -415,11 +415,11 @@ func checkSpace(e *cli.Env, root string) error {
 	}
 }
 
-// fewDescriptors is a limit that builds and language servers reach.
+// fewDescriptors is a limit on open files that builds and language servers reach.
 const fewDescriptors = 16384
 
-// descriptorNote warns where a limit that the mount's server inherits will make programs
-// fail: each file that is open on the mount takes one of its descriptors.
+// descriptorNote warns of a low limit on descriptors, which mountd inherits: each file that
+// is open on the mount takes one of them, so programs will fail.
 func descriptorNote() string {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max >= fewDescriptors {

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The descriptors that a parent hands down: Report on the first, the source
-// directory on the second, an already mounted /dev/fuse on the third, the ledger
-// of the mount on the fourth, a socket to the other process on the fifth.
+// The descriptors that a parent hands down: where to write the Report, the source
+// directory, an already mounted /dev/fuse, the ledger of the mount, and a socket to the
+// other process.
 const (
 	reportFD = 3
 	sourceFD = 4
@@ -26,7 +26,7 @@ const (
 	socketFD = 7
 )
 
-// ConfigFlags are how one process describes the mount to the next.
+// ConfigFlags adds the flags by which one process describes the mount to the next.
 func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
 	c := &supervisor.Config{Exe: e.Exe, Version: cli.Version, Env: e.Vars, Paths: e.Paths(), NoCommands: e.Getenv("CACHEBRO_ARGV") == "off"}
 	fs.StringVar(&c.Root, "root", "", "the project's root")
@@ -38,7 +38,7 @@ func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
 	return c
 }
 
-// CheckConfig refuses what no cachebro process passes on.
+// CheckConfig refuses a command line that no cachebro process would make.
 func CheckConfig(e *cli.Env, c *supervisor.Config) error {
 	if !filepath.IsAbs(c.Root) || !filepath.IsAbs(c.Mountpoint) || !filepath.IsAbs(c.State) {
 		return e.Usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.Cmd.Name())
@@ -127,8 +127,8 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// inherited is a descriptor that our parent handed down; our own children do
-// not get it.
+// inherited returns a descriptor that our parent handed down. Our own children do not get
+// it.
 func inherited(fd int, name string) *os.File {
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), name)

@@ -9,8 +9,8 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// pnpmNote is for a project that pnpm installs, unless its user says where pnpm keeps
-// its store. pnpm wants its store on the file system of the project
+// pnpmNote returns a note for a project that pnpm installs, unless its user configured where
+// pnpm keeps its store. pnpm wants its store on the file system of the project
 // (https://pnpm.io/settings#storedir), and a mount is a file system of its own.
 func pnpmNote(e *cli.Env, root string) string {
 	if _, err := os.Lstat(filepath.Join(root, "pnpm-lock.yaml")); err != nil {

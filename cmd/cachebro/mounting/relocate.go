@@ -87,8 +87,8 @@ when it meets such a project. A history that NEW has by itself is kept aside.`,
 	return cmd
 }
 
-// formerDir is the absolute path of a directory that is there no more, as it
-// was known: symlinks on the way to it resolved.
+// formerDir returns the absolute path of a directory that no longer exists, as it was
+// known: with the symlinks above it resolved.
 func formerDir(e *cli.Env, dir string) (string, error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -100,8 +100,8 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 	return abs, nil
 }
 
-// rehome gives the state directory of one root to another, whose own one is put
-// aside. Both have no owner meanwhile.
+// rehome gives the state directory of one root to another and puts the other's own one
+// aside. It ends both daemons and holds both locks meanwhile.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)
@@ -142,8 +142,9 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	return aside, nil
 }
 
-// owned takes the lock of a state directory, which its daemon holds otherwise.
+// owned takes the lock of a state directory, which a running daemon holds.
 func owned(state string) (unlock func(), err error) { return cli.LockState(state, 0) }
 
-// LockedState is owned for a directory that exists: no daemon gets in.
+// LockedState is owned for a directory that exists. It makes the lock file if needed, so
+// that no daemon gets in.
 func LockedState(state string) (unlock func(), err error) { return cli.LockState(state, os.O_CREATE) }

@@ -20,7 +20,7 @@ import (
 // the root, for lists of projects and for uninstall.
 const setUpFile = "setup"
 
-// MarkSetUp writes or removes the mark.
+// MarkSetUp writes the mark if on is true, else removes it.
 func MarkSetUp(e *cli.Env, root string, on bool) error {
 	if !on {
 		state, err := e.Paths().State(root)
@@ -39,7 +39,7 @@ func MarkSetUp(e *cli.Env, root string, on bool) error {
 	return os.WriteFile(filepath.Join(state, setUpFile), []byte(root+"\n"), 0o600)
 }
 
-// isSetUp costs one stat.
+// isSetUp reports whether a project was set up. It costs one stat.
 func isSetUp(p wire.Paths, root string) bool {
 	state, err := p.State(root)
 	if err != nil {
@@ -67,8 +67,8 @@ func SetUpRoots(e *cli.Env) []string {
 	return roots
 }
 
-// MountForSession mounts a project that was set up, for a session that begins
-// in it. mounted is false without an error where nobody asked for a mount.
+// MountForSession mounts a project that was set up, for a session that begins in it. If the
+// project was not set up, mounted is false and err is nil.
 func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool, err error) {
 	if !isSetUp(e.Paths(), root) {
 		return false, nil
@@ -90,7 +90,7 @@ func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool
 	return true, nil
 }
 
-// RootOf is the root of a state directory where a mount or up noted it, else "".
+// RootOf returns the root of a state directory as mount or up noted it, else "".
 func RootOf(state string) string {
 	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // there is none without up
 	return cmp.Or(mounts.ReadIdentity(state).Root, strings.TrimSuffix(string(b), "\n"))

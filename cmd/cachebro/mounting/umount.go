@@ -31,7 +31,7 @@ func UmountCommand(e *cli.Env) *cobra.Command {
 history stays; the next mount goes on with it. A dead mount is cleared away.
 
 Another mount namespace (a container, a service) may hold a copy of the mount.
-That one is served on and named; where a process has something open in it, the
+It is still served, and named; if a process has something open in it, the
 exit status is 3.`,
 		Example: `  cachebro umount
   cachebro umount --lazy ~/src/app     although somebody is still in there
@@ -48,7 +48,7 @@ exit status is 3.`,
 	return cmd
 }
 
-// Umount takes the mount of dir away.
+// Umount unmounts the mount of dir.
 func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error {
 	m, err := findMount(e, dir)
 	if err != nil {
@@ -111,18 +111,17 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	return finish(ctx, e, left, force)
 }
 
-// statusHeld is the exit status where the mount has gone from here and is
-// served on for others.
+// statusHeld is the exit status if the mount has gone from here but is still served for
+// others.
 const statusHeld cli.ExitStatus = 3
 
-// leftMount is a mount that has gone from our mount namespace, and whose mountd
-// has not ended yet.
+// leftMount is a mount that has gone from our mount namespace while its mountd still runs.
 type leftMount struct {
 	root, state string
 	record      supervisor.Record
 }
 
-// findLeft finds one by the project's record.
+// findLeft finds a leftMount by the record of dir's project.
 func findLeft(e *cli.Env, dir string) (leftMount, bool) {
 	t, err := e.Locate(dir)
 	if err != nil {
@@ -136,7 +135,7 @@ func findLeft(e *cli.Env, dir string) (leftMount, bool) {
 	return leftMount{t.Root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
 }
 
-// finishLeft is umount for a mount that had gone from here before.
+// finishLeft is umount for a mount that had already gone from here.
 func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	if !force {
 		fmt.Fprintf(e.Stderr, "%s is unmounted here already\n", cli.Quote(l.record.Mountpoint))
@@ -145,7 +144,7 @@ func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error 
 	return finish(ctx, e, l, true)
 }
 
-// finish waits until what was seen is stored, and says who keeps the mount.
+// finish waits until what was seen is stored, and says who still holds the mount.
 func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	held, err := awaitEnd(ctx, e, l, force)
 	if err != nil {
@@ -167,8 +166,8 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	return nil
 }
 
-// users are the processes that have something open on a mount that has gone from here.
-// seen: it is known who keeps it.
+// users returns the processes that have something open on a mount that has gone from here,
+// and the mount namespaces that hold a copy of it. seen is false if it found neither.
 func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen bool) {
 	holders = mounts.Holders(l.record.Dev)
 	for _, h := range holders {
@@ -178,8 +177,8 @@ func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen b
 	return users, holders, len(users)+len(holders) > 0
 }
 
-// sayHeld names who keeps a mount that is not here any more. A copy in which nobody has
-// anything open keeps nobody from anything: that is no failure.
+// sayHeld names who keeps a mount that has gone from here. A copy in which nobody has
+// anything open is no failure.
 func sayHeld(e *cli.Env, l leftMount) error {
 	users, holders, seen := l.users()
 	for _, h := range holders {
@@ -225,15 +224,15 @@ func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 	return mounts.Mount{}, cli.Hintf("cachebro status --all", "%s is not mounted", cli.Quote(path))
 }
 
-// unmount asks the kernel, or fusermount3 where only that may.
+// unmount unmounts m, through fusermount3 if only that may.
 func unmount(m mounts.Mount, lazy bool) error {
 	if lazy {
 		return fusefs.Detach(m.Point)
 	}
 	var err error
 	for try := range 12 {
-		// Files that were closed a moment ago are released in the background, and who
-		// was just told to end takes a moment for it.
+		// Files that were closed a moment ago are released in the background, and a process
+		// that was just told to end takes a moment.
 		err = syscall.Unmount(m.Point, 0)
 		if !errors.Is(err, syscall.EBUSY) {
 			break
@@ -268,7 +267,7 @@ func busy(m mounts.Mount, users []mounts.Proc) error {
 	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
 		ours[pid] = true
 	}
-	leaving := true // it is enough that the shell that asks goes elsewhere
+	leaving := true // all users are ancestors of ours: a cd in this shell is enough
 	for _, p := range users {
 		leaving = leaving && ours[p.PID]
 		for pid := p.PID; pid > 1; pid = parentOf(pid) {
@@ -310,9 +309,9 @@ func clearDead(m mounts.Mount) error {
 	return nil
 }
 
-// abort ends the connection of a mount that hangs: its users get errors instead
-// of waiting for ever. Where the kernel's switch is not to be had, the
-// connection ends with the processes that hold it.
+// abort ends the connection of a hanging mount: its users get errors instead of waiting
+// for ever. If we may not use the kernel's switch, it kills the processes that hold the
+// connection.
 func abort(m mounts.Mount, r supervisor.Record) error {
 	_, minor, _ := strings.Cut(m.Dev, ":")
 	name := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
@@ -321,7 +320,7 @@ func abort(m mounts.Mount, r supervisor.Record) error {
 		return nil
 	}
 	killed := false
-	for _, pid := range []int{r.Supervisor, r.PID} { // else the one would replace the other
+	for _, pid := range []int{r.Supervisor, r.PID} { // the supervisor first, else it would replace mountd
 		if pid > 0 && mounts.Ours(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed = true
 		}
@@ -340,8 +339,8 @@ const (
 	endWait = 30 * time.Second
 )
 
-// awaitEnd waits until mountd has handed over everything and ended, or, with
-// held, serves who has a copy of the mount elsewhere. With force it ends mountd.
+// awaitEnd waits until mountd has handed over everything and ended. held reports that it
+// goes on, for copies of the mount elsewhere. With force, mountd is told to end.
 func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bool, err error) {
 	said, killed := false, false
 	start := time.Now()
@@ -372,8 +371,8 @@ func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bo
 	return false, nil
 }
 
-// AwaitStored waits until the daemon has everything from the spool, 30 s at
-// most: later it goes on by itself.
+// AwaitStored waits until the daemon has taken everything from the spool, 30 s at most.
+// After that the daemon goes on by itself.
 func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -406,12 +405,12 @@ func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 // sendWithin is how long umount waits for a bucket.
 const sendWithin = 10 * time.Second
 
-// sendLast has what is stored go to the project's bucket, if it has one, and says what
-// does not get there.
+// sendLast sends what is stored to the project's bucket, if it has one, and says how much
+// did not get there.
 func sendLast(ctx context.Context, e *cli.Env, root string) {
 	c, err := e.ConnectAs(ctx, root, "cli", wire.Timeouts{Answer: sendWithin + 5*time.Second})
 	if err != nil {
-		return // AwaitStored has just talked to it
+		return // unlikely: AwaitStored has just reached it
 	}
 	defer c.Close()
 	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
@@ -431,7 +430,7 @@ func sendLast(ctx context.Context, e *cli.Env, root string) {
 	fmt.Fprintf(e.Stderr, "note: %s not yet sent to the bucket%s\nhint: cachebro remote send --dir %s\n", text.Count(int(st.Unsent), "version"), why, cli.Arg(root))
 }
 
-// parentOf is the process that started pid, 0 if that is not to be seen.
+// parentOf returns the parent of pid, 0 if it cannot be read.
 func parentOf(pid int) int {
 	st, _ := procfs.ReadStat(pid)
 	return st.Parent

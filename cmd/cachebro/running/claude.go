@@ -10,9 +10,9 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// dress adds to the command line of a client that we know what makes it use
-// cachebro, so that the first try needs no configuration. Who ran init for the client
-// chose the hooks' options: with ours beside them everything would happen twice.
+// dress adds to the command line of a known client what makes it use cachebro, so that the
+// first try needs no configuration. It adds no hooks if init has registered them: everything
+// would happen twice.
 func dress(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil
@@ -35,14 +35,14 @@ func dress(e *cli.Env, client, project string, args []string) ([]string, error) 
 	return append([]string{args[0], "--settings=" + string(settings), "--mcp-config=" + string(clients.ClaudeMCP(e.Exe))}, rest...), nil
 }
 
-// claudeSub are sub-commands that start no session.
+// claudeSub lists the sub-commands and flags that start no session.
 var claudeSub = map[string]bool{
 	"mcp": true, "config": true, "doctor": true, "update": true, "upgrade": true, "install": true, "plugin": true,
 	"setup-token": true, "migrate-installer": true, "auth": true, "agents": true, "--version": true, "-v": true, "--help": true, "-h": true,
 }
 
-// takeSettings removes --settings from a client's arguments: only one counts
-// there, so the user's and ours have to become one. Each value is a file or JSON.
+// takeSettings removes --settings from a client's arguments. The client uses only one, so
+// the user's and ours have to be merged. Each value is a file or JSON.
 func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -70,8 +70,8 @@ func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 	return rest, settings, nil
 }
 
-// mergeSettings puts the user's settings on top of ours. Hooks of both run; of
-// everything else the user's counts.
+// mergeSettings puts the user's settings on top of ours. The hooks of both run; for
+// everything else the user's settings win.
 func mergeSettings(ours []byte, theirs [][]byte) ([]byte, error) {
 	if len(theirs) == 0 {
 		return ours, nil

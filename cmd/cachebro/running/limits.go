@@ -6,7 +6,7 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// NetLimits is what the net of a watched command cannot do, one a line.
+// NetLimits says what the net of a watched command cannot do, one limit per line.
 func NetLimits() string {
 	return fmt.Sprintf(`  - it sees only what descends from this command, and no 32-bit programs;
   - set-uid programs (sudo, ping) do not get their rights, except for root:

@@ -57,7 +57,7 @@ func serveNet(e *cli.Env) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	w := &waking{env: e, log: logger, at: map[string]time.Time{}}
+	w := &daemonWaker{env: e, log: logger, lastWake: map[string]time.Time{}}
 	o := outside.Options{
 		Paths: paths, Places: outside.NewPlaces(paths.Home, e.Getenv, base, filepath.Dir(socket)), Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()},
 		Version: cli.Version, Logger: logger, Stirred: w.wake,
@@ -68,7 +68,7 @@ func serveNet(e *cli.Env) error {
 		if !errors.Is(err, spool.ErrLocked) || time.Now().After(deadline) {
 			break
 		}
-		if c, derr := net.Dial("unixpacket", socket); derr == nil { // somebody else was started, too
+		if c, derr := net.Dial("unixpacket", socket); derr == nil { // another recorder, started at the same time, serves
 			c.Close()
 			fmt.Fprintln(os.Stdout, "ready")
 			return nil
@@ -77,7 +77,7 @@ func serveNet(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	_ = os.Remove(socket) // of one that was killed
+	_ = os.Remove(socket) // left by a recorder that was killed
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), r.Close())
@@ -88,26 +88,26 @@ func serveNet(e *cli.Env) error {
 	return err
 }
 
-// waking sees to it that a daemon takes in what is spooled.
-type waking struct {
+// daemonWaker makes the daemons take in what is spooled.
+type daemonWaker struct {
 	env  *cli.Env
 	log  *slog.Logger
 	wait sync.WaitGroup
 
-	mu sync.Mutex // guards at
-	at map[string]time.Time
+	mu       sync.Mutex // guards lastWake
+	lastWake map[string]time.Time
 }
 
-// wakeEvery is less than after how long a daemon ends that has nothing to do.
+// wakeEvery is shorter than the time after which an idle daemon ends.
 const wakeEvery = 20 * time.Second
 
-func (w *waking) wake(root string) {
+func (w *daemonWaker) wake(root string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time.Since(w.at[root]) < wakeEvery {
+	if time.Since(w.lastWake[root]) < wakeEvery {
 		return
 	}
-	w.at[root] = time.Now()
+	w.lastWake[root] = time.Now()
 	w.wait.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), wakeEvery)
 		defer cancel()
@@ -121,8 +121,8 @@ func (w *waking) wake(root string) {
 	})
 }
 
-// told is the file that says that this user was told of the limits.
-const told = "limits-told"
+// limitsTold names the file that says that this user has been told of the limits.
+const limitsTold = "limits-told"
 
 // sayLimits says that the net is at work, and once to each user what it cannot do.
 func (s *session) sayLimits() {
@@ -133,7 +133,7 @@ func (s *session) sayLimits() {
 	if err != nil {
 		return
 	}
-	f, err := os.OpenFile(filepath.Join(state, told), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(state, limitsTold), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return
 	}
@@ -142,14 +142,14 @@ func (s *session) sayLimits() {
 	fmt.Fprint(s.Stderr, NetLimits())
 }
 
-// setUID: the command needs the rights of a set-uid program.
+// setUID reports whether a command needs the rights of a set-uid program.
 func setUID(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode()&os.ModeSetuid != 0 && os.Geteuid() != 0
 }
 
-// start starts the command, and has its calls seen, so that what it destroys is kept, or says
-// why not.
+// start starts the command under the net, which watches its system calls and keeps what it
+// destroys. Where that is impossible, it says why and starts the command without the net.
 func (s *session) start(cmd *exec.Cmd) error {
 	if s.noNet {
 		return cmd.Start()
@@ -191,7 +191,7 @@ func (s *session) over() {
 	}
 }
 
-// restarted: nothing of what was seen is lost.
+// restarted reports that the net's recorder was replaced. Nothing that it saw is lost.
 func (s *session) restarted() {
 	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one goes on where it stopped\n", s.Now().Format(time.TimeOnly))
 }
@@ -201,7 +201,7 @@ func (s *session) unwatched(err error) {
 		if strings.HasPrefix(s.Getenv("CACHEBRO_SESSION"), sessionPrefix) {
 			return // the run around this one sees it
 		}
-		err = errors.New("another program around it has its system calls shown, and the kernel allows one")
+		err = errors.New("another program already watches its system calls, and the kernel allows only one")
 	}
 	fmt.Fprintf(s.Stderr, "note: what the command destroys outside of mounts is not kept: %s\n", cli.OneLine(err.Error()))
 }

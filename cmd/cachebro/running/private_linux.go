@@ -26,8 +26,8 @@ import (
 //
 // A process with several threads cannot enter a user namespace, so a child (cachebro
 // private) is born in it. The child's uid is mapped to itself; an ambient capability
-// survives the exec and lets it mount. It reports through a pipe why it cannot;
-// began: the command was started.
+// survives the exec and lets it mount. If it cannot start the command, it reports why
+// through a pipe. began reports that the command was started.
 func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	c, err := s.Connect(ctx, s.plan.Root)
 	if err != nil {
@@ -104,7 +104,7 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 			if werr != nil {
 				return err
 			}
-			return cli.ExitStatus(1) // the parent tells
+			return cli.ExitStatus(1) // the parent reports it
 		}
 		_ = say.Close()
 		s := session{Env: e, plan: mounting.PlannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}

@@ -111,8 +111,8 @@ agent is started with the hooks alone: its reads still save.`,
 	return cmd
 }
 
-// stepDown goes down the ladder when the project cannot be mounted for all: a
-// mount for this command alone, then none, which is of use to an agent with hooks.
+// stepDown is called when the project cannot be mounted for all. It tries a mount for this
+// command alone, then the net without a mount, then none, which helps an agent with hooks.
 func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
 	m, err := mounting.PlanMount(s.Env, dir, f)
 	if err == nil && !m.Already {
@@ -150,8 +150,8 @@ type session struct {
 	args   []string
 	client string
 	id     string
-	noNet  bool // what it destroys outside of the mount is not to be kept
-	// unmounted: the net keeps what it destroys in the project, too.
+	noNet  bool // run the command without the net
+	// unmounted: nothing is mounted, so the net also keeps what it destroys in the project.
 	unmounted bool
 	watch     *outside.Watch // nil: nobody sees its calls
 }
@@ -165,8 +165,8 @@ func newSession() string {
 	return sessionPrefix + hex.EncodeToString(b[:])
 }
 
-// inside is the directory in the mount that the caller stands in; entered
-// afresh, because the caller's own may still be the one below the mount.
+// inside returns the caller's directory as a path in the mount. The command enters it
+// afresh, because the caller may still stand in the directory below the mount.
 func (s *session) inside() string {
 	switch {
 	case s.Dir != "" && mounts.Within(s.Dir, s.plan.Root):
@@ -184,7 +184,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the history of what is outside of it asks there
+	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history looks up there where a session works
 	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
 	s.takeStock(ctx, c)
 	err = s.spawn()
@@ -192,8 +192,8 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// takeStock has the history of a project that is not mounted take in what changed before the
-// command does anything. Found afterwards, it would seem to have happened meanwhile.
+// takeStock makes the history of a project that is not mounted take in earlier changes before
+// the command starts. Found later, they would seem to be the command's.
 func (s *session) takeStock(ctx context.Context, c *wire.Client) {
 	if !s.unmounted {
 		return
@@ -201,15 +201,15 @@ func (s *session) takeStock(ctx context.Context, c *wire.Client) {
 	ctx, cancel := context.WithTimeout(ctx, takeStockWithin)
 	defer cancel()
 	if _, err := c.Call(ctx, wire.MLog, wire.LogQuery{Limit: 1}, nil, nil); err != nil {
-		fmt.Fprintf(s.Stderr, "note: what was changed before may not be told from what the command changes: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(s.Stderr, "note: earlier changes may be taken for the command's: %s\n", cli.OneLine(err.Error()))
 	}
 }
 
-// takeStockWithin bounds how long a command waits for that.
+// takeStockWithin bounds how long a command waits for takeStock.
 const takeStockWithin = 10 * time.Second
 
-// note tells the daemon of the session; a daemon that does not listen is no
-// reason not to run the command.
+// note tells the daemon of the session. If the daemon does not listen, the command runs all
+// the same.
 func (s *session) note(ctx context.Context, c *wire.Client, ev wire.SessionEvent) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -219,7 +219,7 @@ func (s *session) note(ctx context.Context, c *wire.Client, ev wire.SessionEvent
 	}
 }
 
-// childVars is the environment of the command.
+// childVars returns the environment of the command.
 func (s *session) childVars() []string {
 	var vars []string
 	for _, kv := range s.Vars {
@@ -247,14 +247,14 @@ func (s *session) spawn() error {
 	return cli.ChildStatus(err)
 }
 
-// catch takes signals from now on; ignore gives them back.
+// catch catches signals from now on; ignore restores their effect.
 func catch(which ...os.Signal) (signals chan os.Signal, ignore func()) {
 	signals = make(chan os.Signal, 16)
 	signal.Notify(signals, which...)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// passOn sends a child what we are sent, until stop.
+// passOn sends the child each signal that we get, until stop is called.
 func passOn(signals <-chan os.Signal, child *os.Process) (stop func()) {
 	done, passed := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -14,15 +14,14 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// loginUnit is a systemd unit that mounts the projects that are up: for a user, a
-// unit of the user's own that starts with the first login; for root, a unit of the
-// system that starts at boot. A link enables it, as systemctl would, so that nothing
-// has to run for it.
+// loginUnit is a systemd unit or launchd agent that mounts the projects that are up: for a
+// user at the first login, for root at boot. A link enables a systemd unit, as systemctl
+// would, so that systemd need not be running.
 type loginUnit struct {
 	file string
 	link string // "" for launchd, which needs none
 	text string
-	by   string // who reads it
+	by   string // the program that reads it
 }
 
 func theLoginUnit(e *cli.Env) (loginUnit, error) {
@@ -50,7 +49,8 @@ func systemdUnit(e *cli.Env) (loginUnit, error) {
 	return u, nil
 }
 
-// systemd is the text of systemd's unit. The mounts outlive it, as those of a shell would.
+// systemd returns the text of the systemd unit. The mounts outlive it, as they would outlive
+// a shell.
 func (u loginUnit) systemd(e *cli.Env) string {
 	var w strings.Builder
 	w.WriteString("[Unit]\nDescription=cachebro mounts the projects that are up\n")
@@ -106,7 +106,7 @@ func (u loginUnit) enable(e *cli.Env) error {
 	return nil
 }
 
-// notAtLogin takes back what atLogin did; what is not ours is left.
+// notAtLogin takes back what atLogin did. It leaves files that are not ours.
 func notAtLogin(e *cli.Env) error {
 	u, err := theLoginUnit(e)
 	if err != nil {

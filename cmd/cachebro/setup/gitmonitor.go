@@ -14,7 +14,7 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// gitGlobalConfig is the file that git config --global writes to.
+// gitGlobalConfig returns the file that git config --global writes to.
 func gitGlobalConfig(e *cli.Env, s clients.Setup) string {
 	if name := absVar(e, "GIT_CONFIG_GLOBAL"); name != "" {
 		return name
@@ -30,7 +30,8 @@ func gitGlobalConfig(e *cli.Env, s clients.Setup) string {
 	return usual
 }
 
-// gitSetup adds the repository in root to those whose git asks us.
+// gitSetup returns the settings that add root's repository to those whose git asks us which
+// files changed.
 func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error) {
 	dir, err := AskGit(e, root, "rev-parse", "--absolute-git-dir")
 	if err != nil || !filepath.IsAbs(dir) {
@@ -48,7 +49,8 @@ func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error
 	return g, nil
 }
 
-// gitSetupBack is what uninit takes back; nothing where nothing was written.
+// gitSetupBack returns what uninit takes back of git's settings; empty if nothing was
+// written.
 func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
 	g := clients.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
 	if b, err := os.ReadFile(g.Config); (err != nil || len(clients.GitDirs(b)) == 0) && !s.PathExists(g.Include) {
@@ -57,7 +59,7 @@ func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
 	return g
 }
 
-// GitAsks reports whether init was told that the git of a project asks us.
+// GitAsks reports whether init was told that a project's git should ask us what changed.
 func GitAsks(e *cli.Env, root string) bool {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil {

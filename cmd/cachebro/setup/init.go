@@ -131,7 +131,7 @@ type InitFlags struct {
 	noRewrite, agentsMD, promptIndex, withStatus, hold bool
 	worktrees                                          bool
 	gitMonitor                                         bool
-	brief                                              bool // up: a line for each file instead of a diff
+	brief                                              bool // print a line per file instead of a diff (up, down)
 	stopLine, noReshape                                string
 }
 
@@ -174,7 +174,7 @@ func (f *InitFlags) check(e *cli.Env) error {
 	return nil
 }
 
-// ruleNames are the rules that say commands' outputs in fewer words.
+// ruleNames returns the names of the rules that shorten the outputs of commands.
 func ruleNames() (names []string) {
 	for _, r := range reshape.Rules() {
 		names = append(names, string(r))
@@ -182,13 +182,13 @@ func ruleNames() (names []string) {
 	return names
 }
 
-// offRules are those that are not wanted.
+// offRules returns the names of the rules that are not wanted.
 func (f *InitFlags) offRules() []string {
 	return strings.FieldsFunc(f.noReshape, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// hookOptions are the words on the registered command line; what is the default
-// is not written.
+// hookOptions returns the options for the registered command line, without those that are
+// the default.
 func (f *InitFlags) hookOptions() []string {
 	var o []string
 	if f.stopLine != "" && f.stopLine != "changes" {
@@ -212,8 +212,8 @@ func (f *InitFlags) hookOptions() []string {
 	return o
 }
 
-// Setup describes this user's surroundings to the hooks room. project is the
-// project's root where its own files are meant, "" for the user's.
+// Setup describes this user's surroundings to package clients. project is the project's
+// root if its own files are to be changed, "" for the user's.
 func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 	p := e.Paths()
 	base, err := p.StateBase()
@@ -231,7 +231,7 @@ func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 		PathExists: func(path string) bool { _, err := os.Stat(path); return path != "" && err == nil },
 	}
 	if project != "" {
-		s.Exe = "cachebro" // these files are shared: each has it somewhere else
+		s.Exe = "cachebro" // the project's files are shared, and cachebro lies elsewhere on each machine
 	}
 	return s, nil
 }
@@ -250,7 +250,7 @@ func backCommand(f InitFlags) string {
 	return "uninit"
 }
 
-// sayNotes tells what a person has to do in the clients besides.
+// sayNotes prints what a person still has to do in the clients.
 func sayNotes(e *cli.Env, changes []clients.Change) {
 	var said []string
 	for _, c := range changes {
@@ -261,7 +261,7 @@ func sayNotes(e *cli.Env, changes []clients.Change) {
 	}
 }
 
-// initRoot is the project that --project and --agents-md are about.
+// initRoot returns the project that --project, --agents-md and --git-fsmonitor are about.
 func initRoot(e *cli.Env, f InitFlags, args []string) (string, error) {
 	if !f.project && !f.agentsMD && !f.gitMonitor {
 		if len(args) > 0 {
@@ -304,7 +304,8 @@ func planInit(e *cli.Env, f InitFlags, root string) ([]clients.Change, clients.S
 	return changes, s, err
 }
 
-// agentsMD is the file in the project that the command runs in, if any.
+// agentsMD returns the path of AGENTS.md in the project that args or the working directory
+// name, "" if there is no project.
 func agentsMD(e *cli.Env, args []string) string {
 	t, err := e.LocateOrTop(cli.First(args, "."))
 	if err != nil || t.Base() == "/" {
@@ -313,8 +314,8 @@ func agentsMD(e *cli.Env, args []string) string {
 	return filepath.Join(t.Base(), "AGENTS.md")
 }
 
-// applyChanges shows what would change, asks, and writes. Files that cannot be
-// changed are named, and make the command fail after all others were written.
+// applyChanges shows what would change, asks, and writes. Files that cannot be changed are
+// named; the command fails because of them, but only after writing all others.
 func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitFlags, verb string) error {
 	n, bad := showChanges(e, changes, f.brief && !f.dryRun)
 	if n == 0 {
@@ -343,8 +344,8 @@ func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitF
 	return err
 }
 
-// showChanges prints each change as a diff, or in brief as a line; the errors go to
-// stderr.
+// showChanges prints each change as a diff, or as one line if brief. It prints errors to
+// stderr. n counts the changes, bad the errors.
 func showChanges(e *cli.Env, changes []clients.Change, brief bool) (n, bad int) {
 	p := e.Paint()
 	for _, c := range changes {

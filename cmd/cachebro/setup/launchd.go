@@ -11,8 +11,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// launchAgent is what launchd(8) reads at each login of the user, for root at boot. It
-// loads whatever lies in its directory, so that nothing has to run for it.
+// launchAgent returns the file that launchd(8) reads at each login of the user, for root at
+// boot. launchd loads whatever lies in its directory, so it need not be running.
 func launchAgent(e *cli.Env) (loginUnit, error) {
 	dir := "/Library/LaunchDaemons"
 	if os.Getuid() != 0 {
@@ -28,8 +28,8 @@ func launchAgent(e *cli.Env) (loginUnit, error) {
 
 const launchLabel = "dev.cachebro.mount"
 
-// plist is the agent as a property list. AbandonProcessGroup: the processes that serve
-// the mounts outlive the command that started them.
+// plist returns the agent as a property list. With AbandonProcessGroup, the processes that
+// serve the mounts outlive the command that started them.
 func plist(e *cli.Env) (string, error) {
 	var w strings.Builder
 	var err error

@@ -133,8 +133,8 @@ func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
 	return plans, nil
 }
 
-// ownMounts are those whose history lies where ours do: not another user's, and
-// not those of another CACHEBRO_DIR.
+// ownMounts returns the mounts whose history lies where ours do. It leaves out those of
+// other users and of another CACHEBRO_DIR.
 func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -149,8 +149,8 @@ func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
 	return own, nil
 }
 
-// daemonRoots are the projects of all store daemons that run; which of them are
-// ours, the sockets tell.
+// daemonRoots returns the projects of all store daemons that run, other users' too. Only
+// ours answer on the sockets of endDaemons.
 func daemonRoots() []string {
 	var roots []string
 	for _, pid := range procfs.All() {
@@ -169,8 +169,8 @@ func endDaemons(ctx context.Context, e *cli.Env) {
 	}
 }
 
-// removeHistory deletes the state directories of ours, and nothing else that
-// may lie beside them: CACHEBRO_DIR can be any directory.
+// removeHistory deletes our own state directories, and nothing else that may lie beside
+// them: CACHEBRO_DIR can be any directory.
 func removeHistory(base string) error {
 	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
 	if err != nil {
@@ -188,7 +188,7 @@ func removeHistory(base string) error {
 			return fmt.Errorf("delete the history: %w", err)
 		}
 	}
-	_ = os.Remove(filepath.Join(base, "clients")) // only when it is empty
+	_ = os.Remove(filepath.Join(base, "clients")) // fails if it is not empty
 	_ = os.Remove(base)
 	return nil
 }

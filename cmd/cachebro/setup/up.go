@@ -93,7 +93,7 @@ started by cachebro run; up names the alias that does so.`,
 	return cmd
 }
 
-// sayMachine is the short form of doctor: what was found.
+// sayMachine prints what was found on the machine: a short form of doctor.
 func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	switch {
 	case why != nil:
@@ -105,9 +105,9 @@ func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	}
 }
 
-// sayStart says how an agent has to be started where only the net keeps what it changes.
-// We found no setting by which one would start itself so; a prefix for shell commands
-// (CLAUDE_CODE_SHELL_PREFIX) leaves out what the client's own tools write.
+// sayStart says how to start an agent where only the net keeps what it changes. We know of
+// no setting by which an agent would start itself so: a prefix for shell commands
+// (CLAUDE_CODE_SHELL_PREFIX) misses what the client's own tools write.
 func sayStart(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil || !outside.Possible() {
@@ -123,7 +123,7 @@ func sayStart(e *cli.Env) {
 	}
 }
 
-// upClients is init as a part of up: no agent at all is no error here.
+// upClients is init as a part of up, where it is no error if there is no agent at all.
 func upClients(e *cli.Env, f InitFlags, root string) error {
 	s, err := Setup(e, f, "")
 	if err != nil {
@@ -201,7 +201,7 @@ with it.`,
 	return cmd
 }
 
-// downClients removes the configuration, which belongs to all projects.
+// downClients removes the agents' configuration, unless another project is still up.
 func downClients(e *cli.Env, root string, f InitFlags) error {
 	for _, other := range mounting.SetUpRoots(e) {
 		if other != root && f.clients == nil {
@@ -227,8 +227,8 @@ func downClients(e *cli.Env, root string, f InitFlags) error {
 	return applyChanges(e, s, onlyReal(changes), f, "take back")
 }
 
-// onlyReal leaves out files that stay as they are: down looks at all clients.
-// A file that cannot be read as configuration matters only if we are in it.
+// onlyReal leaves out files that stay as they are, because down looks at all clients. A file
+// that cannot be read as configuration matters only if it mentions us.
 func onlyReal(changes []clients.Change) []clients.Change {
 	var out []clients.Change
 	for _, c := range changes {

@@ -68,7 +68,7 @@ runs. Nobody is asked over a network.`,
 	return cmd
 }
 
-// takeOver renews the processes of a mount, and the daemon.
+// takeOver renews the daemon of a mount, and with mountd set its processes too.
 func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) error {
 	if mountd {
 		p, err := mounting.PlanMounted(e, m)
@@ -88,7 +88,7 @@ func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) erro
 
 // daemonVersion asks the daemon of a project, if one runs.
 func daemonVersion(ctx context.Context, e *cli.Env, root string) (string, bool) {
-	c, _ := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{}) // another version is an error, but says hello
+	c, _ := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{}) // if versions differ, err is set, but the hello is there
 	defer c.Close()
 	v := c.Hello().Version
 	return v, v != ""

@@ -16,15 +16,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// looking is how somebody looks after a bucket.
-type looking struct {
+// bucketFlags are the flags of the commands that maintain a bucket.
+type bucketFlags struct {
 	older, grace     string
 	whole, dry, json bool
 }
 
-// bucketCommand completes a command that looks after the bucket of this project, or the
-// one that is named.
-func bucketCommand(e *cli.Env, cmd *cobra.Command, l *looking, look func(context.Context, *cli.Env, *remote.Bucket, looking) error) *cobra.Command {
+// bucketCommand completes a command that maintains a bucket: the one given as its argument,
+// or else this project's.
+func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(context.Context, *cli.Env, *remote.Bucket, bucketFlags) error) *cobra.Command {
 	cmd.Use += " [s3://BUCKET/PREFIX]"
 	cmd.Args = e.Args(0, 1)
 	fs := cmd.Flags()
@@ -40,7 +40,7 @@ func bucketCommand(e *cli.Env, cmd *cobra.Command, l *looking, look func(context
 		if err != nil {
 			return err
 		}
-		err = look(ctx, e, b, *l)
+		err = run(ctx, e, b, *l)
 		if errors.Is(err, remote.ErrLocked) {
 			err = cli.Hintf(machines.IdentityHint, "%w", err)
 		}
@@ -53,11 +53,11 @@ func bucketDuCommand(e *cli.Env) *cobra.Command {
 	return bucketCommand(e, &cobra.Command{
 		Use: "du", Short: "what each machine's history takes in the bucket",
 		Example: "  cachebro remote du s3://backups/app",
-	}, &looking{}, remoteDu)
+	}, &bucketFlags{}, remoteDu)
 }
 
 func bucketFsckCommand(e *cli.Env) *cobra.Command {
-	l := &looking{}
+	l := &bucketFlags{}
 	cmd := &cobra.Command{
 		Use: "fsck", Short: "compare what lies in the bucket with what was sent",
 		Example: "  cachebro remote fsck --whole",
@@ -67,7 +67,7 @@ func bucketFsckCommand(e *cli.Env) *cobra.Command {
 }
 
 func bucketPruneCommand(e *cli.Env) *cobra.Command {
-	l := &looking{}
+	l := &bucketFlags{}
 	cmd := &cobra.Command{
 		Use: "prune", Short: "drop old contents from the bucket",
 		Long: `Drops contents that were sent longer ago than --older and have been replaced since:
@@ -83,8 +83,8 @@ sends or reads meanwhile loses nothing. It needs the rights to list and delete t
 	return bucketCommand(e, cmd, l, remotePrune)
 }
 
-// remoteDu prints what lies in a bucket.
-func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) error {
+// remoteDu prints what the histories in a bucket take.
+func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) error {
 	u, err := b.Usage(ctx)
 	if err != nil {
 		return err
@@ -110,8 +110,8 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) erro
 	return nil
 }
 
-// remoteFsck checks a bucket; problems are exit status 1.
-func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) error {
+// remoteFsck checks a bucket. If it finds problems, the exit status is 1.
+func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) error {
 	r, err := b.Fsck(ctx, l.whole)
 	if err != nil {
 		return err
@@ -140,8 +140,8 @@ func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) er
 	return err
 }
 
-// remotePrune drops old contents.
-func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l looking) error {
+// remotePrune drops old contents from a bucket.
+func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) error {
 	o := remote.PruneOptions{Dry: l.dry}
 	for _, age := range []struct {
 		name, value string

@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// spareProcs is what GOMAXPROCS gets beyond the processors that there are. With all of
-// Go's own in use by the index, a request waits for one of them to be given back, 10 ms
-// and more; a thread of its own is put before those by the kernel.
+// spareProcs is added to the number of processors for GOMAXPROCS. If the index uses all of
+// Go's processors, a request waits 10 ms and more for one of them; with a spare one, the
+// kernel gives its thread precedence over those of the index.
 const spareProcs = 2
 
 // DaemonCommand is cachebro daemon.

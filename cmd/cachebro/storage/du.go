@@ -59,11 +59,11 @@ share is counted once, in equal parts.`,
 
 // duLine is one project in du --all.
 type duLine struct {
-	Root    string    `json:"root,omitempty"` // as far as it is known
+	Root    string    `json:"root,omitempty"` // empty if it is not known
 	State   string    `json:"state"`
 	Bytes   int64     `json:"bytes"`
-	Shared  int64     `json:"shared"`  // of its pack files with sibling worktrees, in full
-	Allowed int64     `json:"allowed"` // of the cap, as the others are now
+	Shared  int64     `json:"shared"`  // size of its pack files that sibling worktrees share, in full
+	Allowed int64     `json:"allowed"` // its part of the cap, given what the others use now
 	Wrote   time.Time `json:"wrote"`
 }
 
@@ -85,7 +85,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 		all, elsewhere := space.Shared(filepath.Join(p.State, "store"))
 		l := duLine{Root: rootOfState(e, p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote}
 		lines = append(lines, l)
-		if l.Root != wire.OutsideRoot { // which has as much for itself
+		if l.Root != wire.OutsideRoot { // the user's own history has a cap of its own
 			sum, shared = sum+p.Used, shared+all-elsewhere
 		}
 	}
@@ -109,8 +109,8 @@ func duAll(e *cli.Env, asJSON bool) error {
 	return nil
 }
 
-// rootOfState is the root whose history a state directory holds, "" when it is
-// not known or when the history was put aside.
+// rootOfState returns the root whose history a state directory holds, "" if it is not
+// known or if the history was put aside.
 func rootOfState(e *cli.Env, state string) string {
 	root := cmp.Or(mounting.RootOf(state), wire.OutsideRoot)
 	if own, err := e.Paths().State(root); err != nil || own != state {
@@ -119,7 +119,7 @@ func rootOfState(e *cli.Env, state string) string {
 	return root
 }
 
-// siblings are the stores of the other worktrees of root's repository.
+// siblings returns the stores of the other worktrees of root's repository.
 func siblings(e *cli.Env, root string) []content.Sibling {
 	base, err := e.Paths().StateBase()
 	if err != nil {
@@ -136,7 +136,7 @@ func siblings(e *cli.Env, root string) []content.Sibling {
 	return out
 }
 
-// stateName is the readable part of a state directory's name.
+// stateName returns the readable part of a state directory's name.
 func stateName(state string) string {
 	name := filepath.Base(state)
 	return name[:strings.LastIndexByte(name, '-')]
@@ -145,7 +145,7 @@ func stateName(state string) string {
 // tidyWithin is how long the collection of another project may take.
 const tidyWithin = 10 * time.Minute
 
-// tidyOther has another project's daemon, started if need be, keep to its share.
+// tidyOther makes another project's daemon, started if need be, keep to its share.
 func tidyOther(ctx context.Context, e *cli.Env, state string) error {
 	root := rootOfState(e, state)
 	if root == "" {

@@ -84,14 +84,14 @@ type exported struct {
 	File string `json:"file"`
 	wire.Totals
 	FileBytes int64  `json:"file_bytes"`
-	SHA256    string `json:"sha256"` // of the file
+	SHA256    string `json:"sha256"` // checksum of the file
 }
 
 type counter int64
 
 func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
 
-// receive copies what the daemon writes into a pipe.
+// receive copies to w what the daemon writes into a pipe.
 func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -119,7 +119,7 @@ func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, err
 	return a, err
 }
 
-// newFile makes path with what fill writes, all of it or nothing.
+// newFile makes path with what fill writes: all of it or no file.
 func newFile(path string, replace bool, fill func(*os.File) error) error {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return os.ErrExist
@@ -128,7 +128,7 @@ func newFile(path string, replace bool, fill func(*os.File) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone when all went well
+	defer os.Remove(f.Name()) // already renamed if replace is set
 	err = fill(f)
 	if err == nil {
 		err = f.Sync()

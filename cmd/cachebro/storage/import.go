@@ -93,7 +93,7 @@ type imported struct {
 	Records  uint64    `json:"records"`
 }
 
-// bringBack makes the history of the project in dir out of a stream.
+// bringBack imports a stream as the history of the project in the working directory.
 func bringBack(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c portable.Totals, err error) {
 	root, err := mounting.ExistingDir(e, ".")
 	if err != nil {
@@ -105,7 +105,7 @@ func bringBack(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c
 	return bringInto(ctx, e, root, from, im)
 }
 
-// bringInto is bringBack for the project at root itself.
+// bringInto is bringBack for the project at root.
 func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im *imported) (c portable.Totals, err error) {
 	im.Root = root
 	overlays, err := mounts.Overlays()
@@ -140,7 +140,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im 
 		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
 	}
 	fresh := filepath.Join(state, "import")
-	if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
+	if err := os.RemoveAll(fresh); err != nil { // left by an import that was killed
 		return c, err
 	}
 	c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set)
@@ -150,7 +150,8 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im 
 	return c, putHistory(state, fresh)
 }
 
-// emptyHistory: nothing that an import would take the place of.
+// emptyHistory reports whether a state directory has no history that an import would
+// replace.
 func emptyHistory(state string) (bool, error) {
 	dir := filepath.Join(state, "store")
 	if !cli.IsDir(filepath.Join(dir, "db")) {
@@ -164,8 +165,8 @@ func emptyHistory(state string) (bool, error) {
 	return empty, errors.Join(err, s.Close())
 }
 
-// putHistory makes fresh the store of a state directory without versions. The
-// index goes with the old one, from which it was made.
+// putHistory makes fresh the store of a state directory that has no versions. It deletes
+// the index, which was made from the old store.
 func putHistory(state, fresh string) error {
 	if err := os.RemoveAll(filepath.Join(state, "index")); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maintain sends one request to the store's owner and prints its answer; a
-// store that is not in order is exit status 1.
+// maintain sends one request to the store's daemon and prints the answer. If the store is
+// not in order, the exit status is 1.
 func maintain(ctx context.Context, e *cli.Env, dir string, r wire.StoreRequest, asJSON bool) error {
 	_, c, err := e.Open(ctx, dir)
 	if err != nil {
@@ -63,7 +63,7 @@ largest give way first, and those not written to for a week), CACHEBRO_KEEP
 	fs := cmd.Flags()
 	limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
 	own := fs.Bool("own", false, "with --limits: do not look after other projects")
-	_ = fs.MarkHidden("own") // it is defined
+	_ = fs.MarkHidden("own") // fails only for an unknown flag
 	dry := fs.Bool("dry-run", false, "say what would be dropped, drop nothing")
 	asJSON := jsonFlag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -89,7 +89,7 @@ func remoteRequest(e *cli.Env, name, short string, q wire.RemoteRequest) *cobra.
 	return cmd
 }
 
-// askRemote asks the project's daemon about its bucket and prints the answer.
+// askRemote sends a request about the project's bucket to the daemon and prints the answer.
 func askRemote(ctx context.Context, e *cli.Env, q wire.RemoteRequest, asJSON bool) error {
 	t, err := e.Locate(".")
 	if err != nil {
@@ -153,7 +153,7 @@ func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 	}
 }
 
-// sayInBucket warns that a bucket keeps what it has.
+// sayInBucket warns that a purge leaves in the bucket what was sent there.
 func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
 	c, err := e.Connect(ctx, root)
 	if err != nil {
@@ -167,7 +167,7 @@ func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
 	return err
 }
 
-// shortly is an address as a person reads it.
+// shortly returns an address as people read it.
 func shortly(url string) string {
 	if p, err := remote.ParsePlace(url, func(string) string { return "" }); err == nil {
 		return cli.Quote(p.Short())
@@ -217,7 +217,7 @@ and directory of an encrypted history are shown to who has its key.`,
 	return cmd
 }
 
-// addressOf is an address, or where none is given that of the project.
+// addressOf returns address, or if that is empty, the address of the project's bucket.
 func addressOf(ctx context.Context, e *cli.Env, address string) (string, error) {
 	if address != "" {
 		return address, nil
@@ -234,7 +234,7 @@ func addressOf(ctx context.Context, e *cli.Env, address string) (string, error) 
 	return st.URL, err
 }
 
-// dialed is the bucket at an address.
+// dialed connects to the bucket at an address, with an identity to read what is encrypted.
 func dialed(e *cli.Env, address, identity string) (*remote.Bucket, remote.Place, error) {
 	p, err := remote.ParsePlace(address, e.Getenv)
 	if err != nil {

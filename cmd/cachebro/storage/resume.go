@@ -105,16 +105,16 @@ machine is refused when it comes back and says so; else under an id of its own.`
 type resumed struct {
 	Root     string   `json:"root"`
 	Machine  string   `json:"machine"`
-	Name     string   `json:"name"` // of its host
+	Name     string   `json:"name"` // of the host
 	From     string   `json:"from"` // the project's root there
 	Seq      uint64   `json:"seq"`  // the moment of the tree
 	Versions uint64   `json:"versions"`
 	Files    int      `json:"files"`
-	Lost     []string `json:"lost,omitempty"` // of which nothing is kept
-	Note     string   `json:"note,omitempty"` // on the id under which it is sent on
+	Lost     []string `json:"lost,omitempty"` // files whose content is not kept
+	Note     string   `json:"note,omitempty"` // about the id under which the history is sent on
 }
 
-// chosen is the machine that is meant, "": the one that sent last.
+// chosen returns the machine called name, or the one that sent last if name is "".
 func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 	if name == "" {
 		return heads[len(heads)-1], nil
@@ -130,7 +130,7 @@ func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 	return heads[slices.IndexFunc(heads, func(h remote.Head) bool { return h.Machine.ID == id })], nil
 }
 
-// emptyDir makes the directory if it is missing.
+// emptyDir checks that dir is empty except for a .git, and makes it if it is missing.
 func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -154,7 +154,7 @@ func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 	return root, made, err
 }
 
-// bringFrom gives root the history, then the files.
+// bringFrom gives root the history of a machine in the bucket, then its files.
 func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
 	set, err := storeLimits(e)
 	if err != nil {
@@ -174,7 +174,7 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 	stop()
 	from.Close()
 	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {
-		err = e // the reader only knows that it ended
+		err = e // the reader's error only says that the stream ended
 	}
 	if errors.Is(err, remote.ErrLocked) {
 		return cli.Hintf(machines.IdentityHint, "resume: %w", err)
@@ -192,7 +192,7 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 	return nil
 }
 
-// fillFrom makes the files of the history that root has now.
+// fillFrom writes the files of root from the history that root has now.
 func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) (err error) {
 	state, err := e.Paths().MakeState(r.Root)
 	if err != nil {
@@ -237,7 +237,7 @@ func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head
 	return err
 }
 
-// sendOn has the daemon of a resumed history send it on.
+// sendOn arranges that the daemon of a resumed history sends it on to the bucket.
 func sendOn(ctx context.Context, s *store.Store, place remote.Place, root string) (note string, err error) {
 	sender, err := remote.NewSender(s, portable.PartOptions{Options: tidy.Portable(root, cli.Version)})
 	if err != nil {

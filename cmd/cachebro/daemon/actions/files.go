@@ -16,29 +16,29 @@ import (
 	"cachebro/store/wire"
 )
 
-// file is what is known of one path while the versions of an action are gone through.
+// file is what is known of one path while going through the versions of an action.
 type file struct {
 	path    store.Path
 	existed bool          // before the action
-	before  store.Version // the version then, of origin where that is another
-	origin  store.Path    // where the file was before; "": here
+	before  store.Version // its version then; that of origin if the file was renamed
+	origin  store.Path    // the path where the file was before; "" if it was here
 	now     store.Version // the last one of the action
 	made    bool          // the action made the file
 	deleted bool
-	mode    bool // nothing but permissions and the like
-	only    bool // one rename is all that happened to it
+	mode    bool // only permissions and the like changed
+	only    bool // a single rename is all that happened to it
 	comm    string
 }
 
 // history goes through the versions of an action, oldest first.
 type history struct {
 	v     *store.View
-	files map[store.Path]*file // what is, or was last, at a path
-	moved map[store.Path]store.Version
-	// What paths were below the first version that tells of them.
+	files map[store.Path]*file         // what is, or was last, at a path
+	moved map[store.Path]store.Version // moved away, with the other end not seen so far
+	// below is the first version that names each path, before what the path was before it.
 	below  map[store.Path]uint64
 	before map[store.Path]store.Version
-	first  uint64 // the version that the action began with, where not all are at hand; 0: they are
+	first  uint64 // the action's first version if some were passed over, else 0
 	a      *wire.Action
 }
 
@@ -59,7 +59,8 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start is from where on a version, and what was passed over before it, is the action's.
+// start returns the version from which on a path's changes are the action's: o, or if some
+// were passed over, the action's first version.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first
@@ -67,7 +68,7 @@ func (h *history) start(o store.Version) uint64 {
 	return o.Seq
 }
 
-// look reads at once, in the order in which they lie, what the paths were before.
+// look reads what the paths were before, all at once and in the order in which they lie.
 func (h *history) look(vs []store.Version) (err error) {
 	h.below = make(map[store.Path]uint64, len(vs))
 	for _, o := range vs {
@@ -81,7 +82,7 @@ func (h *history) look(vs []store.Version) (err error) {
 	return err
 }
 
-// at is the state of a path just before a version of it.
+// at returns the state of a path just before a version of it.
 func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	if f := h.files[p]; f != nil {
 		return f, nil
@@ -98,12 +99,12 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	}
 	f := &file{path: p, existed: found && !before.Deleted(), mode: true}
 	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
-		f.made, found = true, true // what was passed over made it
+		f.made, found = true, true // a version that was passed over made it
 	}
 	if f.existed {
 		f.before = before
 	}
-	if !found { // of what was never looked at, only that it is there is known
+	if !found { // never looked at before: all that can be told is whether it was there
 		f.existed = o.Op == store.OpWrite || o.Op == store.OpTruncate || o.Op == store.OpChmod || o.Op == store.OpUnlink || o.Op == store.OpRmdir || o.Op == store.OpMoved
 	}
 	h.files[p] = f
@@ -117,7 +118,7 @@ func (f *file) touch(o store.Version) {
 }
 
 func (h *history) version(o store.Version) error {
-	if o.Op == store.OpMoved && store.OwnFile(o.To) { // a plan removes it in two steps
+	if o.Op == store.OpMoved && store.OwnFile(o.To) { // a plan deletes a file in two steps
 		o.Op = store.OpUnlink
 	}
 	if o.Op == store.OpMoved {
@@ -165,7 +166,7 @@ func (h *history) rename(o store.Version) error {
 	if err != nil {
 		return err
 	}
-	if src.now.Seq == 0 && !src.existed { // at is asked after the file has gone
+	if src.now.Seq == 0 && !src.existed { // at was called after the file had gone
 		if was, err := h.v.Version(o.Prev); err == nil && !was.Deleted() {
 			src.existed, src.before = true, was
 		}
@@ -192,9 +193,9 @@ func (h *history) rename(o store.Version) error {
 	return nil
 }
 
-// outcome is the list of what was changed in the end, in order of paths.
+// outcome returns what was changed in the end, in the order of paths.
 func (h *history) outcome() []*file {
-	for p, o := range h.moved { // to where the filter does not reach
+	for p, o := range h.moved { // to a path that the filter leaves out
 		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm}
 		if h.files[o.To] == nil {
 			h.files[o.To] = f
@@ -204,7 +205,7 @@ func (h *history) outcome() []*file {
 		if !f.deleted || f.origin == "" {
 			continue
 		}
-		// What was moved away and deleted then: vim puts the old file aside.
+		// The file was moved away and then deleted: vim puts the old file aside so.
 		delete(h.files, p)
 		if was := h.files[f.origin]; was != nil {
 			was.existed, was.before, was.made = true, f.before, false
@@ -227,7 +228,7 @@ func (h *history) outcome() []*file {
 	return all
 }
 
-// same: nothing that a history keeps differs.
+// same reports whether nothing differs that a history keeps.
 func same(a, b store.Version) bool {
 	if dirMode(a.Stat.Mode) && dirMode(b.Stat.Mode) {
 		return a.Stat.Mode == b.Stat.Mode && a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
@@ -259,8 +260,8 @@ func (f *file) change() string {
 	return wire.FileModified
 }
 
-// fold puts what lies below a directory that was renamed or deleted under it, and
-// leaves out directories that were made for what is in them.
+// fold puts what lies below a renamed or deleted directory under it, and leaves out
+// directories that were made for the files in them.
 func fold(all []*file) (kept []*file, below map[*file][]*file) {
 	below = map[*file][]*file{}
 	top := map[store.Path]*file{} // renamed and deleted directories
@@ -309,17 +310,17 @@ func parent(p store.Path) store.Path {
 // maxCompared bounds a content whose lines are counted, in bytes.
 const maxCompared = 2 << 20
 
-// lines counts what was added and removed.
+// lines counts the lines that were added and removed.
 type lines struct {
 	s    *store.Store
 	w    *words
-	end  time.Time         // until then; zero: nothing is counted
-	lost map[uint64]string // by version
+	end  time.Time         // when counting stops; zero: nothing is counted
+	lost map[uint64]string // the lost updates, by version
 	back *takenBack
 }
 
-// of compares a file before and after; known is false where a content is not there, is
-// too large, or time is up.
+// of compares a file before and after. known is false if a content is missing or too large,
+// or if time is up.
 func (l lines) of(f *file) (added, removed int, binary, known bool) {
 	if l.end.IsZero() || time.Now().After(l.end) {
 		return 0, 0, false, false
@@ -400,7 +401,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 			return err
 		}
 		n := len(under)
-		if x.Dir && n == 0 && !filled[f.path] { // else what is in it is listed by itself
+		if x.Dir && n == 0 && !filled[f.path] { // otherwise its files are listed by themselves
 			n = 1
 		}
 		a.Count += n
@@ -413,7 +414,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 		a.Files = append(a.Files, x)
 	}
 	back.fill(a)
-	// What git ignores is what nobody asks for, where there is anything else.
+	// Ignored files come last: nobody asks for them if there is anything else.
 	sort.SliceStable(a.Files, func(i, j int) bool { return !a.Files[i].Ignored && a.Files[j].Ignored })
 	if q.Together {
 		sort.SliceStable(a.Files, func(i, j int) bool { return a.Files[i].Seq > a.Files[j].Seq })

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Of finds the action that a version belongs to, as the log shows it: which versions
-// are its, where it begins and ends, and what made it, in words.
+// Of finds the action that a version belongs to, as the log shows it: has reports which
+// versions belong to it, span where it begins and ends, and command says what made it.
 func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newWords()
 	all := []store.Version{of}
@@ -54,23 +54,23 @@ func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) b
 	}, span, w.commands(all), nil
 }
 
-// Speaker says of versions, also of those that are in no log, to which action they
-// belong and what made them. One query uses it.
+// Speaker says which action versions belong to, even versions that are in no log, and what
+// made them. It serves one query.
 type Speaker struct{ w *words }
 
-// Speaker makes one.
+// Speaker returns a new Speaker.
 func (s *Service) Speaker() Speaker { return Speaker{s.newWords()} }
 
-// Key is the one of the action, as wire.Action has it.
+// Key returns the key of a version's action, as wire.Action has it.
 func (sp Speaker) Key(v store.Version) string {
 	key, _ := sp.w.keyOf(v)
 	return key
 }
 
-// Top is the topmost process above the one that made a version, or itself, of which is
-// says that it is a part of the same; not above the client of a session or an agent. name
-// is what it was started with, in words; "" where that is not known. seen is when it did
-// something first, if is says so of it.
+// Top returns the topmost ancestor for which is reports true of the process that made a
+// version, or that process itself. It does not look above the client of a session or an
+// agent. name is the command that started it, "" if that is not known. seen is when it was
+// first seen, if is reports true of it.
 func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)

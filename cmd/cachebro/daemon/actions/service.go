@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// countFor bounds the time in which a page is read and its lines are counted; for the
-// lines there is a third of it at least.
+// countFor bounds the time for reading a page and counting its lines. Counting gets at least
+// a third of it.
 const countFor = 150 * time.Millisecond
 
 // Service answers for the log by action.
@@ -30,7 +30,8 @@ type Service struct {
 	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
 }
 
-// Beside is told who knows what was done to git's own files, which are in no version.
+// Beside sets the function that knows what was done to git's own files, which are in no
+// version.
 func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
 	s.git = git
 }
@@ -40,7 +41,7 @@ func New(st *store.Store, sv *survey.Survey, paths onwire.Paths, ls *lost.Servic
 	return &Service{store: st, book: attribution.OpenProcesses(st), survey: sv, paths: paths, lost: ls, marks: newMarks()}
 }
 
-// Handlers are those of its requests.
+// Handlers returns the handlers of its requests, by method.
 func (s *Service) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MActions: onwire.Decoded(s.answer), wire.MTakenBack: onwire.Decoded(s.takenBackOf)}
 }
@@ -84,8 +85,8 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	return a, nil, err
 }
 
-// gitOps adds what was done to git's own files: to the action that it is a part of, and
-// else between the actions of a page.
+// gitOps adds what was done to git's own files: to the action that it is part of, or else
+// between the actions of a page.
 func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
 	from, to, ok := during(out, q)
 	if !ok {
@@ -98,7 +99,10 @@ func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter,
 	for _, o := range ops {
 		a := o.Actor
 		v := store.Version{Actor: store.Actor{PID: a.PID, Comm: a.Comm, Agent: a.Agent, Tool: a.Tool, Session: store.SessionID(a.Session)}}
-		if f.Session != "" && a.Session != string(f.Session) || f.Prompt != "" && a.Prompt != f.Prompt || q.ToolCall != "" && a.ToolCall != q.ToolCall || f.Match != nil && !f.Match(v) {
+		switch {
+		case f.Session != "" && a.Session != string(f.Session), f.Prompt != "" && a.Prompt != f.Prompt:
+			continue
+		case q.ToolCall != "" && a.ToolCall != q.ToolCall, f.Match != nil && !f.Match(v):
 			continue
 		}
 		i := slices.IndexFunc(out.Actions, func(x wire.Action) bool {
@@ -113,7 +117,7 @@ func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter,
 	return nil
 }
 
-// during is the time of which a page tells; false: it tells of none.
+// during returns the time that a page covers; ok is false if it covers none.
 func during(out *wire.Actions, q wire.ActionsQuery) (from, to time.Time, ok bool) {
 	from, to = q.Since, q.Until
 	if n := len(out.Actions); n > 0 {
@@ -132,7 +136,7 @@ func during(out *wire.Actions, q wire.ActionsQuery) (from, to time.Time, ok bool
 	return from, to, q.Seq == 0
 }
 
-// Page is one page of the actions of the versions that a filter selects.
+// Page returns one page of the actions of the versions that a filter selects.
 func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error) {
 	if q.Files <= 0 {
 		q.Files = defaultFiles
@@ -182,7 +186,9 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 	if err != nil {
 		return out, err
 	}
-	if !q.Lost && q.Author == "" && f.Session == "" && f.Prompt == "" && q.ToolCall == "" && len(q.Ops) == 0 && !q.Together {
+	narrowed := q.Lost || q.Together || q.Author != "" || len(q.Ops) > 0
+	ofOne := f.Session != "" || f.Prompt != "" || q.ToolCall != ""
+	if !narrowed && !ofOne {
 		err = s.aside(&out, f, q)
 	}
 	return out, err

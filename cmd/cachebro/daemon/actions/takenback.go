@@ -12,10 +12,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxMarks bounds what is kept of plans, in bytes.
+// maxMarks bounds the cache of what plans did, in bytes.
 const maxMarks = 8 << 20
 
-// planMarks are what a finished plan did to paths.
+// planMarks is what a finished plan did, by path.
 type planMarks map[store.Path]store.Return
 
 func newMarks() *cache.Cache[string, planMarks] {
@@ -30,7 +30,7 @@ func sizeOfMarks(m planMarks) int {
 	return n
 }
 
-// marksOf reads what a finished plan did. Paths of which a step failed are left out.
+// marksOf returns what a finished plan did, without the paths for which a step failed.
 func (s *Service) marksOf(id string) (planMarks, error) {
 	if m, ok := s.marks.Get(id); ok {
 		return m, nil
@@ -59,11 +59,11 @@ func (s *Service) marksOf(id string) (planMarks, error) {
 	return m, nil
 }
 
-// takenBack tells which changes later plans took back. One query uses it.
+// takenBack tells which changes later plans took back. It serves one query.
 type takenBack struct {
 	s     *Service
 	v     *store.View
-	plans []store.Plan // heads of those that have ended, the newest first
+	plans []store.Plan // heads of the plans that have ended, the newest first
 	seqs  map[string]uint64
 }
 
@@ -76,15 +76,16 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
 }
 
-// of says what took a path back from version seq to what it was at version before, or
-// some of its edits; the newest first. Nothing: the change was not taken back, or was
-// brought back. own reports whether a version between the two is one of the change.
+// of returns what took a path back from version seq to what it was at version before, or took
+// back some of its edits, the newest first. It returns nothing if the change was not taken
+// back, or was brought back since. own reports whether a version between the two belongs to
+// the change.
 func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
 	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves taken back
 	for _, plan := range t.plans {
 		if plan.Seq < seq {
-			break // it was made before
+			break // this plan and the rest are older than the change
 		}
 		m, err := t.s.marksOf(plan.ID)
 		if err != nil {
@@ -112,7 +113,7 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			return nil, err
 		}
 		if there {
-			continue // a redo that goes on changes only what the one before it left
+			continue // another redo in a row changes only what the one before it left
 		}
 		again, err := t.took(seq, p, r.Back)
 		if err != nil || again {
@@ -121,7 +122,7 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 		if r.Back < seq {
 			return t.add(out, plan, r)
 		}
-		limit = r.Back // what came after that version is not there any more
+		limit = r.Back // versions after that one no longer count
 	}
 	return out, nil
 }
@@ -152,10 +153,10 @@ func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) (
 	return append(out, wire.TakenBack{Plan: plan.ID, Kind: plan.Kind, Seq: seq, Edits: r.Edits, Part: r.Part}), nil
 }
 
-// sum is what took an action back, of what took back its files.
+// sum adds up what took back the files of an action.
 type sum struct {
 	of    map[string]*wire.TakenBack
-	whole int // files that nothing is left of
+	whole int // files that were taken back as a whole
 }
 
 func (u *sum) add(by []wire.TakenBack, files int) {
@@ -177,7 +178,7 @@ func (u *sum) add(by []wire.TakenBack, files int) {
 	}
 }
 
-// fill says it of the action.
+// fill writes the sum into the action.
 func (u *sum) fill(a *wire.Action) {
 	for _, x := range u.of {
 		a.TakenBack = append(a.TakenBack, *x)

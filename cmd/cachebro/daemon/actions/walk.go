@@ -13,19 +13,19 @@ import (
 const (
 	defaultLimit = 100
 	defaultFiles = 1000
-	// silence ends a job, in ns.
+	// silence is how long a job makes no change before it counts as ended, in ns.
 	silence = int64(30 * time.Second)
 	// clockSlack is how far the clocks of hooks and of the mount may differ, in ns.
 	clockSlack = int64(time.Second)
-	// maxVersions bounds what one page holds in memory; an action that is begun is
+	// maxVersions bounds what one page holds in memory; an action that has begun is
 	// read to its end.
 	maxVersions = 50_000
 	// maxBeyond bounds how many versions of others are read to find the rest of the
 	// actions of a page.
 	maxBeyond = 10_000
-	// Of an action with many thousands of versions in a row, its newest ones are told
-	// (the first, where the log is told from its beginning): as many as the page has
-	// room for, wholeLeast at least. Reading on would take seconds.
+	// Of an action with many thousands of versions in a row only the newest are read (the
+	// first, where the log is read from its beginning): as many as the page has room for,
+	// wholeLeast at least. Reading all of them would take seconds.
 	wholePage  = 5000
 	wholeLeast = 1000
 )
@@ -35,12 +35,12 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	until    int64 // ns; nothing older (or younger) belongs to it; 0: silence decides
-	// What was passed over, beyond the versions: how many, to which one, to which time.
+	until    int64 // ns; nothing beyond this time belongs to it; 0: silence decides
+	// What was passed over, besides versions: how many, up to which one, up to which time.
 	passed  int
 	far     uint64
 	farTime int64
-	blocks  int // of the log that it alone fills, and that were read
+	blocks  int // of the log that it fills alone and that were read
 }
 
 func (g *group) span() wire.ActionSpan {
@@ -52,7 +52,7 @@ func (g *group) span() wire.ActionSpan {
 	return x
 }
 
-// last is the time up to which it was followed.
+// last returns the time up to which the group was followed.
 func (g *group) last(oldest bool) int64 {
 	t := g.versions[len(g.versions)-1].Time
 	switch {
@@ -89,7 +89,7 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 	open := map[string]*group{}
 	writers := map[store.Path][]writer{}
 	total, beyond := 0, 0
-	alone := map[uint64]*group{} // by who wrote
+	alone := map[uint64]*group{} // by the writer
 	f.Pass = func(b store.Block) bool {
 		g := alone[b.Who]
 		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.until == 0 {
@@ -177,7 +177,7 @@ func allOver(open map[string]*group, t int64, oldest bool) bool {
 	return true
 }
 
-// match is the filter of an author.
+// match returns the filter for an author.
 func match(author string) func(store.Version) bool {
 	if author == "" {
 		return nil
@@ -193,7 +193,7 @@ func match(author string) func(store.Version) bool {
 	}
 }
 
-// writer made a version of a path.
+// writer is who made a version of a path.
 type writer struct {
 	key string
 	v   store.Version

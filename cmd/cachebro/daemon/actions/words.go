@@ -18,7 +18,7 @@ import (
 
 const (
 	maxWords    = 500 // length of a command in an answer, in bytes
-	maxExpanded = 90  // the same of one whose arguments a shell may have expanded
+	maxExpanded = 90  // the same if a shell may have expanded the arguments
 )
 
 // starters are terminals and servers. What they and agents start is not their own doing.
@@ -26,16 +26,16 @@ var starters = []string{
 	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
 }
 
-// job is what a shell started as one.
+// job is a number of processes that a shell started as one job.
 type job struct {
 	root attribution.Process // the topmost process of its group
-	ok   bool                // something is known of it
-	// group is its process group, of which the elements of a pipeline are, that have
-	// no ancestor in it; 0: not known, or an agent or a terminal is of it too.
+	ok   bool                // the process is known
+	// group is its process group, which the elements of a pipeline share although none
+	// is another's ancestor; 0 if not known, or if an agent or a terminal is in it too.
 	group uint32
 }
 
-// words says who did what. One query uses it; it remembers what it looked up.
+// words says who did what. It serves one query, and caches what it looked up.
 type words struct {
 	s        *Service
 	programs map[attribution.ProcessID][]attribution.Process
@@ -59,10 +59,10 @@ func (s *Service) newWords() *words {
 // maxLife bounds how many versions of an empty file are read to find the one that made it.
 const maxLife = 8
 
-// doer is the version that says whose doing v is. It is v itself, except where a process
-// removes a file or directory that was empty all its life and that a process below it, or
-// the same one, had made: bubblewrap makes such placeholders in the tree to mount
-// something over, and the client that ran it removes them after the command.
+// doer returns the version that says whose doing v is. That is v itself, unless a process
+// removes a file or directory that was empty all its life and was made by a process below
+// it, or by itself: bubblewrap makes such placeholders in the tree to mount something over,
+// and the client that ran it removes them after the command.
 func (w *words) doer(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v
@@ -109,7 +109,7 @@ func (w *words) heldNothing(made, removed store.Version) bool {
 	return err == nil && nothing
 }
 
-// startedBy reports whether a process is another one or runs below it.
+// startedBy reports whether process a is by, or runs below it.
 func (w *words) startedBy(a, by store.Actor) bool {
 	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: by.PID, Start: by.Start}
 	if id == above {
@@ -125,11 +125,11 @@ func (w *words) startedBy(a, by store.Actor) bool {
 	return false
 }
 
-// ownComm is the name of cachebro's own processes. Each of its commands is an action of
-// its own, also where one program starts several: two merges of forks are two.
+// ownComm is the name of cachebro's own processes. Each of its commands is an action of its
+// own, even if one program starts several: two merges of forks are two actions.
 const ownComm = "cachebro"
 
-// keyOf names the action that a version belongs to.
+// keyOf returns the key of the action that a version belongs to, and its job.
 func (w *words) keyOf(v store.Version) (string, job) {
 	v = w.doer(v)
 	a := v.Actor
@@ -153,7 +153,7 @@ func (w *words) keyOf(v store.Version) (string, job) {
 	return fmt.Sprintf("job %d.%d %s %s", j.root.PID, j.root.Start, a.Session, a.Prompt), j
 }
 
-// beginOf is when the action of a version began, where that is known.
+// beginOf returns when the action of a version began, 0 if that is not known.
 func (w *words) beginOf(v store.Version) int64 {
 	v = w.doer(v)
 	if v.Plan != "" {
@@ -172,7 +172,7 @@ func (w *words) program(id attribution.ProcessID, comm string, t int64) (attribu
 	}
 	all, ok := w.programs[id]
 	if !ok {
-		all, _ = w.s.book.Programs(id) // without words it is the number
+		all, _ = w.s.book.Programs(id) // on an error, only the pid is shown
 		w.programs[id] = all
 	}
 	for i := len(all) - 1; i >= 0; i-- {
@@ -269,7 +269,7 @@ func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok b
 	return all[i], true
 }
 
-// say fills in who did it and what.
+// say fills in who carried out an action, and what it was.
 func (w *words) say(a *wire.Action, g *group) {
 	newest := g.versions[0]
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
@@ -310,8 +310,8 @@ func (w *words) say(a *wire.Action, g *group) {
 	a.Actor = onwire.Actor(by)
 }
 
-// leftAlone counts the paths that an undo named. Of git's own files it says that they stay,
-// and how to take them back.
+// leftAlone counts the paths that an undo left alone. Git's own files do not count: the undo
+// names them only to say that they stay, and how to take them back.
 func leftAlone(all []store.Conflict) (n int) {
 	for _, x := range all {
 		if _, _, own := gitdir.Split(string(x.Path)); !own {
@@ -324,9 +324,8 @@ func leftAlone(all []store.Conflict) (n int) {
 // maxCommands is how many commands of one action are named.
 const maxCommands = 4
 
-// commands is what made the versions of an action, in words. A line that is typed, or a
-// process group, may hold several commands: each is named, in the order in which they
-// began to write.
+// commands says in words what made the versions of an action. A typed line or a process group
+// may hold several commands: each is named, in the order in which they began to write.
 func (w *words) commands(vs []store.Version) string {
 	type of struct {
 		process attribution.ProcessID
@@ -348,7 +347,7 @@ func (w *words) commands(vs []store.Version) string {
 		wrote[by] = true
 		v = w.doer(v)
 		if v.Actor.ToolCall != "" || v.Plan != "" || v.Actor.PID == 0 {
-			return w.command(v, job{}) // one call, one plan, one way beside the mount
+			return w.command(v, job{}) // one tool call, one plan, or changes beside the mount
 		}
 		j := w.jobOf(v.Actor)
 		id := of{j.root.ProcessID, j.root.Comm, v.Actor.Session}
@@ -374,7 +373,7 @@ func (w *words) commands(vs []store.Version) string {
 // maxBegan is how much of a session's first prompt names it, in bytes.
 const maxBegan = 200
 
-// cutText is a text of at most so many bytes, whole characters.
+// cutText cuts a text to at most this many bytes, without splitting a character.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -382,7 +381,7 @@ func cutText(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }
 
-// command is what made a version, in words.
+// command says in words what made a version.
 func (w *words) command(v store.Version, j job) (said string) {
 	v = w.doer(v)
 	switch c := w.call(v.Actor.ToolCall); {
@@ -410,7 +409,7 @@ func (w *words) command(v store.Version, j job) (said string) {
 	return strings.ToValidUTF8(said, "�")
 }
 
-// isShell: the tool runs commands, and its title is one.
+// isShell reports whether a tool runs commands, so that its title is one.
 func isShell(tool string) bool {
 	switch strings.ToLower(tool) {
 	case "bash", "shell", "run_shell_command", "exec_command", "local_shell", "powershell", "terminal", "execute":
@@ -429,7 +428,7 @@ func commandOf(p attribution.Process) string {
 	return fmt.Sprintf("%s (pid %d)", p.Comm, p.PID)
 }
 
-// inProject is a working directory, "" for the project's root.
+// inProject returns a working directory relative to the project, "" for the project's root.
 func (w *words) inProject(dir string) string {
 	for _, root := range []string{w.s.paths.Root, w.s.paths.Mountpoint()} {
 		if root == "" {
@@ -442,7 +441,7 @@ func (w *words) inProject(dir string) string {
 	return strings.ToValidUTF8(dir, "�")
 }
 
-// above are the processes that started one, up to the agent or the terminal.
+// above returns the processes that started one, up to the agent or the terminal.
 func (w *words) above(p attribution.Process) (all []wire.Ancestor) {
 	for len(all) < 8 {
 		up, ok := w.program(p.Parent, "", p.Seen)

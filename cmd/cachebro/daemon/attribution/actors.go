@@ -12,7 +12,7 @@ import (
 // Outsider is the actor of changes that did not go through the mount.
 var Outsider = store.Actor{Comm: "outside"}
 
-// ByWhom names who made a version, for a sentence.
+// ByWhom names who made a version, in words that fit into a sentence.
 func ByWhom(a store.Actor) string {
 	switch {
 	case a.Tool != "" && a.Tool != "Bash":
@@ -27,7 +27,7 @@ func ByWhom(a store.Actor) string {
 	return "an unknown process"
 }
 
-// OwnerOf names a living process by its pid.
+// OwnerOf returns the key of a living process.
 func OwnerOf(pid int) Key {
 	if pid <= 0 {
 		return Key{}
@@ -39,5 +39,5 @@ func OwnerOf(pid int) Key {
 	return Key{uint32(pid), st.Start}
 }
 
-// WriterOf is the process that a record names.
+// WriterOf returns the key of the process that a record names.
 func WriterOf(r *spool.Record) Key { return Key{r.PID, r.Start} }

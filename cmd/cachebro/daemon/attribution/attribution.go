@@ -15,29 +15,28 @@ import (
 	"cachebro/store/wire"
 )
 
-// Key names a process: pids are handed out again, pid and start time are not.
+// Key identifies a process: pids are reused, but not pid and start time together.
 type Key struct {
 	PID   uint32
 	Start uint64 // clock ticks after boot
 }
 
-// process is what mountd said of one. Immutable, except for seen.
+// process is what mountd reported about a process. It is immutable, except for seen.
 type process struct {
 	key     Key
 	parent  Key
 	uid     uint32
 	comm    string
-	args    string // in one text, for comparing
+	args    string // as one text, for comparing
 	session string // from its environment
-	// client is the session of the client that started it, by the environment, where
+	// client is the session of the client that started the process, by its environment, if
 	// session is another one: that of "cachebro run" around the client.
 	client string
 	seen   int64
 }
 
-// window is the time during which a tool call may write. Of a tool that edits
-// by itself (Edit, Write) the writer is its own process; of Bash it is a
-// descendant.
+// window is the time during which a tool call may write. For a tool that edits files itself
+// (Edit, Write) the writer is its own process; for Bash it is a descendant.
 type window struct {
 	Call  wire.ToolCall `json:"call"`
 	Owner Key           `json:"owner"`         // the process named by Call.PID
@@ -45,14 +44,14 @@ type window struct {
 	End   int64         `json:"end,omitempty"` // ns, 0 while open
 }
 
-// sessionAt: from then on a client process worked for this session (one process
-// has several, one after the other: /clear, /resume).
+// sessionAt says from when on a client process worked for a session. A process may have
+// several sessions, one after the other (/clear, /resume).
 type sessionAt struct {
 	Time    int64           `json:"t"`
 	Session store.SessionID `json:"s"`
 }
 
-// promptAt: from then on a session worked on this prompt.
+// promptAt says from when on a session worked on a prompt.
 type promptAt struct {
 	time   int64
 	prompt string
@@ -65,19 +64,19 @@ type Attribution struct {
 	boot  int64 // ns; when clock ticks began
 	store *store.Store
 	log   *slog.Logger
-	swept time.Time // when forgetOld last looked
-	meet  func(session string)
+	swept time.Time            // when ForgetOld last ran
+	meet  func(session string) // see Meets
 
 	// mu guards what follows; nothing is waited for while it is held.
 	mu       sync.Mutex
 	procs    map[Key]*process
 	clients  map[Key][]sessionAt
 	prompts  map[store.SessionID][]promptAt
-	windows  []*window // by begin
-	branches map[Key]*window
+	windows  []*window       // by begin
+	branches map[Key]*window // by a direct child of a client: the call that it was started for
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
-	// continues: prompts that a client sent by itself, and the ones that they belong to.
+	// continues maps a prompt that a client sent by itself to the prompt that it belongs to.
 	continues map[string]string
 }
 
@@ -111,7 +110,7 @@ func newAttribution() *Attribution {
 	}
 }
 
-// process takes a KindProcess record in.
+// process takes in a KindProcess record.
 func (a *Attribution) process(r *spool.Record) {
 	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
 	for _, name := range event.SessionVariables {
@@ -132,7 +131,7 @@ func (a *Attribution) process(r *spool.Record) {
 		if p.args == "" && p.comm == old.comm {
 			p.args = old.args
 		}
-		// Reparented to init: the ancestors at its birth say more.
+		// The process was given to init: the parent at its birth says more.
 		if p.parent.PID <= 1 && old.parent.PID > 1 {
 			p.parent = old.parent
 		}
@@ -143,7 +142,7 @@ func (a *Attribution) process(r *spool.Record) {
 	}
 }
 
-// shrinkLocked forgets the half of the processes that was not heard of for longest.
+// shrinkLocked forgets the half of the processes that have not been seen for longest.
 func (a *Attribution) shrinkLocked() {
 	all := make([]*process, 0, len(a.procs))
 	for _, p := range a.procs {
@@ -156,7 +155,7 @@ func (a *Attribution) shrinkLocked() {
 	}
 }
 
-// client says that a process works for a session from t on.
+// client notes that a process works for a session from t on.
 func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	if key.PID == 0 || id == "" {
 		return
@@ -170,7 +169,7 @@ func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	a.clients[key] = append(list, sessionAt{t, id})
 }
 
-// Prompt says that a session works on a prompt from t on.
+// Prompt notes that a session works on a prompt from t on.
 func (a *Attribution) Prompt(id store.SessionID, prompt string, t int64) {
 	if id == "" || prompt == "" {
 		return
@@ -187,7 +186,7 @@ func (a *Attribution) Prompt(id store.SessionID, prompt string, t int64) {
 	a.prompts[id] = append(list, promptAt{t, prompt})
 }
 
-// promptLocked is the prompt of a session at t; of a prompt announced later, no.
+// promptLocked returns the prompt of a session at t. Prompts announced later do not count.
 func (a *Attribution) promptLocked(id store.SessionID, t int64) string {
 	list := a.prompts[id]
 	for i := len(list) - 1; i >= 0; i-- {
@@ -219,7 +218,7 @@ func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	}
 }
 
-// Cwd returns the directory that a tool call was made in, "" where nobody told of it.
+// Cwd returns the directory that a tool call was made in, "" if it is not known.
 func (a *Attribution) Cwd(toolUse string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,8 +230,8 @@ func (a *Attribution) Cwd(toolUse string) string {
 	return ""
 }
 
-// finish closes it. A background command's writes come later; its process tree
-// stays joined to it.
+// finish closes a tool call's window. The writes of a background command come later; its
+// process tree stays joined to the call.
 func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,7 +247,7 @@ func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	}
 }
 
-// SessionOf is the session that a process works for at t, "" if none is known.
+// SessionOf returns the session that a process works for at t, "" if none is known.
 func (a *Attribution) SessionOf(key Key, t int64) store.SessionID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,7 +255,7 @@ func (a *Attribution) SessionOf(key Key, t int64) store.SessionID {
 	return id
 }
 
-// chainLocked is a process and its ancestors, as far as known.
+// chainLocked returns a process and its known ancestors, the nearest first.
 func (a *Attribution) chainLocked(key Key) []Key {
 	var chain []Key
 	for key.PID != 0 && len(chain) < 64 {
@@ -270,8 +269,8 @@ func (a *Attribution) chainLocked(key Key) []Key {
 	return chain
 }
 
-// Family is the newest process of that number with all its descendants; known says
-// whether anything was heard of it.
+// Family returns the newest process with a pid and all its descendants. known reports
+// whether anything is known of that process.
 func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,8 +291,8 @@ func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	return all, known
 }
 
-// findLocked looks for the nearest ancestor that is a client; at is its index
-// in chain. Else the environment tells the session (at is -1).
+// findLocked finds the session of the processes in chain: that of the nearest client, whose
+// index is at, or else the one that an environment names, with at -1.
 func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
@@ -311,7 +310,7 @@ func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at i
 	return "", -1, false
 }
 
-// Actor says who is behind a record.
+// Actor returns who is behind a record.
 func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Actor {
 	out := store.Actor{PID: key.PID, Start: key.Start, UID: uid}
 	a.mu.Lock()
@@ -353,7 +352,7 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue says that a client sent a prompt by itself, as a part of another one.
+// Continue notes that a client sent a prompt by itself, as a part of the prompt typed.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -363,7 +362,7 @@ func (a *Attribution) Continue(prompt, typed string) {
 	}
 }
 
-// typedLocked is the prompt that somebody typed and that this one belongs to.
+// typedLocked returns the prompt that a person typed and that prompt belongs to.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -371,8 +370,8 @@ func (a *Attribution) typedLocked(prompt string) string {
 	return prompt
 }
 
-// PromptOf is the prompt, typed by somebody, that a client's word of a prompt means: a
-// sub-agent works for the one that started it, however many came since.
+// PromptOf returns the prompt, typed by a person, that a client means by prompt. A sub-agent
+// works for the prompt that started it, however many came since.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -382,7 +381,7 @@ func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) st
 	return a.typedLocked(prompt)
 }
 
-// Agents are the prompts that started a session's sub-agents.
+// Agents returns the prompts that started a session's sub-agents, by sub-agent.
 func (a *Attribution) Agents(session store.SessionID) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -395,17 +394,17 @@ func (a *Attribution) Agents(session store.SessionID) map[string]string {
 	return all
 }
 
-// AgentPrompt is the prompt that started a sub-agent, "" where that is not known.
+// AgentPrompt returns the prompt that started a sub-agent, "" if it is not known.
 func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string {
 	return a.PromptOf(session, agent, "")
 }
 
-// sortLocked puts windows in order of their begin.
+// sortLocked sorts the windows by their begin.
 func (a *Attribution) sortLocked() {
 	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].Begin < a.windows[j].Begin })
 }
 
-// ReaderOf is the reader whose tool call this is.
+// ReaderOf returns the reader that made a tool call.
 func (a *Attribution) ReaderOf(toolUse string) (store.Reader, bool) {
 	if toolUse == "" {
 		return store.Reader{}, false

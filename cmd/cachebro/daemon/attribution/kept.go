@@ -17,9 +17,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// What attribution knows has to outlive the daemon: mountd introduces a process
-// once, and a tool call may be running while the daemon is restarted. It lies
-// in the KV bucket "attribution", keyed by the kind of entry.
+// What attribution knows must outlive the daemon: mountd introduces a process only once, and
+// a tool call may run while the daemon is restarted. It is stored in the KV bucket
+// "attribution", keyed by the kind of entry.
 const (
 	bucket = "attribution"
 
@@ -61,21 +61,21 @@ func (a *Attribution) keep(key string, v any) {
 	if err == nil {
 		err = a.store.KV(bucket).Set(key, b)
 	}
-	if err != nil { // it costs attribution after a restart, no content
+	if err != nil { // only attribution after a restart suffers, no content
 		a.log.Warn("not kept for the next daemon", "key", key, "err", err)
 	}
 }
 
-// Rows are what is to be kept of processes. A build brings thousands of them, so those
-// of a batch are kept in one step.
+// Rows collects what is to be kept of processes. A build brings thousands of them, so those
+// of a batch are stored in one step.
 type Rows struct{ known, said map[string][]byte }
 
-// Meets has meet called with each session that the environment of a process names, before
-// the process is taken in. It may be called often and must return soon.
+// Meets sets a function that is called with each session that the environment of a process
+// names, before the process is taken in. It may be called often and must return soon.
 func (a *Attribution) Meets(meet func(session string)) { a.meet = meet }
 
-// Calls returns the tool calls of a session that may write anywhere and were begun since
-// (ns), oldest first, and the process behind each.
+// Calls returns the tool calls of a session that began since (ns) and may write anywhere,
+// oldest first, with the process behind each.
 func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +89,7 @@ func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall)
 	return all
 }
 
-// TakeCall takes in a call that another project's daemon knows.
+// TakeCall takes in a tool call that another project's daemon knows of.
 func (a *Attribution) TakeCall(c wire.SharedCall) {
 	a.begin(c.Call, Key{uint32(max(c.Call.PID, 0)), c.PStart}, c.Begin)
 	if c.End != 0 {
@@ -101,7 +101,7 @@ func (a *Attribution) TakeCall(c wire.SharedCall) {
 	a.saveWindow(c.Call.ToolUse)
 }
 
-// Introduce takes a KindProcess record in and adds what to keep of it to rows.
+// Introduce takes in a KindProcess record and adds to rows what is to be kept of it.
 func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	if a.meet != nil {
 		for _, session := range r.Session {
@@ -123,7 +123,7 @@ func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 		rows.known[keepProcess+k.String()] = val
 	}
 	if r.Args == "" && p.args != "" {
-		return // what was said before says more
+		return // the earlier record, with arguments, says more
 	}
 	said := Process{ProcessID: ProcessID(k), Parent: ProcessID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
 	if key, val := ProcessRow(said); key != "" {
@@ -131,7 +131,7 @@ func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	}
 }
 
-// KeepRows keeps what Introduce added, and empties it.
+// KeepRows stores what Introduce added to rows, and empties them.
 func (a *Attribution) KeepRows(rows *Rows) error {
 	if len(rows.known) == 0 {
 		return nil
@@ -156,8 +156,8 @@ func (a *Attribution) saveWindow(toolUse string) {
 	}
 }
 
-// Client says that a process works for a session from t (ns) on. The next daemon
-// knows it too, as all that follows.
+// Client notes that a process works for a session from t (ns) on. Like the methods below, it
+// stores this for the next daemon.
 func (a *Attribution) Client(key Key, id store.SessionID, t int64) {
 	a.client(key, id, t)
 	a.saveClient(key)
@@ -169,8 +169,8 @@ func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
 	a.saveWindow(call.ToolUse)
 }
 
-// Works says which process does what an open call of our server's tools asks for, and to
-// which paths; false: nobody has told of that call.
+// Works notes which process carries out an open call of our own server's tools, and for which
+// paths. It returns false if no such call is known.
 func (a *Attribution) Works(call wire.ToolCall, owner Key) bool {
 	a.mu.Lock()
 	known := false
@@ -187,13 +187,13 @@ func (a *Attribution) Works(call wire.ToolCall, owner Key) bool {
 	return known
 }
 
-// EndTool closes it.
+// EndTool closes a tool call's window.
 func (a *Attribution) EndTool(toolUse string, background, failed bool, t int64) {
 	a.finish(toolUse, background, failed, t)
 	a.saveWindow(toolUse)
 }
 
-// BeginAgent says that a prompt started a sub-agent at t (ns).
+// BeginAgent notes that a prompt started a sub-agent at t (ns).
 func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, t int64) {
 	if agent == "" || prompt == "" {
 		return
@@ -204,13 +204,13 @@ func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, 
 	a.keep(keepAgent+string(session)+"/"+agent, keptAgent{string(session), agent, prompt, t})
 }
 
-// BeginPlan: from t (ns) on, what owner writes is the plan's doing.
+// BeginPlan notes that from t (ns) on, what owner writes belongs to a plan.
 func (a *Attribution) BeginPlan(id string, owner Key, t int64) {
 	a.beginPlan(id, owner, t)
 	a.keep(keepPlan+id, planWindow{Owner: owner, Begin: t})
 }
 
-// EndPlan ends that.
+// EndPlan notes that the plan ended at t (ns).
 func (a *Attribution) EndPlan(id string, t int64) {
 	if w, ok := a.endPlan(id, t); ok {
 		a.keep(keepPlan+id, w)
@@ -224,8 +224,8 @@ func (a *Attribution) saveClient(key Key) {
 	a.keep(keepClient+key.String(), list)
 }
 
-// Open takes back what the last daemon knew. After a reboot none of
-// the processes is the same. An error costs what was known; the rest is usable.
+// Open loads what the last daemon knew; after a reboot that is void, because no process is
+// the same. If it returns an error, earlier knowledge is lost, but the result is usable.
 func Open(st *store.Store, log *slog.Logger) (*Attribution, error) {
 	a := newAttribution()
 	a.store, a.log = st, log
@@ -310,8 +310,8 @@ func dropAll(kv store.KV, prefix string) error {
 // keepFor is how long ended windows and silent processes are kept on disk.
 const keepFor = 24 * time.Hour
 
-// ForgetOld bounds what is kept on disk. One goroutine calls it, as often as it
-// likes; it does something once an hour.
+// ForgetOld bounds what is kept on disk. One goroutine calls it, as often as it likes; it
+// acts once an hour.
 func (a *Attribution) ForgetOld() {
 	if time.Since(a.swept) < time.Hour {
 		return

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alive reports whether a process still is the one that it was.
+// Alive reports whether the process with this pid and start time (0: any) still runs.
 func Alive(pid int, start uint64) bool {
 	if pid <= 0 {
 		return false
 	}
 	if st, err := procfs.ReadStat(pid); err != nil {
-		// Not ours to look at, or no /proc: ask for its existence alone.
+		// The process is not ours to look at, or there is no /proc: ask only if it exists.
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 	} else if start != 0 && st.Start != start {
 		return false
@@ -23,8 +23,8 @@ func Alive(pid int, start uint64) bool {
 	return true
 }
 
-// Began is when a process began that has this start time, in ns since the epoch; a
-// procfs.Tick early at most, 0 where that is not known.
+// Began returns when a process with this start time began, in ns since the epoch, at most a
+// procfs.Tick early; 0 if that is not known.
 func Began(start uint64) int64 {
 	boot := procfs.Zero()
 	if boot == 0 || start == 0 {

@@ -4,9 +4,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenProcess returns a descriptor of a running process, < 0 where there is none
-// to be had. To ask it whether the process has ended takes a microsecond, where
-// the process's state in /proc took 30, twice for each read.
+// OpenProcess returns a descriptor of a running process, < 0 if it cannot be opened. Asking
+// it whether the process has ended takes a microsecond; the process's state in /proc took
+// 30, twice for each read.
 func OpenProcess(pid int) int {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

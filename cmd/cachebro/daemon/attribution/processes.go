@@ -11,15 +11,13 @@ import (
 	"cachebro/store/leaf/cmdline"
 )
 
-// This file stores what is known of the processes that changed something: their
-// command line, directory, user and parent. Versions name a process by its number and
-// start time; this package supplies the words for it. It stands at "version", beside the
-// log.
+// This file stores what is known of the processes that changed something: their command
+// line, directory, user and parent. Versions name a process only by its pid and start time.
 //
 // One row in the store's KV bucket "process" holds one program of one process, under
-// "pid.start/name": exec makes another program of the same process. Rows are small and
-// without secrets, which mountd and the clients' hooks see to before they are told. The
-// methods of a Book may be called concurrently.
+// "pid.start/name", because exec starts another program in the same process. Rows are small
+// and without secrets, which mountd and the clients' hooks remove. The methods of a
+// ProcessBook may be called concurrently.
 
 // ProcessBucket is the KV bucket of the rows.
 const ProcessBucket = "process"
@@ -27,7 +25,7 @@ const ProcessBucket = "process"
 // maxRows bounds the rows: a build has thousands of processes.
 const maxRows = 50_000
 
-// ProcessID is a process, whatever program it runs.
+// ProcessID identifies a process, whatever program it runs.
 type ProcessID struct {
 	PID   uint32
 	Start uint64 // clock ticks after boot
@@ -40,7 +38,7 @@ type Process struct {
 	UID    uint32
 	Group  uint32 // process group: what a shell started as one job
 	Comm   string
-	Args   []string // the first ones; cmdline.More stands for the rest; none: not known
+	Args   []string // the first arguments; cmdline.More stands for the rest; nil if not known
 	Dir    string   // working directory, "" unknown
 	Seen   int64    // ns since the epoch, when it was last described
 }
@@ -55,7 +53,7 @@ type row struct {
 	Seen   int64  `json:"t"`
 }
 
-// ProcessRow is what to keep of a process.
+// ProcessRow returns the row that keeps a process.
 func ProcessRow(p Process) (key string, val []byte) {
 	val, err := json.Marshal(row{p.Parent.PID, p.Parent.Start, p.UID, p.Group, []byte(strings.Join(p.Args, "\x00")), []byte(p.Dir), p.Seen})
 	if err != nil {
@@ -86,7 +84,7 @@ func OpenProcesses(st *store.Store) ProcessBook { return ProcessBook{st.KV(Proce
 // Keep writes rows; a nil value deletes one.
 func (b ProcessBook) Keep(rows map[string][]byte) error { return b.kv.SetAll(rows) }
 
-// Programs are all programs that a process is known to have run, the first one first.
+// Programs returns all programs that a process is known to have run, the first one first.
 func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	var all []Process
 	err := b.kv.Scan(prefix(id), func(key string, val []byte) error {
@@ -99,9 +97,9 @@ func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	return all, err
 }
 
-// Words returns a function that fills in what the process of a version was started with,
-// where mountd learned that only after it told of the version: nobody waits for the look
-// at a command line. One query uses it; it remembers what it looked up.
+// Words returns a function that fills in the command line of a version's process, if mountd
+// learned it only after it reported the version: no write waits for a command line. The
+// function caches what it looked up, so it is for one query.
 func (b ProcessBook) Words() func(*store.Version) {
 	type program struct {
 		ProcessID
@@ -116,7 +114,7 @@ func (b ProcessBook) Words() func(*store.Version) {
 		key := program{ProcessID{a.PID, a.Start}, a.Comm}
 		words, ok := known[key]
 		if !ok {
-			all, _ := b.Programs(key.ProcessID) // without words it is the number
+			all, _ := b.Programs(key.ProcessID) // on an error, only the pid is shown
 			for _, p := range all {
 				if p.Comm == a.Comm {
 					words = strings.Join(p.Args, " ")
@@ -128,7 +126,7 @@ func (b ProcessBook) Words() func(*store.Version) {
 	}
 }
 
-// Forget drops what was last seen before t, and the oldest of more than 50,000 rows.
+// Forget drops rows last seen before t, and the oldest of more than maxRows.
 func (b ProcessBook) Forget(t time.Time) error {
 	type aged struct {
 		key  string

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// ownTool: the tool writes from the process that is named in the call.
+// ownTool reports whether a tool writes from the process that is named in the call.
 func ownTool(tool string) bool {
 	switch tool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":
@@ -21,8 +21,8 @@ func ownTool(tool string) bool {
 		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo") || strings.HasSuffix(tool, "update_node")
 }
 
-// writesNothing: a tool of our server that is none of the above, and has no hook
-// that tells of its end. What is written meanwhile is somebody else's.
+// writesNothing reports whether a tool is one of our server's that does not write. No hook
+// reports the end of such a call; what is written meanwhile is somebody else's.
 func writesNothing(tool string) bool {
 	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 	return ours && !ownTool(tool)
@@ -68,9 +68,9 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 	return a.pickShellLocked(shell, chain, at, branch, t)
 }
 
-// birthLocked finds the tool call during which the oldest process of a chain began, whose
-// environment names the call's session: a command that was detached from its client
-// (setsid … &) is known by nothing else.
+// birthLocked finds the tool call during which a process of the chain began: the oldest one
+// whose environment names a session. A command that was detached from its client
+// (setsid … &) can be recognised only so.
 func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool) {
 	for i := len(chain) - 1; i >= 0; i-- {
 		p := a.procs[chain[i]]
@@ -98,8 +98,8 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 }
 
 // beganLocked reports whether a process began while a tool call ran. The end of a call is
-// reported after it, and a start time is a tick early at most, so that nothing which began
-// later is the call's.
+// reported late, and a start time is at most a tick early, so a process that began after the
+// call is never taken for the call's.
 func (a *Attribution) beganLocked(key Key, w *window) bool {
 	if a.boot == 0 {
 		return false
@@ -108,7 +108,7 @@ func (a *Attribution) beganLocked(key Key, w *window) bool {
 	return started >= w.Begin-windowSlack && (w.End == 0 || started <= w.End)
 }
 
-// pickOwn tells parallel edits apart by the path they name; editors write to
+// pickOwn tells parallel edits apart by the path they name. Editors write to
 // "name.tmp.1234" first, so a prefix counts too.
 func pickOwn(ws []*window, path string) (*window, bool) {
 	var match []*window
@@ -134,7 +134,7 @@ func pickOwn(ws []*window, path string) (*window, bool) {
 // client's direct child (branch) belongs to the command during which it started.
 func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key, t int64) (*window, bool) {
 	fits := ws
-	bound := false // the branch was started for a command, it is no shell that stays
+	bound := false // the branch was started for one command: it is no shell that stays
 	if at > 0 && a.boot != 0 {
 		var in, open []*window
 		for _, w := range ws {
@@ -150,7 +150,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 			fits, bound = in, true
 		case len(open) > 0:
 			fits = open
-		default: // it began after the call; only the clocks' distance speaks for it
+		default: // it began in no call, so only the tolerance of the clocks is left
 			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.End+windowSlack })
 			if len(fits) == 0 {
 				return nil, false
@@ -172,7 +172,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 	return fits[0], false
 }
 
-// byCommandLocked keeps the windows whose command the process tree shows.
+// byCommandLocked returns the windows whose command appears in the process tree.
 func (a *Attribution) byCommandLocked(ws []*window, chain []Key, at int) []*window {
 	if at < 0 {
 		at = len(chain)
@@ -225,7 +225,7 @@ func (a *Attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
 	return w, ok
 }
 
-// CarrierOf is the process that carries a plan out, the last one if several did.
+// CarrierOf returns the process that carries a plan out, the last one if several did.
 func (a *Attribution) CarrierOf(id string) (Key, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -244,7 +244,7 @@ func (a *Attribution) Carrying() bool {
 	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.End == 0 && Alive(int(p.Owner.PID), p.Owner.Start) })
 }
 
-// PlanOf is the plan that a process was carrying out at t.
+// PlanOf returns the plan that a process was carrying out at t, "" if none.
 func (a *Attribution) PlanOf(key Key, t int64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,7 +44,7 @@ func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, 
 	return a, out.Bytes(), nil
 }
 
-// sides resolves what a diff of one path compares.
+// sides returns what a diff of one path compares.
 func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (from, to versions.Side, err error) {
 	if versions.Given(q.To) {
 		v, _, err := versions.Find(h.store, p, q.To)
@@ -104,7 +104,7 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 	return from, to, err
 }
 
-// present is a path as it is now.
+// present returns a path as it is now.
 func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
 	if h.survey.Absent {
 		v, ok, err := h.store.Current(p)
@@ -136,7 +136,7 @@ func (h *History) present(ctx context.Context, p store.Path) (versions.Side, err
 	return s, err
 }
 
-// moment is the place in the log that a number or a time stands for.
+// moment returns the place in the log that a number or a time stands for.
 func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	switch {
 	case q.Number != 0:
@@ -213,7 +213,7 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 	return a, out.Bytes(), nil
 }
 
-// sideAt is a path as it was at a place in the log.
+// sideAt returns a path as it was at a place in the log.
 func (h *History) sideAt(path store.Path, seq uint64) (versions.Side, error) {
 	was, ok, err := h.store.AtSeq(path, seq)
 	if err != nil {

@@ -58,13 +58,15 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 			return a, nil, err
 		}
 	}
-	if !q.Lost && session == "" && prompt == "" && q.ToolCall == "" && q.PID == 0 && q.Comm == "" && len(ops) == 0 {
+	ofOne := session != "" || prompt != "" || q.ToolCall != ""
+	ofProcess := q.PID != 0 || q.Comm != ""
+	if !q.Lost && !ofOne && !ofProcess && len(ops) == 0 {
 		err = h.addLines(&a, p, q, vs)
 	}
 	return a, nil, err
 }
 
-// numbers gives the 1-based positions in the history of a single file.
+// numbers returns the 1-based position of each version in the history of a single file.
 func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
 	if p == "" || len(vs) == 0 {
 		return nil

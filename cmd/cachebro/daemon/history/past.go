@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file tells what the tree was at a moment, directory by directory, for the
-// read-only file system that shows it.
+// This file says what the tree was at a moment, directory by directory, for the read-only
+// file system that shows it.
 
-// Past answers for the past.
+// Past answers requests about the past tree.
 type Past struct {
 	store  *store.Store
 	ingest *ingest.Ingester
@@ -32,7 +32,7 @@ func NewPast(st *store.Store, in *ingest.Ingester, paths onwire.Paths) *Past {
 	return &Past{store: st, ingest: in, paths: paths}
 }
 
-// Handlers are those of its requests.
+// Handlers returns the handlers of its requests, by method.
 func (s *Past) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MMoment: onwire.Decoded(s.moment), wire.MPast: onwire.Decoded(s.list), wire.MPastRead: onwire.Decoded(s.read),
@@ -40,7 +40,7 @@ func (s *Past) Handlers() map[string]wire.Handler {
 }
 
 func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
-	// What was seen before the moment must be in the log before it is looked for.
+	// What was done before the moment must be in the log before the moment is looked up.
 	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return m, nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _
 	return m, nil, err
 }
 
-// prompt is the moment at which a prompt was given.
+// prompt returns the moment at which a prompt was given.
 func (s *Past) prompt(id string) (uint64, error) {
 	if id != "last" {
 		var err error
@@ -112,8 +112,8 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 	return out, nil, err
 }
 
-// versions are a file's own versions, as files that sort by time, and as directories
-// all names that ever were below the path.
+// versions lists a file's own versions, as files that sort by time, and as directories all
+// names that ever were below the path.
 func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 	err = s.store.View(func(v *store.View) error {
 		seen := map[string]bool{}

@@ -1,4 +1,4 @@
-// Package history answers what the version log tells: log, show, diff and blame.
+// Package history answers requests about the version log: log, show, diff and blame.
 package history
 
 import (
@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// History answers questions about the past.
+// History answers requests about the version log.
 type History struct {
 	store  *store.Store
 	source *source.Source
@@ -24,7 +24,7 @@ func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Pa
 	return &History{store: st, source: src, survey: sv, paths: paths, lost: ls}
 }
 
-// Handlers are those of the requests about the history.
+// Handlers returns the handlers of the requests about the history, by method.
 func (h *History) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MLog: onwire.Decoded(h.log), wire.MShow: onwire.Decoded(h.show),

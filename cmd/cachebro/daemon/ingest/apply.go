@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// apply appends changes with the checkpoint, and keeps trying for as long as
-// the store cannot: the spool holds everything meanwhile.
+// apply appends changes together with the checkpoint. While the store cannot take them it
+// tries again; the spool holds everything meanwhile. It returns false if ctx ended.
 func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
 	pause := RetryFirst
 	for tries := 0; ; tries++ {
@@ -54,16 +54,15 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 }
 
 const (
-	// planWait is how long a plan waits for what is in the spool, planStill
-	// while nothing of it is ingested.
+	// PlanWait is how long a plan waits for what is in the spool, and PlanStill how long if
+	// nothing of it is ingested meanwhile.
 	PlanWait  = time.Minute
 	PlanStill = 20 * time.Second
 )
 
-// CaughtUp returns when everything that was in the spool when it was called has
-// been ingested: a plan made from half of what happened would take back that
-// half. False: the store takes nothing at present, so what it has is all that
-// there is to go by.
+// CaughtUp waits until everything that was in the spool at the call is ingested, because a
+// plan made from half of what happened would take back only that half. It returns false if
+// the store takes nothing at present: the plan must then rely on what the store has.
 func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
 	g.settle()
 	head, err := g.reader.Head()
@@ -89,7 +88,7 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 	return true, nil
 }
 
-// Behind says that the history lacks what happened last, and why.
+// Behind says, for people, that the history lacks what happened last, and why.
 func (g *Ingester) Behind() string {
 	text := "the history is behind: the newest changes are not part of this"
 	if ok, reason := g.Health(); !ok {
@@ -98,8 +97,8 @@ func (g *Ingester) Behind() string {
 	return text
 }
 
-// rebase makes a tail into a whole content: its beginning is not known to the
-// store (a restart since), but the file may still be there as it was.
+// rebase replaces a tail by the whole content. The store does not know the beginning, after a
+// restart for example, but the file itself may still be as it was.
 func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	c.TailFrom, c.HasContent, c.Content = 0, false, nil
 	if !g.fromSource(ctx, c) {
@@ -107,9 +106,9 @@ func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	}
 }
 
-// mend takes the content out of the one change of a batch that the store refuses for
-// it, again and again: one bad content must not stop history for good. False: the
-// cause is another.
+// mend removes the content from the one change of a batch that the store keeps refusing
+// because of it: one bad content must not stop the history. It returns false if the cause
+// is another.
 func (g *Ingester) mend(ctx context.Context, changes []store.Change) bool {
 	i, err := g.store.Check(ctx, changes)
 	if err == nil || i >= len(changes) || !changes[i].HasContent {

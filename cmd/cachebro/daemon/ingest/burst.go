@@ -35,18 +35,18 @@ const (
 	gitPause = 250 * time.Millisecond
 )
 
-// burst belongs to the goroutine that ingests.
+// burst is used only by the goroutine that ingests.
 type burst struct {
 	hold    func() (release func()) // holds the index
 	release func()                  // nil: the index is not held
 	window  time.Time               // when the present window began
 	items   int                     // records in that window
 	since   time.Time               // when the index was held last
-	after   time.Time               // the index is not held again before
-	turn    spool.Position          // where ingestion pauses next
+	after   time.Time               // the index is not held again before this time
+	turn    spool.Position          // ingestion does not pause again before this position
 }
 
-// note counts ingested records.
+// note counts ingested records, and holds the index if they make a burst.
 func (s *burst) note(items int, now time.Time) {
 	if now.Sub(s.window) > burstWindow {
 		s.window, s.items = now, 0

@@ -8,14 +8,14 @@ import (
 	"cachebro/store"
 )
 
-// dirtyTable knows files whose content is in motion: told by mountd before the
-// first byte changes, over when a version of that inode arrives.
+// dirtyTable knows the files whose content is being changed. mountd reports each before its
+// first byte changes; the next version of the inode ends that.
 type dirtyTable struct {
 	mu    sync.Mutex // guards the rest
 	nodes map[uint64][]store.Path
 	paths map[store.Path]int
-	// former are the paths of a mountd that was killed, until its successor has
-	// said which are still in motion.
+	// former are the paths that a killed mountd had reported, until its successor has
+	// reported which of them are still being changed.
 	former map[store.Path]int
 }
 
@@ -40,11 +40,11 @@ func (t *dirtyTable) clear(node uint64) {
 	delete(t.nodes, node)
 }
 
-// gone: nothing of what was in motion has that name any more. Its file may still be written
-// to by somebody who had it open, and another one may have the name.
+// gone forgets a name under which content was being changed. Somebody who has the file open
+// may still write to it, and another file may have the name.
 func (t *dirtyTable) gone(p store.Path) { t.renamed(p, "") }
 
-// renamed: what was in motion under a name is so under another one; "": under none.
+// renamed moves what is being changed under one name to another one, or to none if to is "".
 func (t *dirtyTable) renamed(from, to store.Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *dirtyTable) renamed(from, to store.Path) {
 	delete(t.paths, from)
 }
 
-// mount begins anew for another mountd; ended: the last one left nothing open.
+// mount clears the table for another mountd. ended says that the last one left nothing open.
 func (t *dirtyTable) mount(ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *dirtyTable) mount(ended bool) {
 	t.nodes, t.paths = map[uint64][]store.Path{}, map[store.Path]int{}
 }
 
-// complete: what is in motion has been told.
+// complete notes that the new mountd has reported everything that is being changed.
 func (t *dirtyTable) complete() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

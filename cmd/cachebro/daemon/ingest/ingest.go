@@ -16,8 +16,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Bounds of one batch: as much as there is, but never so much that a reader
-// waits for it.
+// Bounds of one batch: it takes as much as there is, but never so much that a reader has to
+// wait for it.
 const (
 	BatchChanges = 256
 	BatchBytes   = 8 << 20
@@ -25,24 +25,24 @@ const (
 	// batchVersions bounds how many versions a batch is expected to become: the rename of
 	// a directory is two for each path below it, a write one for each name of the file.
 	batchVersions = 16 << 10
-	// unknownMove is how many the first rename of a directory is taken for.
+	// unknownMove is the number of versions that the first rename of a directory counts as.
 	unknownMove = 1000
 
-	// releaseEvery and releaseBytes: how much of the consumed spool may lie
-	// about before the store is synced and the spool's files are deleted.
+	// releaseEvery and releaseBytes bound how much of the consumed spool stays on disk
+	// before the store is synced and the spool's files are deleted.
 	releaseEvery = 5 * time.Second
 	releaseBytes = 64 << 20
 )
 
-// health of the store, as ingestion sees it.
+// health is whether the store takes versions, as ingestion sees it.
 type health struct {
 	ok     bool
 	reason string
 	since  time.Time
 }
 
-// Ingester follows the spool. One goroutine reads, maps and applies; anybody
-// may ask how far it is.
+// Ingester follows the spool. One goroutine reads, maps and applies; anybody may ask how far
+// it has come.
 type Ingester struct {
 	store       *store.Store
 	source      *source.Source
@@ -52,68 +52,67 @@ type Ingester struct {
 
 	reader *spool.Reader
 	joiner *spool.Joiner
-	epoch  uint64 // of the mount whose records come; node ids are unique only within one
+	epoch  uint64 // counts mounts, because node ids are unique only within one
 
 	// applyMu is held over store.Apply by everyone who appends to the version
 	// log. It guards checkpoint, which goes with every append.
 	applyMu    sync.Mutex
 	checkpoint []byte
 
-	// kicked and cancelWait end the follower's wait, see poke.
+	// kicked and cancelWait end the follower's wait; see Poke.
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
-	waiters    atomic.Int32              // callers of waitHead that wait
-	asked      atomic.Pointer[time.Time] // when one began to wait last; nil: nobody did
+	waiters    atomic.Int32              // callers of WaitHead that wait
+	asked      atomic.Pointer[time.Time] // when the last of them began to wait; nil if none did
 
-	seq    atomic.Uint64 // spool sequence number ingested last
+	seq    atomic.Uint64 // spool sequence number of the last ingested record
 	pos    atomic.Pointer[spool.Position]
 	health atomic.Pointer[health]
 	// moved is closed and replaced whenever pos has moved.
 	moved atomic.Pointer[chan struct{}]
 
 	dirty    dirtyTable
-	beside   []Beside         // of the batch: see Followers
+	beside   []Beside         // records of changes beside the mount in the batch; see Followers
 	kept     attribution.Rows // processes of the batch, to be kept before it is applied
 	late     map[uint64]lateContent
 	unsynced int64
 	syncedAt time.Time
 	burst    burst
-	move     int // versions that the rename of a directory was lately
+	move     int // versions per rename of a directory, lately
 
 	pace atomic.Int64 // ns that a record took lately
 }
 
-// lateContent is a version that was stored without its content because that did
-// not come in time.
+// lateContent is a version that was stored without its content, which did not come in time.
 type lateContent struct {
 	change store.Change
 	seq    uint64 // of the version
 }
 
-// Followers are told of what is ingested. None but Settle may be nil, and none may wait.
+// Followers are told what is ingested. Only Settle may be nil, and only Beside may wait.
 type Followers struct {
-	Hold    func() (release func()) // has the index wait
+	Hold    func() (release func()) // makes the index wait
 	Changed func()                  // versions were added
-	Wrote   func([]store.Version)   // these, from the spool
+	Wrote   func([]store.Version)   // versions from the spool were added
 	Reads   func(*spool.Record)     // a process has read files
 	Git     GitFollower
-	// Beside looks at the paths of which records say that somebody did something without
-	// the mount, after the rest of their batch is in the log, and hands over what it finds.
-	// It may wait for the disk.
+	// Beside looks at the paths that records say were changed without the mount. It is
+	// called after the rest of their batch is in the log, passes what it finds to the
+	// given function, and may wait for the disk.
 	Beside func(context.Context, []Beside, func([]store.Change) bool)
-	// Settle has whoever spools what happens without the mount tell what became of it; nil:
+	// Settle makes whoever spools changes beside the mount spool all that has happened; nil:
 	// nobody does.
 	Settle func()
 }
 
-// Beside is a record of what somebody did without going through the mount.
+// Beside is a record of a change that did not go through the mount.
 type Beside struct {
 	Record *spool.Record
 	Actor  store.Actor
 }
 
-// GitFollower receives what changes in git directories. Keep stores it, before the
-// spool's position is.
+// GitFollower receives the changes in git directories. Keep stores them, before the spool's
+// position is stored.
 type GitFollower interface {
 	Take(r *spool.Record, by store.Actor, plan string)
 	Keep() error
@@ -127,7 +126,7 @@ func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attr
 	if err != nil {
 		return nil, err
 	}
-	// A spool that was deleted and begun anew numbers from the start.
+	// A spool that was deleted and begun anew counts from the start.
 	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
 		log.Warn("the spool was begun anew", "checkpoint", pos, "head", head)
 		r.Close()
@@ -167,22 +166,22 @@ func (g *Ingester) Health() (ok bool, reason string) {
 	return h.ok, h.reason
 }
 
-// HeadError fails where the spool cannot be looked at.
+// HeadError returns an error if the spool cannot be read.
 func (g *Ingester) HeadError() error {
 	_, err := g.reader.Head()
 	return err
 }
 
-// LastSeq is the sequence number in the spool of the record that was ingested last.
+// LastSeq returns the sequence number in the spool of the last ingested record.
 func (g *Ingester) LastSeq() uint64 { return g.seq.Load() }
 
-// Position is up to where the spool has been ingested.
+// Position returns the position up to which the spool has been ingested.
 func (g *Ingester) Position() spool.Position { return *g.pos.Load() }
 
-// Writing reports whether a file's content is in motion.
+// Writing reports whether a file's content is being changed.
 func (g *Ingester) Writing(p store.Path) bool { return g.dirty.has(p) }
 
-// WritingBelow reports whether that of anything at or below p is.
+// WritingBelow reports whether the content of anything at or below p is being changed.
 func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.below(p) }
 
 // Exclusive runs fn while nobody else appends to the log.
@@ -192,7 +191,7 @@ func (g *Ingester) Exclusive(fn func() error) error {
 	return fn()
 }
 
-// Close ends the reading of the spool; run has returned.
+// Close closes the spool. Run must have returned.
 func (g *Ingester) Close() error { return g.reader.Close() }
 
 // Run follows the spool until ctx ends.
@@ -227,18 +226,18 @@ func (g *Ingester) Run(ctx context.Context) {
 	}
 }
 
-// batch is what is applied in one step.
+// batch is a number of records that are applied in one step.
 type batch struct {
 	items []spool.Joined
 	bytes int64
-	most  int // versions that are expected of it
+	most  int // versions that it is expected to become
 	moves int // renames of directories
 	after spool.Position
 	seq   uint64
 }
 
-// collect takes what is there, within the bounds; when there is nothing it
-// waits, until something comes, somebody kicks, or it is time to look around.
+// collect takes the records that are there, within the bounds of a batch. If there are none,
+// it waits until something comes, Poke is called, or it is time to look around.
 func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	var b batch
 	g.kicked.Store(false)
@@ -254,7 +253,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 		}
 		wait, cancel := context.WithTimeout(ctx, within)
 		g.cancelWait.Store(&cancel)
-		if g.kicked.Load() { // between the look and now
+		if g.kicked.Load() { // Poke was called since TryNext
 			cancel()
 		}
 		j, err = g.joiner.Next(wait)
@@ -283,7 +282,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	return b, err
 }
 
-// Poke makes the follower look at once.
+// Poke makes the follower look at the spool at once.
 func (g *Ingester) Poke() {
 	g.kicked.Store(true)
 	if c := g.cancelWait.Load(); c != nil {
@@ -310,13 +309,13 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 	}
 }
 
-// movesDir: the record is of a directory that changes its path.
+// movesDir reports whether a record is about a directory that changes its path.
 func movesDir(r *spool.Record) bool {
 	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
-// ingestBatch stores a batch; false when ctx ended first (it is then read again
-// from the checkpoint).
+// ingestBatch stores a batch. It returns false if ctx ended first; the batch is then read
+// again from the checkpoint.
 func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	began := time.Now()
 	var changes []store.Change
@@ -369,7 +368,8 @@ func (g *Ingester) publish(p spool.Position, seq uint64) {
 	close(*g.moved.Swap(&ch))
 }
 
-// maybeRelease makes what was ingested durable and lets go of the spool's files.
+// maybeRelease makes what was ingested durable and releases the spool's files, if it is time
+// to or now is set.
 func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 	if ctx.Err() != nil || !now && g.unsynced < releaseBytes && time.Since(g.syncedAt) < releaseEvery {
 		return
@@ -391,9 +391,8 @@ func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 	}
 }
 
-// WaitHead returns once everything that was in the spool when it was called has
-// been ingested; false when that takes longer than within. With nothing new it
-// costs one fstat.
+// WaitHead waits until everything that was in the spool at the call is ingested. It returns
+// false if that takes longer than within. If nothing is new, it costs one fstat.
 func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	g.settle()
 	head, err := g.reader.Head()
@@ -425,16 +424,16 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle has the spool hold everything, also what a writer that was killed has seen.
+// settle makes the spool hold everything that has happened, even what a writer that was
+// killed had seen.
 func (g *Ingester) settle() {
 	if g.o.Settle != nil {
 		g.o.Settle()
 	}
 }
 
-// Await is WaitHead for a question: it waits for what was done right before it, and for
-// nothing that will not be in the log soon. behind is about how many records are
-// missing then.
+// Await is WaitHead for a request: it waits for what was done right before, but not for a
+// backlog that would take too long. behind is about how many records are still missing.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
 	g.settle()
 	behind = g.Lag()
@@ -444,14 +443,15 @@ func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint
 	return g.Lag()
 }
 
-// few records are waited for in any case: they may be what was done right before.
+// few is a number of records that are always waited for: they may be what was done right
+// before.
 const few = 8
 
-// recordSize is that of a record, where nothing better is known.
+// recordSize is the assumed size of a record, in bytes, if nothing better is known.
 const recordSize = 200
 
-// Lag is about how many records of the spool are not in the log: a segment has the number
-// of its first one as its name.
+// Lag returns about how many records of the spool are not in the log. It can tell from the
+// names of segments, which are the numbers of their first records.
 func (g *Ingester) Lag() uint64 {
 	head, err := g.reader.Head()
 	pos, seq := *g.pos.Load(), g.seq.Load()
@@ -468,8 +468,8 @@ func (g *Ingester) Lag() uint64 {
 	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
 }
 
-// Append adds changes that did not come from the spool; the checkpoint stays.
-// still is asked under the lock whether they are still true.
+// Append adds changes that did not come from the spool; the checkpoint stays. It asks still,
+// under the lock, whether the changes are still true, and else adds nothing.
 func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
@@ -480,7 +480,7 @@ func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() b
 	return g.store.Apply(ctx, cs, nil)
 }
 
-// Busy reports whether the spool holds what is not yet ingested.
+// Busy reports whether the spool holds records that are not ingested yet.
 func (g *Ingester) Busy() bool {
 	head, err := g.reader.Head()
 	return err == nil && g.pos.Load().Before(head)

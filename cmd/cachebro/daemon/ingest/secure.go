@@ -9,11 +9,11 @@ import (
 	"cachebro/store"
 )
 
-// secureBatch is how many bytes Secure holds in memory.
+// secureBatch is how many bytes Secure collects in memory before it stores them.
 const secureBatch = int64(64) << 20
 
-// Secure brings into the store the present contents of files whose newest versions, which
-// are given, lack them, but no more than most bytes. It says why of which it did not.
+// Secure stores the present contents of files whose newest versions, given in vs, lack them,
+// but no more than most bytes. It returns the reason for each path that it did not secure.
 func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) map[store.Path]string {
 	out := map[store.Path]string{}
 	var batch []store.Found
@@ -48,8 +48,8 @@ func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) m
 
 var errBeingWritten = errors.New("it is being written")
 
-// asWritten reports whether it is the same file, not written since. Its name and mode may
-// differ.
+// asWritten reports whether a and b are the same file, not written between. Its name and mode
+// may differ.
 func asWritten(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
 }

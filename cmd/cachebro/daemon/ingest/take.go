@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// take deals with one record: what is no version takes effect at once (each
-// effect may be repeated after a crash without harm), a version becomes a Change.
+// take handles one record. A version becomes a Change. Any other record takes effect at once;
+// it does no harm if that is repeated after a crash.
 func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool) {
 	r := j.Record
 	switch r.Kind {
@@ -49,7 +49,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	return store.Change{}, false
 }
 
-// actor is who is behind a record.
+// actor returns who is behind a record.
 func (g *Ingester) actor(r *spool.Record) store.Actor {
 	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
 	a.Line = r.Line
@@ -83,7 +83,7 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 	case store.OpUnlink:
 		g.dirty.gone(c.Path)
 	case store.OpRename:
-		g.dirty.gone(c.Path2) // what had that name
+		g.dirty.gone(c.Path2) // the file that had the new name
 		g.dirty.renamed(c.Path, c.Path2)
 	}
 	switch {
@@ -152,8 +152,8 @@ func (g *Ingester) remember(changes []store.Change, from []*spool.Record, versio
 	}
 }
 
-// lateChange stores content that came after its version had to be stored
-// without: as one more version, if nothing newer is known of the path.
+// lateChange stores content that came after its version had been stored without it. It
+// becomes another version, unless the path has a newer one.
 func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 	l, ok := g.late[j.Record.For]
 	if !ok || !j.HasContent {
@@ -169,7 +169,7 @@ func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 	return c, true
 }
 
-// notice puts a line of mountd's into the log.
+// notice puts a notice of mountd's into the log.
 func (g *Ingester) notice(r *spool.Record) {
 	if err := g.store.Notes.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: g.actor(r)}); err != nil {
 		g.log.Warn("notice", "text", r.Reason, "err", err)

@@ -10,12 +10,12 @@ import (
 )
 
 // What a watched command did outside of its project is in the user's own history. It is
-// taken back together with what it did in the project, by a plan here and one there.
+// taken back together with what it did in the project, by one plan in each history.
 
-// besideBucket has, for a plan of a project, the plan here that went with it.
+// besideBucket maps a plan of a project to the plan in this history that was made with it.
 const besideBucket = "beside"
 
-// goesWith notes that a plan was made together with one of a project.
+// goesWith notes that a plan was made together with a plan of a project.
 func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 	if q.Beside == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 	return pl.Store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
 }
 
-// besidePlan is the plan that went with one of a project, "" if none did.
+// besidePlan returns the plan that was made with one of a project, "" if none was.
 func (pl *Plans) besidePlan(of string) string {
 	b, _, err := pl.Store.KV(besideBucket).Get(of)
 	if err != nil {
@@ -32,7 +32,7 @@ func (pl *Plans) besidePlan(of string) string {
 	return string(b)
 }
 
-// names says which action an undo is of.
+// names fills in which action an undo takes back.
 func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	if q.Kind != store.PlanUndo {
 		return
@@ -50,10 +50,10 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 	}
 }
 
-// mostSought bounds how many versions are looked at for an action.
+// mostSought bounds how many versions are searched for an action.
 const mostSought = 200_000
 
-// withKey finds the newest version of the action that has a key.
+// withKey returns the newest version of the action with a key.
 func (pl *Plans) withKey(key string) (seq uint64, err error) {
 	speaker, looked := pl.Actions.Speaker(), 0
 	err = pl.Store.View(func(v *store.View) error {
@@ -71,7 +71,7 @@ func (pl *Plans) withKey(key string) (seq uint64, err error) {
 	return seq, err
 }
 
-// ofProject matches what sessions did that worked in a project.
+// ofProject matches the versions made by sessions that worked in a project.
 func (pl *Plans) ofProject(root string) func(store.Version) bool {
 	known := map[store.SessionID]bool{}
 	return func(v store.Version) bool {

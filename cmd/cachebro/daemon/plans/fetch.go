@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// contents keeps which contents recent plans write: reading a journalled plan of 10,000
-// steps anew for each of them would take minutes. Of the newest large plan it also keeps,
+// contents caches which contents recent plans write: to read a journalled plan of 10,000
+// steps again for each of them would take minutes. For the newest large plan it also keeps,
 // for a while, the contents that were read to make it.
 type contents struct {
 	// mu guards what follows.
@@ -55,7 +55,7 @@ func (t *contents) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.
 	return m
 }
 
-// taken hands out a content that is kept, once.
+// taken returns a content that was kept, and forgets it.
 func (t *contents) taken(h store.Hash) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +70,7 @@ func (t *contents) forget() {
 	t.read = nil
 }
 
-// fetchBytes is how much of several contents goes into one answer.
+// fetchBytes bounds how much of several contents goes into one answer.
 const fetchBytes = 1 << 20
 
 func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
@@ -96,7 +96,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 			b, err = pl.Store.Content(h)
 		}
 		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
-			break // it is asked for again, by itself
+			break // the client asks for it again
 		}
 		if err != nil {
 			return out, nil, err
@@ -114,7 +114,7 @@ const (
 	pauseFor  = 2 * time.Second
 )
 
-// indexPause keeps the index from taking versions in, and ends by itself.
+// indexPause keeps the index from taking in versions. It ends by itself.
 type indexPause struct {
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -122,7 +122,8 @@ type indexPause struct {
 	timer   *time.Timer
 }
 
-// pauseIndex is called for each request of a client that carries out a plan.
+// pauseIndex is called for each request of a client that carries out a plan of this many
+// steps.
 func (pl *Plans) pauseIndex(steps int) {
 	r := &pl.pause
 	r.mu.Lock()

@@ -13,9 +13,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// planGit plans what takes back what was done to git's own files. It is not journalled:
-// what a client that is killed has done is a change like any other, and asking again does
-// the rest.
+// planGit plans how to take back what was done to git's own files. The plan is not
+// journalled: what a client has done before it was killed is a change like any other, and
+// asking again plans the rest.
 func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanRequest
 	if err := r.Decode(&q); err != nil {
@@ -29,7 +29,7 @@ func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return out, nil, err
 }
 
-// gitLost waits for what has just been done.
+// gitLost answers once what has just been done is ingested.
 func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
 	_, err = pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err == nil {
@@ -90,7 +90,7 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 	return sel, err
 }
 
-// promptEnded is when a prompt changed a file last.
+// promptEnded returns when a prompt last changed a file.
 func (pl *Plans) promptEnded(id string) (at time.Time) {
 	all, _, err := pl.Store.Log(store.Filter{Prompt: id, Limit: 1})
 	if err == nil && len(all) > 0 {
@@ -99,7 +99,7 @@ func (pl *Plans) promptEnded(id string) (at time.Time) {
 	return at
 }
 
-// besides says what those who are undone did to git's own files as well.
+// besides fills in what an undo's actor also did to git's own files.
 func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	sel := gitstate.Selection{}
 	switch {

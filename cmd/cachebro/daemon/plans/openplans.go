@@ -18,8 +18,8 @@ const (
 	rollbackKind = "rollback"
 )
 
-// openPlans lists the plans whose process is gone. The daemon writes nothing into the
-// project, so a client has to end them.
+// openPlans lists the unfinished plans whose process is gone. A client has to end them,
+// because the daemon writes nothing into the project.
 func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
 	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
@@ -41,7 +41,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		}
 		begun, err := pl.hasBegun(id)
 		if err == nil && heads[i].Tree != here {
-			pl.Log.Warn("a plan that was begun for another directory is not gone on with", "plan", id)
+			pl.Log.Warn("a plan that was begun for another directory is not continued", "plan", id)
 			if err := pl.Store.Journal.Finish(id, []store.Conflict{{Why: elsewhere}}); err != nil {
 				return out, nil, err
 			}
@@ -50,7 +50,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		switch {
 		case err != nil:
 			return out, nil, err
-		case begun || !whole: // in doubt, too
+		case begun || !whole: // if the log is behind, it may have begun
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
 			// Its client went away while it asked: nobody has agreed to it.
@@ -65,8 +65,8 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 
 const elsewhere = "it was begun for another directory than this"
 
-// treeHere identifies the directory that plans are for. Whoever makes up a state directory
-// elsewhere cannot know its time of birth in nanoseconds.
+// treeHere returns the identity of the directory that plans are for. Whoever fakes a state
+// directory elsewhere cannot know the time of birth in nanoseconds.
 func (pl *Plans) treeHere(ctx context.Context) (store.Tree, error) {
 	st, err := pl.Source.Lstat(ctx, "")
 	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
@@ -82,7 +82,7 @@ func (pl *Plans) hasBegun(id string) (bool, error) {
 	return len(p.Done) > 0, err
 }
 
-// underWay reports whether the process that carries a plan out is alive.
+// underWay reports whether the process that carries out a plan is alive.
 func (pl *Plans) underWay(id string) bool {
 	owner, ok := pl.Attribution.CarrierOf(id)
 	return ok && attribution.Alive(int(owner.PID), owner.Start)
@@ -121,7 +121,7 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	return out, nil, nil
 }
 
-// rolledBack ends the half-done plan that a rollback has taken back.
+// rolledBack ends the half-done plan that the plan id, a rollback, has taken back.
 func (pl *Plans) rolledBack(id string) error {
 	p, err := pl.Store.Journal.Head(id)
 	if err != nil || p.Of == "" {

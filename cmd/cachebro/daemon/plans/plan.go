@@ -21,9 +21,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxSecured is how many bytes one plan may bring into the store before it deletes
-// or overwrites them, of ignored files and those of a gap: as many as the store keeps of
-// ignored files by default.
+// maxSecured bounds how many bytes of ignored files and gaps one plan may store before it
+// deletes or overwrites them: as many as the store keeps of ignored files by default.
 const maxSecured = int64(512) << 20
 
 // plan makes a plan and, unless it is a dry run, journals it. The daemon writes
@@ -112,7 +111,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, body, nil
 }
 
-// contentsOf reads what a plan makes of a file, and what is there now.
+// contentsOf returns in body what is in a file now and what a plan makes of it.
 func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedContents, body []byte, err error) {
 	read := func(h store.Hash) []byte {
 		if out.Why != "" || h == (store.Hash{}) {
@@ -154,8 +153,8 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 	return out, body, nil
 }
 
-// nothing is the error of a plan for which nothing was found, in words for people and, of an
-// undo by prompt or session, with what was meant.
+// nothing returns the error for a plan that found nothing, in words for people. For an undo
+// by prompt or session it also names the one that was meant.
 func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {
@@ -181,7 +180,7 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	return &out
 }
 
-// meant says which session or prompt an undo is of: they may have changed other projects.
+// meant fills in which session or prompt an undo is of: they may have changed other projects.
 func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
@@ -297,7 +296,7 @@ func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Pla
 // bytes.
 const maxElsewhere = 200 << 20
 
-// taken tells what an undo of this history means, for another machine.
+// taken returns, for another machine, what an undo of this history would take back.
 func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
@@ -325,7 +324,7 @@ func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewher
 	return out, body, nil
 }
 
-// planEdits takes single edits back, as undo --hunk and the pages ask for them.
+// planEdits takes back single edits, as undo --hunk and the pages request.
 func (pl *Plans) planEdits(q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	of := make([]undo.FileEdits, len(q.Edits))
 	for i, f := range q.Edits {
@@ -417,8 +416,8 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	return uq, nil
 }
 
-// planBoth merges what an action lost of others' changes with what it did; nil: it lost
-// nothing, or something else is asked for.
+// planBoth merges what an action did with the changes of others that it lost. It returns nil
+// if the action lost nothing, or if the request is for something else.
 func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
 		return nil, nil
@@ -431,7 +430,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 	err := pl.Store.View(func(v *store.View) error {
 		x, err := v.Version(q.Action)
 		if err != nil {
-			return nil // undoQuery says so
+			return nil // undoQuery reports this
 		}
 		has, _, _, err := pl.Actions.Of(v, x)
 		if err != nil {
@@ -471,7 +470,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	})
 }
 
-// actionOf is the line of the log that a version belongs to.
+// actionOf returns the action of the log that a version belongs to.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
 	has, span, command, err := pl.Actions.Of(v, of)
 	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
@@ -496,8 +495,8 @@ func (pl *Plans) update(ctx context.Context) error {
 	return pl.Survey.UpdateKnown(ctx)
 }
 
-// look brings the log up to date. What is already as it was needs no step: that must be
-// true of the files, not only of the log.
+// look brings the log up to date for a restore, which makes no step for what is already as
+// it was: that must be true of the files, not only of the log.
 func (pl *Plans) look(ctx context.Context) error {
 	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBeside, pl.Survey.UpdateKnown} {
 		if err := update(ctx); err != nil {
@@ -507,8 +506,8 @@ func (pl *Plans) look(ctx context.Context) error {
 	return nil
 }
 
-// moment is what a restore asks for: paths, none for the whole tree, and the newest
-// version then.
+// moment returns what a restore asks for: paths, none for the whole tree, and the newest
+// version at that moment.
 func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
 	for _, raw := range q.Paths {
 		p, err := pl.Paths.Clean(raw)
@@ -596,9 +595,9 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote where no mount saw it. Steps that
-// removed or renamed something are stored in order, because a renamed directory takes
-// along what is in it; the other paths are looked at.
+// lookAtPlan makes versions of what a client wrote where no mount saw it. Steps without
+// content are stored in order, because a renamed directory takes along what is in it; the
+// other paths are looked at.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
@@ -608,7 +607,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	for _, n := range p.Done {
 		done[n] = true
 	}
-	own := map[store.Path]bool{} // what the plan wrote; somebody else left the others as they are
+	own := map[store.Path]bool{} // what the plan wrote; changes of other paths are somebody else's
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
@@ -635,8 +634,8 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	}
 }
 
-// stepDone stores a step that wrote no content, as it was when it was done: later ones may
-// have moved what it made.
+// stepDone stores a step that wrote no content, as it was when it was carried out: later
+// steps may have moved what it made.
 func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
 	v, found, err := pl.Store.Current(s.Path)
@@ -682,7 +681,7 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	}
 }
 
-// made is what a step made that is no regular file.
+// made returns the version of what a step made if that is no regular file.
 func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Version {
 	v := store.Version{Class: pl.Source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
 	if st, err := pl.Source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
@@ -691,11 +690,11 @@ func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Vers
 	return v
 }
 
-// maxAsked is how much of a prompt's words the title of a plan has, in characters.
+// maxAsked is how many characters of a prompt the title of a plan shows.
 const maxAsked = 60
 
-// whenOf is when a prompt was given, and what it asked, or of what time the last session
-// is, for the title of a plan.
+// whenOf returns, for the title of a plan, when a prompt was given and what it asked, or when
+// the last session began.
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt != "":

@@ -9,9 +9,9 @@ import (
 	"cachebro/store/undo"
 )
 
-// leaveRepositories leaves whole, and names, each directory that an undo would empty around
-// a repository: what remained of a worktree would be its .git, which git still believes in,
-// and of a clone commits that nobody has elsewhere.
+// leaveRepositories leaves whole, and names, each directory around a git repository that an
+// undo would empty. Otherwise only the .git of a worktree would remain, in which git still
+// believes, or a clone with commits that perhaps exist nowhere else.
 func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
 	var left []store.Path
 	for _, s := range p.Steps {

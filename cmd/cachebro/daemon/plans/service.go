@@ -18,7 +18,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of New. All are needed.
+// Options are the options of New. All are needed.
 type Options struct {
 	Store       *store.Store
 	Source      *source.Source
@@ -47,7 +47,7 @@ func New(o Options) *Plans {
 	return &Plans{Options: o}
 }
 
-// Handlers are those of the requests about plans.
+// Handlers returns the handlers of the requests about plans, by method.
 func (pl *Plans) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit, wire.MGitLost: onwire.Decoded(pl.gitLost),

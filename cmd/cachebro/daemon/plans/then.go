@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// then tells what a restore of this history means, for another machine.
+// then returns, for another machine, what a restore of this history would make.
 func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ []byte, err error) {
 	paths, seq, err := pl.moment(q)
 	if err != nil {
@@ -26,7 +26,7 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	if q.At.Seq > pl.Store.Seq() || q.Before > 0 && q.At.Seq >= q.Before {
 		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the numbers", "there is no version %d", q.At.Seq)
 	}
-	if q.Before > 0 { // another machine went on
+	if q.Before > 0 { // another machine continued the history
 		seq = min(seq, q.Before-1)
 	}
 	v, err := pl.Store.Version(seq)
@@ -39,7 +39,7 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 		return out, nil, err
 	}
 	tree := all
-	if len(paths) > 0 { // rules may lie above them
+	if len(paths) > 0 { // ignore rules may lie above the paths
 		tree, err = (undo.Planner{Store: pl.Store}).Then(nil, seq)
 		if err != nil {
 			return out, nil, err
@@ -59,9 +59,9 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	return out, nil, err
 }
 
-// rulesOf tells what the rules in a tree ignore. Of such files a machine sends nothing, so
-// that what its history says of them is old: of a file that became ignored its last word
-// may be that it was removed, or a text long replaced.
+// rulesOf returns a function that reports what the ignore rules in a tree ignore. A machine
+// sends nothing about such files, so what its history says of them is old: the last entry of
+// a file that became ignored may be its removal, or a text long replaced.
 func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end func(), err error) {
 	top, err := os.MkdirTemp("", "cachebro-rules-")
 	if err != nil {
@@ -78,7 +78,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 		return nil, nil, err
 	}
 	end = func() { dir.Close(); _ = os.RemoveAll(top) }
-	root, err := os.OpenRoot(top) // the names are another machine's
+	root, err := os.OpenRoot(top) // the names come from another machine
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +86,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 	write := func(name string, text []byte) error {
 		return errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.WriteFile(name, text, 0o600))
 	}
-	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // no rules from above it
+	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // a repository of its own: rules above it do not count
 		return nil, end, err
 	}
 	for _, e := range tree {
@@ -98,7 +98,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 		if err == nil {
 			err = write(string(e.Path), text)
 		}
-		if err != nil { // what it says is not known: then nobody can tell
+		if err != nil { // without these rules nobody can say what is ignored
 			return nil, end, fmt.Errorf("the rules in %s: %w", onwire.Display(e.Path), err)
 		}
 	}
@@ -113,7 +113,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 	return is, func() { m.Close(); dir.Close(); _ = os.RemoveAll(top) }, nil
 }
 
-// wanted are the contents that must come along with a request for planThen.
+// wanted returns the contents that must be sent along with a request for planThen.
 func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wanted, _ []byte, err error) {
 	if q.Then == nil {
 		return out, nil, wire.Errorf(wire.ErrBadRequest, "", "what the other machine had is missing")

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	maxNewsVersions = 2000 // since the last prompt that are looked at
-	maxNews         = 40   // files that a prompt tells of
-	maxNewsDiff     = 300  // bytes of a diff that is told whole
-	maxSteps        = 64   // versions of a file that are gone back
+	maxNewsVersions = 2000 // versions since the last prompt that are looked at
+	maxNews         = 40   // files that are named with one prompt
+	maxNewsDiff     = 300  // bytes of a diff that is shown whole
+	maxSteps        = 64   // versions that madeSince goes back
 	sureNews        = 700  // bytes that every client has room for
 )
 
-// News tells a reader of files that it was shown and that somebody else changed
-// after the version numbered after: what it holds of them is no longer what they are.
-// The newest change comes first; changes of its own are none. Lost updates since the
-// session began come before them.
+// News returns the files that a reader was shown and that somebody else changed after the
+// version numbered after, so that what the reader holds is out of date. The newest change
+// comes first; the reader's own changes are left out. Lost updates since the session began
+// come before them.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
 	out, told := rd.lostUpdates(r, began)
 	held := rd.Shown.Held(r)
@@ -65,14 +65,14 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	return out
 }
 
-// ownOf: the reader made v. What a plan took back is the person's doing, unless the reader
-// ran it itself.
+// ownOf reports whether the reader made v. What a plan took back is the person's doing, unless
+// the reader ran it itself.
 func ownOf(r store.Reader, v store.Version) bool {
 	return v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
 }
 
-// madeSince: between at (ns) and v the reader changed the file by ways that show it no
-// text, as a command does.
+// madeSince reports whether the reader, between at (ns) and v, changed the file in a way that
+// shows it no text, as a command does.
 func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	for range maxSteps {
 		o, found, err := rd.Store.AtSeq(v.Path, v.Seq-1)
@@ -87,8 +87,8 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	return false
 }
 
-// newsOf is what v made of what the reader holds of its file, and what that is now. Where
-// the reader has changed the file since, it is what v did.
+// newsOf says how v changed what the reader holds of its file; is is the file's present
+// content. If the reader has changed the file since, it says what v itself changed.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
 	told, way, when, again := rd.Shown.ToldSince(r, v.Path)
@@ -113,7 +113,7 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 			return n, is, false
 		}
 		return wire.News{Text: fmt.Sprintf("%s: as before your change, %s", readers.Printable(v.Path), who)}, l.Hash, true
-	case way: // that is what it believes
+	case way: // the reader knows this content from a diff
 		h = told
 	case again && l.Hash == h:
 		return wire.News{Text: fmt.Sprintf("%s: as you were shown it again, %s", readers.Printable(v.Path), who)}, l.Hash, true
@@ -141,9 +141,9 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 	return n, l.Hash, true
 }
 
-// lostUpdates tells a session once of each lost update since a version: of what its own
-// write went over, and of what others' writes took from it. of are the files of the former,
-// with the version up to which all is told.
+// lostUpdates returns each lost update since a version of which the session was not told yet:
+// what its own writes overwrote, and what others' writes overwrote of its changes. of has the
+// files of the former, with the version up to which everything is said.
 func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
 	of = map[store.Path]uint64{}
 	for _, l := range rd.Lost.Untold(r.Session, since) {
@@ -173,12 +173,13 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 	return out, of
 }
 
-// maxHeld is how many bytes of a diff hold a write with it; for more the file is to be
-// read again.
+// maxHeld is the greatest size of a diff that a hold shows, in bytes. If it is larger, the
+// file must be read again.
 const maxHeld = 4000
 
-// Hold is why a reader's edit of a file is to wait: others changed it since the reader was
-// shown or told of it, and how. It is said once of each content; "": nothing holds it.
+// Hold returns why a reader's edit of a file must wait: others changed it since the reader was
+// shown or told of it, and how. It says so once for each content. "" means that nothing
+// holds the edit.
 func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
 	h, _, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
@@ -189,7 +190,10 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 		h = told
 	}
 	l, err := rd.Survey.Look(ctx, p)
-	if err != nil || !l.Known || l.Hash == h || again && l.Hash == told || l.Version.Actor.Session == r.Session && (l.Version.Actor.Agent == r.Agent || l.Version.Actor.ToolCall == "") {
+	if err != nil || !l.Known || l.Hash == h || again && l.Hash == told {
+		return ""
+	}
+	if by := l.Version.Actor; by.Session == r.Session && (by.Agent == r.Agent || by.ToolCall == "") {
 		return ""
 	}
 	said := fmt.Sprintf("cachebro: held, because %s was changed at %s by %s after %s. ", readers.Printable(p), onwire.Clock(l.Version.Time), rd.doer(r, l.Version), how)
@@ -207,7 +211,7 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 	return said + "Keep this change in what you write, and try again:\n" + string(body)
 }
 
-// maxSample is how much of a lost line is told, in characters.
+// maxSample is how much of a lost line is shown, in characters.
 const maxSample = 60
 
 func clip(s string, most int) string {
@@ -217,7 +221,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-// toolOf is what a session wrote a version with.
+// toolOf names what a session wrote a version with.
 func toolOf(v store.Version) string {
 	switch v.Actor.Tool {
 	case "":
@@ -228,8 +232,7 @@ func toolOf(v store.Version) string {
 	return v.Actor.Tool
 }
 
-// doer names who made a version: a plan by what it took back, another session by what
-// it was asked.
+// doer names who made a version: a plan by what it took back, another session by its prompt.
 func (rd *Reads) doer(r store.Reader, v store.Version) string {
 	if v.Plan != "" {
 		if p, err := rd.Store.Journal.Plan(v.Plan); err == nil {

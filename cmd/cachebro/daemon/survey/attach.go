@@ -44,7 +44,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	s.Source.Set(r.Files[0], "mountd")
 	s.Log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again, "unmounted", a.Unmounted)
 	if a.Unmounted {
-		s.keep(keepScanned, "") // nothing was told since it left
+		s.keep(keepScanned, "") // nothing was reported since the unmount
 		s.Source.Unmounted()
 	} else if scan, ok := s.scannedFor(a.PID); ok && !again {
 		s.baseline.trust(scan)
@@ -61,13 +61,13 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 		return nil, nil, err
 	}
 	known, left := s.mount.beats(b)
-	if !known { // we were restarted: it has to introduce itself again
+	if !known { // we were restarted: mountd has to attach again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
 	}
 	if left {
 		_, whole := s.scannedFor(r.Peer.PID)
 		s.unmounted(whole)
-		s.Log.Info("unmounted; who has a copy of the mount, or is inside, is served", "pid", r.Peer.PID)
+		s.Log.Info("unmounted; copies of the mount and processes inside are still served", "pid", r.Peer.PID)
 	}
 	if s.mount.behind() && !s.baseline.running() {
 		s.baseline.request(true)
@@ -94,13 +94,13 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	return wire.Empty{}, nil, nil
 }
 
-// unmounted: from now on nobody tells of what changes. whole: a scan is known to have
+// unmounted notes that from now on nobody reports what changes. whole says that a scan has
 // completed under this mount.
 func (s *Survey) unmounted(whole bool) {
 	if whole || !s.baseline.complete().IsZero() {
 		s.noteComplete(time.Now().Add(-time.Duration(ingest.ClockTick)), true)
 	}
-	s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
+	s.keep(keepScanned, "") // the process may mount again, but sees nothing until then
 	s.Source.Unmounted()
 }
 

@@ -23,9 +23,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// baseline captures what was there before we were: after each mount, and once
-// without a mount when somebody asks for it. A file whose stat is that of its
-// newest version is skipped.
+// baseline scans the project for what was there before us: after each mount, and once
+// without a mount if somebody asks for it. It skips a file whose stat is that of its newest
+// version.
 type baseline struct {
 	survey *Survey
 
@@ -35,15 +35,15 @@ type baseline struct {
 	done     time.Time     // begin of the scan that completed for the present mount
 	wake     chan struct{} // capacity 1, never closed
 	wanted   bool
-	cancel   context.CancelFunc // of the scan under way
+	cancel   context.CancelFunc // ends the scan under way
 }
 
 func newBaseline(survey *Survey) *baseline {
 	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
 }
 
-// request asks for a scan; again starts over when one is under way, for that
-// one began before the mount did.
+// request asks for a scan. again starts over if a scan is under way, because that one began
+// before the mount did.
 func (b *baseline) request(again bool) {
 	if b.survey.Unscanned {
 		return
@@ -62,11 +62,11 @@ func (b *baseline) request(again bool) {
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
-	default: // it is awake
+	default: // it has been woken already
 	}
 }
 
-// trust takes a scan for complete that an earlier daemon made for the present mount.
+// trust accepts a scan that an earlier daemon completed for the present mount.
 func (b *baseline) trust(scan wire.Baseline) {
 	b.mu.Lock()
 	b.done, b.progress = scan.Started, scan
@@ -74,8 +74,8 @@ func (b *baseline) trust(scan wire.Baseline) {
 	b.survey.Changed()
 }
 
-// complete is when the scan began that has completed since the present mount
-// attached; zero before.
+// complete returns when the scan began that has completed since the present mount attached;
+// zero if none has.
 func (b *baseline) complete() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *baseline) now() wire.Baseline {
 	return b.progress
 }
 
-// Run does the scans that are asked for, one at a time, and one that failed again.
+// Run carries out the scans that are asked for, one at a time, and repeats one that failed.
 func (s *Survey) Run(ctx context.Context) { s.baseline.run(ctx) }
 
 func (b *baseline) run(ctx context.Context) {
@@ -158,7 +158,7 @@ func (b *baseline) count(f func(*wire.Baseline)) {
 	b.mu.Unlock()
 }
 
-// scan walks the source.
+// scan walks the source and stores what the log does not have.
 func (b *baseline) scan(ctx context.Context) error {
 	s, done, err := b.scanner(ctx)
 	if err != nil {
@@ -209,50 +209,50 @@ type scanner struct {
 	b     *baseline
 	dir   *os.File
 	m     *ignore.Matcher
-	log   *listing // what should be there; nil: that has been gone through
+	log   *listing // the live paths of the log; nil once they have been gone through
 	batch []found
 	bytes int64
-	// collect: what is found is only noted in batch, without its content.
+	// collect: changes are only collected in batch, without their contents.
 	collect bool
-	// until is the end of the time in which nothing was mounted, 0: unknown; at is when
-	// a directory came to its name; files are those of the log: see came, renamed.
+	// until is the end of the time in which nothing was mounted, 0 if unknown; at is when
+	// each directory came to its name; files are those of the log: see came, renamed.
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]loggedFile
-	// What the log does not know as it is and has changed since young may have a record
-	// on its way, which alone knows the author: it waits in later, and is looked at
-	// again when the record must have come. 0: nobody tells of changes.
+	// If a path is not as the log says and has changed since young, its record may be on its
+	// way, which alone knows the author. The path waits in later, and is looked at again when
+	// the record must have come. young is 0 if nobody reports changes.
 	young   int64
 	later   []entry
 	settled bool
 }
 
-// entry is a path of the source; below: nothing below it has been looked at either.
+// entry is a path of the source. below says that nothing below it has been looked at either.
 type entry struct {
 	p          store.Path
 	dir, below bool
 }
 
-// recent is how long before a scan a change may have happened whose record is not in
-// the spool yet; generous, as looking twice costs little.
+// recent is how long before a scan a change may have happened whose record is not in the
+// spool yet. It is generous, because looking twice costs little.
 const recent = 2 * time.Second
 
-// found is a change to be, and what the log said of the path before the file was read.
+// found is a change to store, and the log's version of the path before the file was read.
 type found struct {
 	c    store.Change
 	base uint64
 }
 
-// named is a name in a directory that is walked, or what is below it.
+// named is a name in a directory that is walked, or if below is set, what is below it.
 type named struct {
-	name  string // of what is below: with a slash at its end
+	name  string // if below is set, with a slash at its end
 	dir   bool
 	below bool
 	stat  store.Stat // zero: not known
 }
 
-// walk goes through a directory in the order of the log's keys: what lies below "a"
-// comes after "a.b".
+// walk walks a directory in the order of the log's keys: what lies below "a" comes after
+// "a.b".
 func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -265,7 +265,7 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 		s.skipped(p, err)
 		return nil
 	}
-	aside := map[store.Path]bool{} // their turn comes with what was set aside
+	aside := map[store.Path]bool{} // directories that were set aside are walked later
 	for i := range all {
 		e := &all[i]
 		name := store.Path(path.Join(string(p), e.name))
@@ -303,7 +303,7 @@ func (s *scanner) list(p store.Path) ([]named, error) {
 		if class == ignore.Excluded || class == ignore.Ignored && !e.IsDir() {
 			continue
 		}
-		if e.IsDir() { // in an ignored directory git may track files all the same
+		if e.IsDir() { // git may track files even in an ignored directory
 			all = append(all, named{name: e.Name() + "/", dir: true, below: true})
 		}
 		if class != ignore.Tracked {
@@ -319,7 +319,7 @@ func (s *scanner) list(p store.Path) ([]named, error) {
 	return all, nil
 }
 
-// skipped notes what cannot be read; what has vanished meanwhile is none of it.
+// skipped notes a path that cannot be read, unless it has vanished meanwhile.
 func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
@@ -328,7 +328,7 @@ func (s *scanner) skipped(p store.Path, err error) {
 	s.b.survey.Ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
-// again looks once more at what was set aside.
+// again looks once more at the paths that were set aside.
 func (s *scanner) again(ctx context.Context) error {
 	if len(s.later) == 0 {
 		return nil
@@ -338,7 +338,7 @@ func (s *scanner) again(ctx context.Context) error {
 	}
 	rest := s.log
 	later := s.later
-	s.later, s.log = nil, nil // it has passed them
+	s.later, s.log = nil, nil // the listing has passed them
 	defer func() { s.log = rest }()
 	for _, e := range later {
 		if err := s.look(ctx, e.p, e.dir, store.Stat{}); err != nil {
@@ -353,7 +353,7 @@ func (s *scanner) again(ctx context.Context) error {
 	return s.flush(ctx)
 }
 
-// settle waits, once in a scan, until the log has what had happened before it.
+// settle waits, once in a scan, until the log has what happened before the scan.
 func (s *scanner) settle(ctx context.Context) error {
 	if s.settled || s.young == 0 {
 		return nil
@@ -379,8 +379,8 @@ func (s *scanner) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// look takes one path into the batch if the log does not know it as it is, or sets it
-// aside. as is how its directory's reader saw it.
+// look adds a path to the batch if the log does not have it as it is, or sets it aside. as is
+// the path's stat as list read it.
 func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.Stat) error {
 	sv := s.b.survey
 	if s.log != nil {
@@ -442,7 +442,7 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 	}
 }
 
-// stands: a path is as its newest version says, and the log has its content.
+// stands reports whether a path is as its newest version says, and the log has its content.
 func stands(v store.Version, st store.Stat) bool {
 	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
 		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
@@ -461,7 +461,7 @@ func (s *scanner) add(ctx context.Context, f found) error {
 	return nil
 }
 
-// content reads the file; false when there is nothing to store.
+// content reads the file into c. It returns false if there is nothing to store.
 func (s *scanner) content(p store.Path, c *store.Change) bool {
 	if c.Stat.Size > limits.Content {
 		c.NoContent = "too large"
@@ -490,9 +490,9 @@ func (s *scanner) content(p store.Path, c *store.Change) bool {
 	return true
 }
 
-// flush stores the batch. A path that was written through the mount since it
-// was read is left to the overlay, which keeps the old content by itself: first
-// everything spooled is ingested, then the log must still say what it said.
+// flush stores the batch, except paths that were written through the mount since they were
+// read: the overlay itself keeps their old contents. So everything spooled is ingested first,
+// and then the log must still have the version that it had.
 func (s *scanner) flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
@@ -530,8 +530,8 @@ func (s *scanner) flush(ctx context.Context) error {
 	return nil
 }
 
-// vanished adds deletions for what the log has as live and the scan has not
-// found: paths that went away while nothing was mounted.
+// vanished adds deletions for paths that the log has as live and the scan has not found:
+// they went away while nothing was mounted.
 func (s *scanner) vanished(ctx context.Context) error {
 	gone, err := s.log.missed(ctx)
 	if err != nil {
@@ -546,7 +546,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := gone[i]
 		if _, _, err := source.LstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			continue // ignored by now, say
+			continue // still there, but ignored by now for example
 		}
 		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true}
 		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
@@ -562,16 +562,16 @@ func (s *scanner) vanished(ctx context.Context) error {
 	return nil
 }
 
-// RequestScan asks for a look at every file, unless one has been completed since the
-// mount attached.
+// RequestScan asks for a scan of every file, unless one has completed since the mount
+// attached.
 func (s *Survey) RequestScan() {
 	if !s.Absent {
 		s.baseline.request(false)
 	}
 }
 
-// Scanning reports whether a look at every file is under way or asked for.
+// Scanning reports whether a scan of every file is under way or asked for.
 func (s *Survey) Scanning() bool { return s.baseline.running() }
 
-// Progress is how far the last look at every file is.
+// Progress returns how far the last scan of every file is.
 func (s *Survey) Progress() wire.Baseline { return s.baseline.now() }

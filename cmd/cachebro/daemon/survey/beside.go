@@ -16,8 +16,8 @@ import (
 	"cachebro/store/onwire"
 )
 
-// Beside takes into the log what became of paths to which somebody did something without
-// going through the mount. See ingest.Followers.
+// Beside takes into the log what became of paths that were changed without going through the
+// mount. See ingest.Followers.
 func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
 	sc, done, err := s.baseline.scanner(ctx)
 	if err != nil {
@@ -32,19 +32,19 @@ func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]
 	b.flush()
 }
 
-// besides looks at what happened in one batch of records. A path as it is now is the
-// truth, and a record only says where to look: what has become otherwise since the
-// record was made has a record of its own, which names the author.
+// besides handles one batch of records. The truth is a path as it is now; a record only says
+// where to look. If the path has changed again since the record was made, that change has a
+// record of its own, which names the author.
 type besides struct {
 	survey  *Survey
 	scanner *scanner
 	apply   func([]store.Change) bool
-	known   bool // the log has all that was there when the mount began
+	known   bool // the log has everything that was there when the mount began
 
-	ingest.Beside // the record that is looked at
+	ingest.Beside // the record that is being handled
 	batch         []store.Change
 	bytes         int
-	paths         map[store.Path]bool // those of batch
+	paths         map[store.Path]bool // the paths in batch
 }
 
 func (b *besides) take(t ingest.Beside) {
@@ -63,7 +63,7 @@ func (b *besides) take(t ingest.Beside) {
 	}
 	b.look(to, t.Record.Stat)
 	if renamed && isDir(t.Record.Stat) {
-		b.below(to) // what was just made in it was not to be found by its old path
+		b.below(to) // files just made in it could not be found by the old path
 	}
 }
 
@@ -86,7 +86,7 @@ func (b *besides) add(c store.Change) {
 	}
 }
 
-// current is the newest version of a path, what is in the batch included.
+// current returns the newest version of a path, including what is in the batch.
 func (b *besides) current(p store.Path) (v store.Version, live bool) {
 	if b.paths[p] {
 		b.flush()
@@ -98,7 +98,7 @@ func (b *besides) current(p store.Path) (v store.Version, live bool) {
 	return v, err == nil && ok && !v.Deleted()
 }
 
-// rename takes in that a path has another name, if that is what there is to be seen.
+// rename adds that a path has another name, if the tree shows it.
 func (b *besides) rename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
@@ -123,15 +123,15 @@ func (b *besides) gone(p store.Path) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// left reports whether a path does not lead to a file any more. What has come in its place
-// since has a record of its own.
+// left reports whether a path no longer leads to a file. Whatever has come in its place has
+// a record of its own.
 func (b *besides) left(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
 }
 
-// look compares a path with the log. seen is how it was when the record was made, zero if
-// it was not there.
+// look compares a path with the log. seen is its stat when the record was made, zero if it
+// was not there.
 func (b *besides) look(p store.Path, seen store.Stat) {
 	v, live := b.current(p)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(p))
@@ -149,26 +149,26 @@ func (b *besides) look(p store.Path, seen store.Stat) {
 	}
 	came := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
 	full := isDir(st) && b.Record.Op != store.OpMkdir
-	emptied := live && isDir(v.Stat) // another directory had the name, with what is in it
+	emptied := live && isDir(v.Stat) // another directory with its content had the name
 	b.found(p, v, live, st, target)
 	if came && (full || emptied) {
 		b.below(p)
 	}
 }
 
-// unchanged: a file is the one that was seen, and nobody has written to it since.
+// unchanged reports whether a file is the one that was seen, and was not written since.
 func unchanged(seen, now store.Stat) bool {
 	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
 }
 
-// found takes in how a path is, if the log has it otherwise.
+// found adds the present state of a path, if the log has another one.
 func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
 	if live && stands(v, st) || b.survey.Ingest.Writing(p) {
 		return
 	}
 	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), isDir(st))}
 	if c.Class != ignore.Tracked {
-		return // looked at by no scan either
+		return // no scan looks at it either
 	}
 	if !live {
 		c.Op = store.OpCreate
@@ -177,7 +177,7 @@ func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat,
 		}
 		since, ok := b.survey.mount.tells()
 		if b.Record.Op == store.OpOutside || ok && !b.known && st.Birth < since {
-			c.Op = store.OpBaseline // it was there, and nothing was kept of it
+			c.Op = store.OpBaseline // it was there before, but nothing of it was kept
 		}
 	}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !b.scanner.content(p, &c) {
@@ -186,7 +186,7 @@ func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat,
 	b.add(c)
 }
 
-// removed takes in that a path is gone, with all that was below it.
+// removed adds that a path and everything below it is gone.
 func (b *besides) removed(v store.Version) {
 	all := []store.Version{v}
 	if isDir(v.Stat) {
@@ -214,7 +214,7 @@ func (b *besides) live(p store.Path) (all []store.Version) {
 	return all
 }
 
-// below compares all that is below a directory with the log: it came with what is in it.
+// below compares everything below a directory that came to its name with the log.
 func (b *besides) below(dir store.Path) {
 	b.flush()
 	known := map[store.Path]store.Version{}

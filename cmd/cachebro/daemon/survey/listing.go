@@ -7,17 +7,17 @@ import (
 	"cachebro/store"
 )
 
-// listing is what the log says is there, in the order of the paths' bytes. It is read
-// in pages, because a scan writes to the store meanwhile. What has changed since a page
-// was read is seen to differ from the file, and is asked for again. It belongs to one
+// listing goes through the live paths of the log, in the order of their bytes. It reads them
+// in pages, because a scan writes to the store meanwhile. A path that has changed since its
+// page was read is seen to differ from the file, and is looked up again. It belongs to one
 // goroutine.
 type listing struct {
 	store *store.Store
-	upTo  uint64 // only what is not newer can be missed
+	upTo  uint64 // newer versions cannot be missed
 	page  []store.Version
-	last  store.Path // of the page before this one, or of this one
+	last  store.Path // the last path of the newest page
 	ended bool
-	gone  []store.Version // was passed over: nothing was found there
+	gone  []store.Version // versions that were passed over: nothing was found there
 }
 
 const listingPage = 2000
@@ -25,7 +25,7 @@ const listingPage = 2000
 // errFull ends a page.
 var errFull = errors.New("the page is full")
 
-// next is the newest version of the next path; nil: there are no more.
+// next returns the newest version of the next path, nil if there are no more.
 func (l *listing) next() (*store.Version, error) {
 	if len(l.page) == 0 && !l.ended {
 		err := l.store.View(func(v *store.View) error {
@@ -51,7 +51,7 @@ func (l *listing) next() (*store.Version, error) {
 	return &l.page[0], nil
 }
 
-// pass goes on to the next path; missed notes that nothing was found at this one.
+// pass goes on to the next path. missed says that nothing was found at this one.
 func (l *listing) pass(missed bool) {
 	if missed && l.page[0].Seq <= l.upTo {
 		l.gone = append(l.gone, l.page[0])
@@ -59,8 +59,8 @@ func (l *listing) pass(missed bool) {
 	l.page = l.page[1:]
 }
 
-// at is the newest version of a path that comes after all that were asked for; zero:
-// it is not there as far as the log knows.
+// at returns the newest version of a path, zero if the log has no such live path. Paths must
+// be asked for in order.
 func (l *listing) at(p store.Path) (store.Version, error) {
 	for {
 		v, err := l.next()
@@ -75,7 +75,7 @@ func (l *listing) at(p store.Path) (store.Version, error) {
 	}
 }
 
-// missed are all that were passed over, and what comes after all that were asked for.
+// missed returns the versions that were passed over, and those after the last path asked for.
 func (l *listing) missed(ctx context.Context) ([]store.Version, error) {
 	for {
 		v, err := l.next()

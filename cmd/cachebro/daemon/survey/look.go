@@ -26,9 +26,9 @@ type File struct {
 	Content func() ([]byte, error)
 }
 
-// verifiedTable remembers which content a stat was found to stand for, where
-// the version log does not say so: otherwise a file that cannot be stored (too
-// large, a full disk) or was only touched would be hashed at every look.
+// verifiedTable remembers the content of files by their stat, if the version log does not
+// know it: otherwise a file that cannot be stored (too large, a full disk) or was only
+// touched would be hashed at every look.
 type verifiedTable struct {
 	mu sync.Mutex
 	m  map[store.Path]verifiedStat
@@ -64,9 +64,9 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 	t.m[p] = verifiedStat{st, h}
 }
 
-// Look finds the present content of a path: the newest version, if everything
-// closed before has been ingested and the file's stat is that version's; else
-// the bytes themselves. A change that nobody told of is stored.
+// Look returns the present content of a path: that of the newest version, if everything
+// closed before has been ingested and the file's stat is that version's; otherwise the bytes
+// themselves. It stores a change that nobody reported.
 func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if s.Absent {
 		return s.recorded(p)
@@ -132,7 +132,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	return l, nil
 }
 
-// recorded is a file of another machine, as the log knows it.
+// recorded returns a file of another machine, as the log knows it.
 func (s *Survey) recorded(p store.Path) (File, error) {
 	v, ok, err := s.Store.Current(p)
 	switch {
@@ -146,8 +146,9 @@ func (s *Survey) recorded(p store.Path) (File, error) {
 	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.Store.Content(v.Blob) }}, nil
 }
 
-// mayStore: on a mount, content that differs is on its way through the spool;
-// storing it here would put it into the log twice and out of order.
+// mayStore reports whether Look may store what it has read. On a mount, content that differs
+// is on its way through the spool: storing it here would put it into the log twice and out
+// of order.
 func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
 	if s.Source.Excluded(ctx, p) {
 		return false
@@ -155,8 +156,8 @@ func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, c
 	return !mounted || outside && caughtUp && !s.Ingest.Writing(p)
 }
 
-// StoreFound stores what a look has found changed, unless the log has moved on
-// since base was read.
+// StoreFound stores content that a look has found changed, unless the log has moved on since
+// base was read.
 func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
 	op := store.OpSeen
 	if mounted {

@@ -12,23 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is what is known of the project's mountd. There is at most one. The zero
-// value knows of none.
+// mount is what is known of the project's mountd. There is at most one. The zero value means
+// that there is none.
 type mount struct {
 	// mu guards what follows.
 	mu       sync.Mutex
 	attached bool
 	attach   wire.Attach
 	start    uint64 // start time of mountd, so that its pid is not taken for another's
-	process  int    // descriptor of that process; < 0: none is to be had; counts while attached
-	until    int64  // when a time without a mount ended with this one; 0: nobody knows
+	process  int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
+	until    int64  // when this mount ended a time without one; 0 if unknown
 	beat     wire.Heartbeat
 	beside   bool // somebody may have changed files beside the mount since the last look at all of them
 }
 
-// begin takes a mountd in. again: it was attached already. Of another one, away is
-// set to false; ended says that it was true, so that a time without a mount has
-// ended. Not so where a mountd that died is followed by another.
+// begin takes in a mountd. again says that it was attached already. For another one, away is
+// set to false; ended says that away was true, so that a time without a mount has ended. That
+// is not so if a mountd died and this one follows it.
 func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
@@ -37,7 +37,7 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	back := m.attach.Unmounted && !a.Unmounted // it had gone from its mountpoint: nobody told of what happened
+	back := m.attach.Unmounted && !a.Unmounted // it had gone from its mountpoint: nobody reported what happened
 	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !back
 	m.forgetLocked()
 	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
@@ -52,7 +52,7 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	return again, ended
 }
 
-// identity is the mountd that is attached.
+// identity returns the mountd that is attached.
 func (m *mount) identity() (pid int, start uint64, ok bool) {
 	ok, _, _ = m.state()
 	if !ok {
@@ -63,13 +63,13 @@ func (m *mount) identity() (pid int, start uint64, ok bool) {
 	return m.attach.PID, m.start, m.attached
 }
 
-// beats takes a heartbeat in; known is false if no mount is attached. left: the mount
-// has gone from its mountpoint since the last one.
+// beats takes in a heartbeat. known is false if no mount is attached. left says that the mount
+// has gone from its mountpoint since the last heartbeat.
 func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.attached && m.attach.Unmounted && !b.Unmounted {
-		return false, false // it is mounted again, and introduces itself
+		return false, false // it is mounted again, and must attach anew
 	}
 	if m.attached {
 		left = b.Unmounted && !m.attach.Unmounted
@@ -79,7 +79,7 @@ func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	return m.attached, left
 }
 
-// unwatched reports whether files can have changed that no mountd told of.
+// unwatched reports whether files can have changed without any mountd reporting it.
 func (m *mount) unwatched() bool {
 	ok, a, _ := m.state()
 	m.mu.Lock()
@@ -87,25 +87,25 @@ func (m *mount) unwatched() bool {
 	return !ok || a.Outside && !a.Watched || m.beside
 }
 
-// watched reports whether mountd tells of what is done without the mount.
+// watched reports whether mountd reports what is done without the mount.
 func (m *mount) watched() bool {
 	ok, a, _ := m.state()
 	return ok && a.Watched
 }
 
-// behind reports whether files can have changed that a mountd did not tell of, which
-// tells of everything by now: they are to be looked at once.
+// behind reports whether files can have changed unreported although mountd by now reports
+// everything: then one scan of all files is due.
 func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
-// looks notes that a look at every file begins.
+// looks notes that a scan of every file begins.
 func (m *mount) looks() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.beside = m.attach.Outside && !m.attach.Watched
 }
 
-// end takes the mount for gone, if it is that of the process. ours: it was on its
-// mountpoint until now.
+// end forgets the mount, if it is that of the process. ours says that it was on its mountpoint
+// until now.
 func (m *mount) end(pid int) (ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,9 +116,9 @@ func (m *mount) end(pid int) (ours bool) {
 	return ours
 }
 
-// state is a copy of what is known; a mountd that has died is noticed here. One whose
-// mount has gone from its mountpoint counts as none: it serves who is still inside, and
-// nobody else comes through it.
+// state returns a copy of what is known, and notices a mountd that has died. A mountd whose
+// mount has gone from its mountpoint counts as none: it serves those who are still inside,
+// and nobody else comes through it.
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
@@ -139,7 +139,7 @@ func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	return attached, a, b
 }
 
-// forgetLocked takes the mount for gone; mu is held.
+// forgetLocked forgets the mount; mu is held.
 func (m *mount) forgetLocked() {
 	if m.attached && m.process >= 0 {
 		_ = unix.Close(m.process)
@@ -153,7 +153,7 @@ func (m *mount) close() {
 	m.forgetLocked()
 }
 
-// served: a mountd is attached whose mount has gone from its mountpoint.
+// served reports whether a mountd is attached whose mount has gone from its mountpoint.
 func (m *mount) served() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,7 +165,7 @@ func (m *mount) mounted() bool {
 	return ok
 }
 
-// away is until when nothing was mounted, 0 unless that is known.
+// away returns until when nothing was mounted, 0 if that is not known.
 func (m *mount) away() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,8 +175,8 @@ func (m *mount) away() int64 {
 	return m.until
 }
 
-// tells is since when changes can have been told of by the mountd that is attached, in
-// ns since the epoch; ok is false while nothing is mounted.
+// tells returns since when the attached mountd can have reported changes, in ns since the
+// epoch. ok is false while nothing is mounted.
 func (m *mount) tells() (since int64, ok bool) {
 	_, start, ok := m.identity()
 	if !ok {
@@ -195,13 +195,13 @@ func (m *mount) mountpoint() string {
 // Mounted reports whether something is mounted.
 func (s *Survey) Mounted() bool { return s.mount.mounted() }
 
-// Watched reports whether what is done without the mount is told as it happens.
+// Watched reports whether what is done without the mount is reported as it happens.
 func (s *Survey) Watched() bool { return s.mount.watched() }
 
-// MountState is what is known of the mount.
+// MountState returns what is known of the mount.
 func (s *Survey) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	return s.mount.state()
 }
 
-// Mountpoint is where the project is mounted, "" while it is not.
+// Mountpoint returns where the project is mounted, "" while it is not.
 func (s *Survey) Mountpoint() string { return s.mount.mountpoint() }

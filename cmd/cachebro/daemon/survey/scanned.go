@@ -7,9 +7,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// scanned is the last scan that completed for a mountd. While that same process
-// serves the mount it has seen everything since, and the spool has what no daemon
-// was there to take in: nothing is scanned again.
+// scanned is the last scan that completed for a mountd. While that same process serves the
+// mount it has seen everything since, and the spool holds what no daemon has taken in, so
+// nothing need be scanned again.
 type scanned struct {
 	Boot  string
 	PID   int
@@ -30,7 +30,7 @@ func (s *Survey) keepScan(b wire.Baseline) {
 	}
 }
 
-// scannedFor is the scan that completed for the mountd with this pid, if any.
+// scannedFor returns the scan that completed for the mountd with this pid, if any.
 func (s *Survey) scannedFor(pid int) (wire.Baseline, bool) {
 	var last scanned
 	text, ok, err := s.Store.KV(keepWatch).Get(keepScanned)

@@ -1,5 +1,5 @@
-// Package survey knows the project's tree as it is: it takes mountd in, which tells of
-// changes, and looks at the files themselves where nobody has told of them. What it finds
+// Package survey knows the present state of the project's tree. mountd attaches to it and
+// reports changes; where nobody reports, it looks at the files themselves. What it finds
 // changed becomes a version.
 package survey
 
@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of Open. All are needed.
+// Options are the options of Open. All are needed.
 type Options struct {
 	Root    string // of the project; absolute
 	State   string // its state directory
@@ -22,11 +22,11 @@ type Options struct {
 	Source  *source.Source
 	Ingest  *ingest.Ingester
 	Log     *slog.Logger
-	Changed func() // there are new versions, or the baseline is complete; never blocks
-	// Absent: the files are on another machine, of whose history this is a copy. The
-	// newest versions are all that is known of them.
+	Changed func() // called when there are new versions or the baseline is complete; never blocks
+	// Absent says that the files are on another machine, and this is a copy of its history.
+	// The newest versions are all that is known of them.
 	Absent bool
-	// Unscanned: nobody looks at all files, there are too many.
+	// Unscanned says that nobody looks at all files, because there are too many.
 	Unscanned bool
 }
 
@@ -37,20 +37,20 @@ type Survey struct {
 	mount    mount
 	baseline *baseline
 	verified *verifiedTable
-	known    atomic.Int64 // ns: the log has all that there was then; 0: of no moment
-	away     atomic.Bool  // nothing has been mounted since
+	known    atomic.Int64 // ns; the log has everything that was there at this moment; 0 if at no moment
+	away     atomic.Bool  // nothing has been mounted since known
 	updating sync.Mutex   // held while what changed without a mount is looked for
 }
 
-// Open takes up what the last daemon knew. Run must be called for the looks at every
-// file that are asked for.
+// Open loads what the last daemon knew. Run must be called, or scans that are asked for are
+// not carried out.
 func Open(o Options) (*Survey, error) {
 	s := &Survey{Options: o, verified: newVerifiedTable()}
 	s.baseline = newBaseline(s)
 	return s, s.load()
 }
 
-// Close lets go of the mount.
+// Close forgets the mount.
 func (s *Survey) Close() { s.mount.close() }
 
 // Handlers answers mountd's requests.

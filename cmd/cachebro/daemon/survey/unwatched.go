@@ -19,9 +19,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// What changed while nothing was mounted is looked for when somebody asks for a
-// history, or wants to go back in it: what is not in the log would neither be
-// shown nor taken back.
+// Changes made while nothing was mounted are looked for when somebody asks for the history,
+// or wants to go back in it: what is not in the log would be neither shown nor taken back.
 
 const (
 	keepWatch   = "watch"
@@ -29,8 +28,8 @@ const (
 	keepAway    = "away"
 )
 
-// noteComplete notes that the log has all that there was at a moment. away: nothing has
-// been mounted since.
+// noteComplete notes that the log has everything that was there at a moment. away says that
+// nothing has been mounted since.
 func (s *Survey) noteComplete(at time.Time, away bool) {
 	s.known.Store(at.UnixNano())
 	s.away.Store(away)
@@ -44,7 +43,7 @@ func (s *Survey) keep(key, value string) {
 	}
 }
 
-// load takes back what the last daemon knew.
+// load loads what the last daemon knew.
 func (s *Survey) load() error {
 	b, ok, err := s.Store.KV(keepWatch).Get(keepWatched)
 	if err != nil || !ok {
@@ -58,23 +57,23 @@ func (s *Survey) load() error {
 	return err
 }
 
-// madeSince reports whether a file that the log does not know was made after the last
-// moment of which it has everything. Else it may have been there, and was not looked at or
-// was ignored: an undo would remove it.
+// madeSince reports whether a file that the log does not know was made after the last moment
+// at which the log had everything. An older file may have been there all along, ignored or
+// not looked at, and an undo must not remove it.
 func (s *Survey) madeSince(st store.Stat) bool {
 	known, born := s.known.Load(), st.Birth
-	if born == 0 { // this file system does not say
+	if born == 0 { // the file system does not record it
 		born = st.Ctime
 	}
 	return known > 0 && born > afterScan(known)
 }
 
-// afterScan is from when on a file's time shows that it was changed after the scan that
-// noted known began, which lies a tick before it.
+// afterScan returns the time from which on a file's timestamp proves that it was changed
+// after the scan that noted known began. known lies a tick before that begin.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
-// foundAt is when a change that was found happened: at the file's last change, as
-// far as the log's order allows. The kernel's clock for files is a little behind.
+// foundAt returns when a change that was found happened: at the file's last change, as far as
+// the log's order allows. The kernel's clock for files is a little behind.
 func (s *Survey) foundAt(at int64) int64 {
 	if v, err := s.Store.Version(s.Store.Seq()); err == nil {
 		at = max(at, v.Time-ingest.ClockTick)
@@ -82,9 +81,9 @@ func (s *Survey) foundAt(at int64) int64 {
 	return min(at+ingest.ClockTick, time.Now().UnixNano())
 }
 
-// covered: an overlay is on the project though no mountd has said so; another
-// one is about to, and tells by itself what happened. A copy that this process has of a
-// mount that has gone from its mountpoint is none.
+// covered reports whether an overlay is on the project although no mountd has said so: one is
+// about to, and reports by itself what happened. A copy of an unmounted mount, which this
+// process's mount namespace may hold, does not count.
 func (s *Survey) covered() bool {
 	if s.mount.served() {
 		return false
@@ -93,8 +92,8 @@ func (s *Survey) covered() bool {
 	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.Root })
 }
 
-// UpdateAll waits for the spool, and takes into the log what has changed while nothing
-// was mounted, since it had everything.
+// UpdateAll waits for the spool, then takes into the log what has changed while nothing was
+// mounted, since the log last had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	return s.updateUnwatched(ctx)
@@ -105,7 +104,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	if s.Absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
-	// One after the other: who comes second finds little to do.
+	// One at a time: the second caller finds little to do.
 	s.updating.Lock()
 	defer s.updating.Unlock()
 	started := time.Now().Add(-time.Duration(ingest.ClockTick))
@@ -119,9 +118,8 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	return err
 }
 
-// UpdateKnown takes into the log what became of the files that it knows, where it never
-// had all: nothing was mounted so far, and agents read and wrote a few files by way of
-// MCP.
+// UpdateKnown takes into the log what became of the files that it knows, if the log never had
+// everything: nothing was mounted so far, and agents read and wrote a few files over MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
 	if s.Absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
@@ -138,7 +136,7 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	}
 	for _, v := range known {
 		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && source.SameContent(v.Stat, st) {
-			continue // perhaps the log has no content of it; nothing threatens that
+			continue // the log may lack its content, but nothing threatens that
 		}
 		if _, err := s.Look(ctx, v.Path); ctx.Err() != nil {
 			return err
@@ -147,8 +145,8 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	return nil
 }
 
-// UpdateBeside takes into the log what was changed or removed beside a mount, which
-// nobody has told of, where somebody can get around it.
+// UpdateBeside takes into the log what was changed or removed beside the mount and not
+// reported, if somebody can get around the mount.
 func (s *Survey) UpdateBeside(ctx context.Context) error {
 	if !s.mount.mounted() || !s.mount.unwatched() {
 		return nil
@@ -194,9 +192,9 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	return s.flush(ctx)
 }
 
-// came sees to a path that the log does not know: it was made while nothing was
-// mounted, if not, it was there before and is seen for the first time. Who moves or
-// links what is older makes a path too; the log knows the file by another name then.
+// came decides about a path that the log does not know: it was made while nothing was
+// mounted, or it was there before and is seen for the first time. A path is also made by
+// moving or linking an older file, which the log then knows by another name.
 func (s *scanner) came(c *store.Change) error {
 	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	at := lastChange(c.Stat, true)
@@ -229,8 +227,8 @@ func (s *scanner) came(c *store.Change) error {
 	return nil
 }
 
-// gained reports whether a path may have come since the scan that noted known: the
-// directory that it is in has changed since, or came itself.
+// gained reports whether a path may have come since the scan that noted known: its directory
+// has changed since, or has come itself.
 func (s *scanner) gained(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.at[dir] > known {
@@ -242,13 +240,13 @@ func (s *scanner) gained(p store.Path, known int64) bool {
 
 // loggedFile is what the log has of a file.
 type loggedFile struct {
-	links uint32 // the most that were counted
+	links uint32 // the greatest number that a version counted
 	names []store.Path
 }
 
 // renamed reports whether a file that was there before has come to a new name: it has more
-// names than the log counted, or one of those in the log is gone. Else it had the name all
-// along, and was ignored. It is asked for few files.
+// names than the log counted, or one of those in the log is gone. Otherwise it had the name
+// all along, and was ignored. Few files need this check.
 func (s *scanner) renamed(st store.Stat) (bool, error) {
 	of := func(st store.Stat) [3]uint64 { return [3]uint64{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
@@ -273,8 +271,8 @@ func (s *scanner) renamed(st store.Stat) (bool, error) {
 	return more || slices.ContainsFunc(f.names, gone), nil
 }
 
-// lastChange is when a file that was found came to be as it is. A directory is
-// changed by whoever makes something in it: a new one counts from its beginning.
+// lastChange returns when a file that was found came to be as it is. Whoever makes something
+// in a directory changes that directory, so a new one counts from its birth.
 func lastChange(st store.Stat, fresh bool) int64 {
 	if fresh && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Birth > 0 {
 		return st.Birth
@@ -282,8 +280,8 @@ func lastChange(st store.Stat, fresh bool) int64 {
 	return st.Ctime
 }
 
-// goneAt is when a path may have vanished: when the nearest directory above it
-// that is still there changed last.
+// goneAt returns when a path may have vanished: when the nearest directory above it that
+// still exists last changed.
 func (s *scanner) goneAt(p store.Path) int64 {
 	for dir := path.Dir(string(p)); ; dir = path.Dir(dir) {
 		if dir == "." {

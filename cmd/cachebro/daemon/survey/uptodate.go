@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// refreshWait bounds the look at every file before a query, where nothing is mounted.
+// refreshWait bounds the scan of every file before a query, where nothing is mounted.
 const refreshWait = 2 * time.Second
 
 // Update brings the log up to date with what a path is now. It waits for the spool.
@@ -22,8 +22,8 @@ func (s *Survey) Update(ctx context.Context, p store.Path) {
 	s.look(ctx, p)
 }
 
-// UpdateSoon is Update for a log, which shows what there is: it waits for the spool if
-// that is nearly taken in. behind is about how many records of it are missing then.
+// UpdateSoon is Update for a log, which shows what there is: it waits for the spool only if
+// that is nearly ingested. behind is about how many records are still missing.
 func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
 	behind = s.Ingest.Await(ctx, ingest.QueryWait)
 	s.look(ctx, p)
@@ -34,23 +34,23 @@ func (s *Survey) look(ctx context.Context, p store.Path) {
 	if p == "" || s.Absent || s.mount.mounted() {
 		return
 	}
-	_, err := s.Look(ctx, p) // what has changed unseen becomes a version
+	_, err := s.Look(ctx, p) // an unreported change becomes a version
 	if isDir, _ := versions.KnownDir(s.Store, p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
 		s.TryUpdateAll(ctx)
 	}
 }
 
-// TryUpdateAll is UpdateAll for questions, after Update or UpdateSoon. A failure is only
-// logged: an answer that lacks the newest changes is better than none.
+// TryUpdateAll is UpdateAll for requests that have called Update or UpdateSoon. A failure is
+// only logged: an answer that lacks the newest changes is better than none.
 func (s *Survey) TryUpdateAll(ctx context.Context) {
 	if err := s.updateUnwatched(ctx); err != nil {
 		s.Log.Warn("what changed unseen is not known", "err", err)
 	}
 }
 
-// LookAtAll waits until every file's newest content is in the log: what was closed on
-// the mount and, where nothing is mounted, the mount is new or somebody can get around
-// it, what a look at every file finds. missing says why some of it is not.
+// LookAtAll waits until every file's newest content is in the log: what was closed on the
+// mount, and what a scan of every file finds if nothing is mounted, the mount is new, or
+// somebody can get around it. missing says why some content is not in the log.
 func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	if s.Absent {
 		return "", nil
@@ -83,8 +83,8 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
-// Refresh brings into the log what was closed before. Where nothing is mounted it looks
-// at every file's stat, unless no is set. warning says what may be missing.
+// Refresh brings into the log what was closed before. Without a mount it also looks at every
+// file's stat, unless no is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	s.Ingest.WaitHead(ctx, ingest.FreshWait)
 	switch {
@@ -105,8 +105,8 @@ func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	return ""
 }
 
-// docsWait bounds the look at every file before an answer about documents, where nothing
-// is mounted: "in sync" would be untrue of half of the files.
+// docsWait bounds the scan of every file before an answer about documents, where nothing is
+// mounted: "in sync" would be untrue if only half of the files were looked at.
 const docsWait = 25 * time.Second
 
 // RefreshWhole is Refresh for a caller that would rather wait than miss a file.

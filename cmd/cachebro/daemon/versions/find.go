@@ -16,8 +16,8 @@ import (
 // Given reports whether a query names a version at all.
 func Given(q wire.ShowQuery) bool { return q.Seq != 0 || q.Number != 0 || !q.At.IsZero() }
 
-// Find resolves a ShowQuery. A number of the log stands for the path as it was then. n is the version's number in the history of its path, 0
-// where the history was not read.
+// Find resolves a ShowQuery. A number of the log means the path as it was at that number. n is
+// the version's number in the history of its path, 0 if that history was not read.
 func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n int, err error) {
 	if q.Seq > 0 {
 		v, err = st.Version(q.Seq)
@@ -73,7 +73,7 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 	return hist[len(hist)-1], len(hist), nil
 }
 
-// Moment is the place in the log that a number stands for.
+// Moment returns the place in the log that a number stands for.
 func Moment(st *store.Store, seq uint64) (uint64, error) {
 	if seq > st.Seq() {
 		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", seq)
@@ -97,7 +97,7 @@ func KnownDir(st *store.Store, p store.Path) (bool, error) {
 	return false, err
 }
 
-// Content is what show prints: the bytes, or where a symbolic link points.
+// Content returns what show prints: the bytes, or where a symbolic link points.
 func Content(st *store.Store, v store.Version) ([]byte, error) {
 	switch {
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK:

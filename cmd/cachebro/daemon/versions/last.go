@@ -11,11 +11,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxLooked sessions or prompts are looked at.
+// maxLooked is how many sessions or prompts are looked at.
 const maxLooked = 500
 
-// Session resolves the name of a session; "last" is the newest that changed something. It
-// may be one whose hooks never came, which only its processes' environment named.
+// Session resolves the name of a session. "last" is the newest one that changed something,
+// even if no hook announced it and only the environment of its processes names it.
 func Session(st *store.Store, name string) (store.SessionID, error) {
 	id, err := SessionWith(st, name, func(s store.Session) (bool, error) { return Changed(st, store.Filter{Session: s.ID}) })
 	if name != "last" || err != nil && !errors.Is(err, wire.ErrNotFound) {
@@ -38,7 +38,7 @@ func Session(st *store.Store, name string) (store.SessionID, error) {
 	return id, err
 }
 
-// newestOf is the newest version of a session, 0 where it has none.
+// newestOf returns the newest version of a session, 0 if it has none.
 func newestOf(st *store.Store, id store.SessionID) (uint64, error) {
 	if id == "" {
 		return 0, nil
@@ -50,8 +50,8 @@ func newestOf(st *store.Store, id store.SessionID) (uint64, error) {
 	return vs[0].Seq, nil
 }
 
-// SessionWith resolves the name of a session; "last" is the newest of which has is true,
-// else the newest.
+// SessionWith resolves the name of a session. "last" is the newest one for which has reports
+// true, or else the newest of all.
 func SessionWith(st *store.Store, name string, has func(store.Session) (bool, error)) (store.SessionID, error) {
 	if name == "" {
 		return "", nil
@@ -78,11 +78,11 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 	return all[0].ID, nil
 }
 
-// Prompt resolves the name of a prompt; "last" is the newest of a session, or of all where
-// session is "". If it changed nothing, the error names the newest that did: whether a
-// person means that one is not for us to decide. command is the command that asks, asker
-// the session that it runs in, "" for a person's shell: where the newest prompt is that
-// session's and has changed nothing, it is the one that asks and not the one that is meant.
+// Prompt resolves the name of a prompt. "last" is the newest of a session, or of all if session
+// is "". If it changed nothing, the error names the newest that did: only the person can say
+// whether that one is meant. command is the command that asks, asker the session that it runs
+// in, "" in a person's shell: if the newest prompt is the asker's and has changed nothing, it
+// is the one that asks, and the one before it is meant.
 func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -117,8 +117,8 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	return all[0].ID, nil
 }
 
-// begun is the name of the only session that begins with a text, as begins has it. Of a
-// session that no client told of, only its versions know.
+// begun returns the only session that begins with a text, by the rules of begins. A session
+// that no client announced is known only from its versions.
 func begun(st *store.Store, name string) (string, error) {
 	all, err := st.Sessions.List(0)
 	if err != nil {
@@ -134,7 +134,7 @@ func begun(st *store.Store, name string) (string, error) {
 	return begins("session", name, ids)
 }
 
-// begunPrompt is the same for the prompts of a session, or of all where session is "".
+// begunPrompt is begun for the prompts of a session, or of all sessions if session is "".
 func begunPrompt(st *store.Store, session store.SessionID, name string) (string, error) {
 	all, err := st.Sessions.LastPrompts(session, 0)
 	if err != nil {
@@ -156,8 +156,8 @@ func begunPrompt(st *store.Store, session store.SessionID, name string) (string,
 // mostNamed is how many candidates an error names.
 const mostNamed = 4
 
-// begins is the one of the names that is this one or begins with it; where none does,
-// the name itself.
+// begins returns the only one of the names that is name or begins with it. If none does, it
+// returns name itself; if several do, an error.
 func begins(what, name string, all []string) (string, error) {
 	if slices.Contains(all, name) {
 		return name, nil

@@ -20,8 +20,8 @@ type Side struct {
 	Data   []byte
 }
 
-// Replaced finds what a file that was renamed over another one replaced. For an atomic
-// save that is the version before, not the temporary file.
+// Replaced finds the version of a file that was replaced when another file was renamed over
+// it. For an atomic save that is the file's earlier version, not the temporary file.
 func Replaced(st *store.Store, v store.Version) (store.Version, bool, error) {
 	if v.Op != store.OpRename {
 		return v, false, nil
@@ -38,7 +38,7 @@ func Replaced(st *store.Store, v store.Version) (store.Version, bool, error) {
 	return v, false, nil
 }
 
-// SideOf is a version as a side of a diff.
+// SideOf returns a version as a side of a diff.
 func SideOf(st *store.Store, v store.Version) (Side, error) {
 	s := Side{Path: v.Path, Exists: !v.Deleted(), Mode: v.Stat.Mode}
 	if !s.Exists || s.Mode&syscall.S_IFMT == syscall.S_IFDIR {
@@ -91,7 +91,7 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 		return
 	}
 	if from.Exists && to.Exists && text.Recoded(from.Data, to.Data) {
-		fmt.Fprintf(out, "encoding %s -> %s\n", text.EncodingOf(from.Data), text.EncodingOf(to.Data)) // git passes over a header that it does not know
+		fmt.Fprintf(out, "encoding %s -> %s\n", text.EncodingOf(from.Data), text.EncodingOf(to.Data)) // git ignores headers that it does not know
 	}
 	s := diff.Compare(from.Data, to.Data)
 	if len(s.Edits) == 0 {
