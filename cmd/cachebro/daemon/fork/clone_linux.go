@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone has the file to, of that name in the directory at, share from's disk blocks, which
-// btrfs, xfs and others can; nil if not.
+// clone makes the file to share from's disk blocks, which btrfs, xfs and others can, and
+// returns to; nil if that is impossible. It needs neither the directory nor the name.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

@@ -1,13 +1,12 @@
-// Package gitstate knows what became of the project's git directories, and plans what
-// takes it back. It stands beside the log of versions at the store end of observe →
-// version → index → serve: git's own files are no files of the project, so nothing else
-// shows, searches or undoes them.
+// Package gitstate knows what became of the project's git directories, and plans how to take
+// it back. Git's own files are no files of the project, so nothing else shows, searches or
+// undoes them.
 //
-// A row says what one name of a git directory stood for before somebody changed it. What
-// it stood for afterwards is what the path's next row says or, without one, what is
-// there now. The contents lie in the rows or, by another name of the same file, in the
-// state directory's part for git, where mountd put them (fusefs/capture/git.go); removed
-// objects lie there without rows, as a directory of objects that git can read.
+// A row says what one name in a git directory stood for before somebody changed it. What it
+// stood for afterwards is in the path's next row or, if there is none, what is there now. The
+// contents lie in the rows or, as another name of the same file, in the state directory's part
+// for git, where mountd put them (fusefs/capture/git.go); removed objects lie there without
+// rows, as a directory of objects that git can read.
 package gitstate
 
 import (
@@ -32,8 +31,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// row is what a path of a git directory was until somebody changed it. Its record in the
-// store is a CBOR map under the day and the number of the spool's record.
+// row is what a path of a git directory was until somebody changed it. It is stored as a CBOR
+// map, under the day and the number of the spool's record.
 type row struct {
 	Seq    uint64      `cbor:"-"`
 	Path   []byte      `cbor:"1,keyasint"`
@@ -44,21 +43,21 @@ type row struct {
 	UID    uint32      `cbor:"6,keyasint,omitempty"`
 	GID    uint32      `cbor:"7,keyasint,omitempty"`
 	Size   int64       `cbor:"8,keyasint,omitempty"`
-	Before []byte      `cbor:"9,keyasint,omitempty"` // content, or the name of what is kept
+	Before []byte      `cbor:"9,keyasint,omitempty"` // the content, or the name of the kept file
 	Begin  int64       `cbor:"10,keyasint,omitempty"`
 	Target []byte      `cbor:"11,keyasint,omitempty"` // of a symlink; the new name of a directory
 	Why    string      `cbor:"12,keyasint,omitempty"`
 	Actor  store.Actor `cbor:"13,keyasint"`
 	Plan   string      `cbor:"14,keyasint,omitempty"`
 	Ino    uint64      `cbor:"15,keyasint,omitempty"` // of a directory that was moved
-	Op     event.Op    `cbor:"16,keyasint,omitempty"` // the last
+	Op     event.Op    `cbor:"16,keyasint,omitempty"` // the last operation
 }
 
 func (r *row) until() int64 { return max(r.Time, r.Until) }
 
 func (r *row) path() string { return string(r.Path) }
 
-// version stands for a row where the log is asked who did what.
+// version returns a version that stands for a row where the log is asked who did what.
 func (r *row) version() store.Version {
 	return store.Version{Path: store.Path(r.Path), Time: r.Time, Actor: r.Actor, Plan: r.Plan}
 }
@@ -72,7 +71,7 @@ func key(r *row) string { return fmt.Sprintf("r/%08x/%016x", r.Time/day, r.Seq) 
 
 // Service keeps the rows and answers for them.
 type Service struct {
-	dir     string // what mountd kept
+	dir     string // where mountd keeps files
 	kv      store.KV
 	source  *source.Source
 	actions *actions.Service
@@ -84,7 +83,7 @@ type Service struct {
 	open map[string]*row // by path: the newest row
 	due  map[string]*row // by key: to be stored
 	kept usage
-	// digests are those of kept indexes.
+	// digests caches the digests of kept indexes.
 	digests map[string][32]byte
 }
 
@@ -93,7 +92,7 @@ func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Ser
 	return &Service{dir: dir, kv: st.KV(bucket), source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
 
-// Speaks is told who says in words what was done.
+// Speaks sets the service that says in words what was done.
 func (s *Service) Speaks(a *actions.Service) { s.actions = a }
 
 const maxOpen = 10_000
@@ -121,7 +120,7 @@ func (s *Service) Take(r *spool.Record, by store.Actor, plan string) {
 	s.open[r.Path], s.due[key(n)] = n, n
 }
 
-// Keep stores what was taken.
+// Keep stores the rows that Take made or changed.
 func (s *Service) Keep() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +144,8 @@ type history struct {
 	s      *Service
 	rows   []*row
 	chains map[string][]*row
-	at     map[*row]int       // in its chain
-	was    map[string][]thing // of each row of a chain, and what is there now
+	at     map[*row]int       // a row's index in its chain
+	was    map[string][]thing // by path: what it was before each row of its chain, then what is there now
 	packed map[string]map[string]string
 	dir    *source.Dir
 }
@@ -155,7 +154,7 @@ var errTooMany = errors.New("too many changes of git's own files to look at at o
 
 const maxRows = 200_000
 
-// since reads the rows of a time and later; close lets go of the project's directory.
+// since reads the rows from a time on. close releases the project's directory.
 func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	h := &history{s: s, chains: map[string][]*row{}, at: map[*row]int{}, was: map[string][]thing{}, packed: map[string]map[string]string{}}
 	if from > 0 {
@@ -166,7 +165,7 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 		if err := s.kv.Scan(fmt.Sprintf("r/%08x/", d), func(k string, val []byte) error {
 			r := &row{}
 			if cbor.Unmarshal(val, r) != nil {
-				return nil // of a newer version, or damaged: it is not known then
+				return nil // of a newer version, or damaged: skip it
 			}
 			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.until() < from {
 				return nil
@@ -195,8 +194,8 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	return h, nil
 }
 
-// join puts the rows into their chains, and together what one process went on with while
-// another daemon was there.
+// join puts the rows into their chains. It joins a row to the one before if the same process
+// went on while the daemon was replaced.
 func (h *history) join() {
 	rows := h.rows[:0]
 	for _, r := range h.rows {
@@ -221,13 +220,13 @@ func (h *history) close() {
 	}
 }
 
-// operation is the rows of one git command with all that it started, or of another
+// operation is the rows of one git command with everything that it started, or of another
 // process.
 type operation struct {
-	key     string // of the action of the log
+	key     string // the key of its action in the log
 	pid     uint32 // of the topmost process
 	command string
-	seen    int64 // git's process did something first; 0: it is another's, and may be old
+	seen    int64 // when git's process was first seen; 0 if it is another process, which may be old
 	rows    []*row
 }
 
@@ -240,7 +239,7 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// since is from when on its process changed what belongs to it: files come before refs.
+// since returns from when on its process changed what belongs to it: files come before refs.
 func (o *operation) since() int64 {
 	if o.seen > 0 {
 		return min(o.seen, o.begin())
@@ -251,10 +250,10 @@ func (o *operation) since() int64 {
 // silence ends an operation, as it does a job in the log.
 const silence = int64(30 * time.Second)
 
-// undoing begins the plan of what an undo wrote.
+// undoing begins the name of the plan under which an undo writes.
 const undoing = "git undo-"
 
-// operations groups the rows.
+// operations groups the rows into operations.
 func (h *history) operations() []*operation {
 	say := h.s.actions.Speaker()
 	var all []*operation
@@ -277,7 +276,7 @@ func (h *history) operations() []*operation {
 	return all
 }
 
-// Between are the operations of a time that a person would notice, oldest first.
+// Between returns the operations of a time that a person would notice, oldest first.
 func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp, error) {
 	if s.none() {
 		return nil, nil
@@ -307,7 +306,7 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 // errNone ends a scan.
 var errNone = errors.New("enough")
 
-// none: nothing is known of any repository, as in most answers.
+// none reports whether nothing is known of any repository, as in most projects.
 func (s *Service) none() bool {
 	return s.kv.Scan("r/", func(string, []byte) error { return errNone }) == nil
 }

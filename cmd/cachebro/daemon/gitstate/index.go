@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 )
 
-// staged is a digest of what an index of git says of names, modes, stages and objects
-// (gitformat-index(5), versions 2 to 4), without the times and numbers of files that git
-// keeps there to save itself work. A split index has no digest.
+// staged returns a digest of what git's index says of names, modes, stages and objects
+// (gitformat-index(5), versions 2 to 4), without the times and inode numbers that git caches
+// there. A split index has no digest.
 func staged(raw []byte) (sum [32]byte, ok bool) {
 	if len(raw) < 12 || !bytes.HasPrefix(raw, []byte("DIRC")) {
 		return sum, false
@@ -72,7 +72,7 @@ func stagedAs(raw []byte, hash int) (sum [32]byte, ok bool) {
 	return sum, true
 }
 
-// varint decodes git's "offset encoding"; n is 0 when it does not end.
+// varint decodes git's "offset encoding"; n is 0 if it does not end.
 func varint(raw []byte) (v, n int) {
 	for n < len(raw) && n < 5 {
 		c := raw[n]

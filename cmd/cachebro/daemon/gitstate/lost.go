@@ -14,8 +14,8 @@ import (
 // maxTips bounds an answer.
 const maxTips = 5000
 
-// Lost lists the commits that refs and reflogs named, newest first, each once. Whether
-// anything still reaches them, the client asks git.
+// Lost lists the commits that refs and reflogs named, newest first, each once. The client
+// asks git whether anything still reaches them.
 func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 	h, err := s.since(ctx, 0)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 			for name, id := range h.packedRefs(r.path(), h.before(r)) {
 				add(r, dir, name, id)
 			}
-		case strings.HasPrefix(below, "logs/") && r.Was != spool.WasBegin: // it was cut or removed
+		case strings.HasPrefix(below, "logs/") && r.Was != spool.WasBegin: // the reflog was cut or removed
 			for _, l := range slices.Backward(logged(h.read(r.path(), h.before(r)))) {
 				add(r, dir, strings.TrimPrefix(below, "logs/"), l.to)
 			}

@@ -21,15 +21,15 @@ type Selection struct {
 	Filter store.Filter // session, agent, prompt, tool call, since, match
 	Key    string       // of one action
 	ID     uint64       // of one operation
-	Last   bool         // the last operation that a person would notice and that stands,
-	Before uint64       // of those before this one; 0: of all
+	Last   bool         // the last operation that a person would notice and that was not taken back,
+	Before uint64       // before this one; 0: of all
 }
 
-// beyond is by how much a file's last change may be later than the record that tells of
-// it: more was done by somebody who did not go through the mount.
+// beyond is how much later a file's last change may be than its record. If it is later still,
+// somebody has changed the file without going through the mount.
 const beyond = int64(2 * time.Second)
 
-// chosen are the operations and rows that a selection means.
+// chosen returns the operations and rows that a selection means.
 func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	has = map[*row]bool{}
 	all := h.operations()
@@ -73,7 +73,7 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	return of, has
 }
 
-// stands: an operation has not been taken back already.
+// stands reports whether an operation has not been taken back already.
 func (h *history) stands(o *operation) bool {
 	paths, before, _ := h.ends(o)
 	return slices.ContainsFunc(paths, func(p string) bool {
@@ -94,8 +94,8 @@ func (h *history) ofOthers(o *operation) (others bool) {
 	return others
 }
 
-// worktreeElsewhere finds the worktree that a path belongs to, if git knows it and it does
-// not lie in the project: base is what git keeps of it, at the worktree's own directory.
+// worktreeElsewhere finds the worktree that a path belongs to, if git knows it and it does not
+// lie in the project. base is what git keeps of it, at the directory of the worktree itself.
 func (h *history) worktreeElsewhere(p string) (base, at string) {
 	dir, rest, _ := gitdir.Split(p)
 	base, _ = checkout(dir, rest)
@@ -110,8 +110,8 @@ func (h *history) worktreeElsewhere(p string) (base, at string) {
 	return base, at
 }
 
-// leaveWorktrees has what belongs to worktrees elsewhere left alone, unless they go as a
-// whole.
+// leaveWorktrees leaves alone what belongs to worktrees elsewhere, unless a worktree is taken
+// back as a whole.
 func (h *history) leaveWorktrees(changes []*change) {
 	whole := map[string]bool{}
 	for _, c := range changes {
@@ -127,7 +127,7 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text says what a selection did to refs; "" nothing.
+// Text says what a selection did to refs, "" if nothing, and returns the newest operation.
 func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
 	if s.none() {
 		return "", 0, nil
@@ -141,8 +141,8 @@ func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, erro
 	return said, id, nil
 }
 
-// textOfAll says what operations did, the newest named first to go unsaid; id is the
-// newest one's of which there is something to say.
+// textOfAll says what operations did; of many, only what the newest did. id is the newest
+// operation of which there is something to say.
 func (h *history) textOfAll(of []*operation) (said string, id uint64) {
 	var all []string
 	for _, o := range of {
@@ -179,7 +179,7 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 	return h, of, has, nil
 }
 
-// LastPrompt is the newest one that changed something of git's, and when.
+// LastPrompt returns the newest prompt that changed something of git's, and when.
 func (s *Service) LastPrompt(ctx context.Context, session store.SessionID) (prompt string, at time.Time, err error) {
 	h, err := s.since(ctx, 0)
 	if err != nil {
@@ -202,8 +202,8 @@ type change struct {
 	conflict    *store.Conflict
 }
 
-// Plan says what takes a selection back. Only what still is as the chosen actors left it
-// is touched; what belongs together, as HEAD, the index and the branch, is taken back
+// Plan plans how to take a selection back. It touches only what still is as the chosen actors
+// left it. What belongs together, such as HEAD, the index and the branch, is taken back
 // together or not at all.
 func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error) {
 	var out wire.GitPlan
@@ -280,14 +280,14 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	return out, nil
 }
 
-// changeOf compares a path before its first chosen row with what it is, and looks for
+// changeOf compares a path before its first chosen row with what it is now, and looks for
 // others who changed it since.
 func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
 	c.dir, c.rest, _ = gitdir.Split(p)
 	chain := h.chains[p]
-	// What others did in between must have come to nothing.
+	// What others did in between must have been undone again.
 	for i := h.at[first]; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {
@@ -311,8 +311,8 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	return c
 }
 
-// elsewhere finds git directories that are not where they were: what was in them is no
-// longer at these paths, and bringing back some of it would make a ruin.
+// elsewhere finds git directories that are not where they were. Their contents are no longer
+// at these paths, and to bring back some of them here would leave a broken repository.
 func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 	why := map[string]string{}
 	for _, c := range changes {
@@ -357,7 +357,7 @@ func (h *history) units(changes []*change) {
 	}
 	for _, c := range changes {
 		base, rest := checkout(c.dir, c.rest)
-		if heads[c.dir+" "] == "" { // the present branch, where nobody changed HEAD
+		if heads[c.dir+" "] == "" { // nobody changed HEAD: take the present branch
 			p := path.Join(base, "HEAD")
 			if ref, ok := strings.CutPrefix(line(h.read(p, h.now(p))), "ref: "); ok && heads[c.dir+" "+ref] == "" {
 				heads[c.dir+" "+ref] = base
@@ -375,7 +375,8 @@ func (h *history) units(changes []*change) {
 	}
 }
 
-// checkout is the git directory, or the part of one that belongs to a further worktree.
+// checkout returns the git directory, or the part of it that belongs to a linked worktree, and
+// the path below that.
 func checkout(dir, rest string) (base, below string) {
 	if s, ok := strings.CutPrefix(rest, "worktrees/"); ok {
 		if name, more, ok := strings.Cut(s, "/"); ok {
@@ -395,7 +396,7 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 			st.Do = "rmdir"
 		}
 	case dir:
-		st.Do, st.Mode = "mkdir", b.mode&0o3777 // whose group inherits is no right of a program's
+		st.Do, st.Mode = "mkdir", b.mode&0o3777 // on a directory, setgid and sticky give no program any rights
 	case link:
 		st.Do, st.Target = "link", []byte(b.target)
 	case moved:
@@ -408,8 +409,8 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 	return st, true
 }
 
-// ordered has what a step needs come before it: what is in the way goes first, HEAD
-// comes last, so that nobody takes a half for a repository.
+// ordered sorts the steps so that what a step needs comes before it. What is in the way goes
+// first, and HEAD comes last, so that nobody takes half of one for a repository.
 func ordered(steps []wire.GitStep) []wire.GitStep {
 	rank := func(s wire.GitStep) int {
 		base := path.Base(string(s.Path))

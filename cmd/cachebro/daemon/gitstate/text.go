@@ -15,7 +15,7 @@ import (
 // mostNamed is how many refs a line names.
 const mostNamed = 3
 
-// ends are what the paths of an operation were before and after it.
+// ends returns what the paths of an operation were before and after it.
 func (h *history) ends(o *operation) (paths []string, before, after map[string]thing) {
 	before, after = map[string]thing{}, map[string]thing{}
 	for _, r := range o.rows {
@@ -28,7 +28,7 @@ func (h *history) ends(o *operation) (paths []string, before, after map[string]t
 	return paths, before, after
 }
 
-// text says what became of the refs and of what else a person set; "" nothing.
+// text says what an operation did to refs and to a person's settings; "" if nothing.
 func (h *history) text(o *operation) string {
 	paths, before, after := h.ends(o)
 	byDir := map[string][]string{}
@@ -46,7 +46,7 @@ func (h *history) text(o *operation) string {
 		if slices.ContainsFunc(dirs[:i], func(up string) bool {
 			return strings.HasPrefix(d, up+"/") && before[path.Join(up, "HEAD")].kind != after[path.Join(up, "HEAD")].kind
 		}) {
-			continue // the repository that it is a submodule of came or went
+			continue // it is a submodule of a repository that came or went itself
 		}
 		said := h.textOf(d, byDir[d], before, after)
 		if d != ".git" && said != "" {
@@ -134,7 +134,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]thin
 	return strings.Join(said, ", ")
 }
 
-// textOfOthers is for an operation that changed nothing else: it staged something, say.
+// textOfOthers says what an operation did that changed no refs: it staged something, say.
 func (h *history) textOfOthers(d string, paths []string, before, after map[string]thing) []string {
 	if before[path.Join(d, "objects")].kind == objects {
 		return []string{"objects removed (kept)"}
@@ -159,8 +159,8 @@ func (h *history) textOfOthers(d string, paths []string, before, after map[strin
 	return nil
 }
 
-// refs are those that the paths speak of, as they were: the packed ones, and the others
-// over them.
+// refs returns the refs that the paths are about as they were: the packed ones, overridden by
+// the loose ones.
 func (h *history) refs(d string, paths []string, at map[string]thing) map[string]string {
 	out := map[string]string{}
 	packed := path.Join(d, "packed-refs")
@@ -188,7 +188,8 @@ func (h *history) refs(d string, paths []string, at map[string]thing) map[string
 	return out
 }
 
-// packedRefs are those that a file holds; one that many operations ask of is read once.
+// packedRefs returns the refs in a packed-refs file. If many operations need it, it is read
+// once.
 func (h *history) packedRefs(p string, t thing) map[string]string {
 	id := fmt.Sprint(p, " ", t.kept, " ", t.here)
 	if t.kind != file || t.kept == "" && !t.here {
@@ -270,7 +271,7 @@ func plural(n int, stash string) string {
 	return fmt.Sprintf("%d %ses", n, stash)
 }
 
-// subject is the commit's, of which the reflog tells.
+// subject returns the subject of a commit, quoted, if the reflog has it.
 func (h *history) subject(d, ref, id string, after map[string]thing) string {
 	for _, p := range []string{path.Join(d, "logs", ref), path.Join(d, "logs/HEAD")} {
 		t, ok := after[p]
@@ -293,7 +294,7 @@ func (h *history) subject(d, ref, id string, after map[string]thing) string {
 	return ""
 }
 
-// logLine is one of a reflog.
+// logLine is one line of a reflog.
 type logLine struct{ from, to, note string }
 
 func logged(raw []byte) (all []logLine) {

@@ -25,9 +25,9 @@ const (
 	file
 	dir
 	link
-	lost    // nobody has it
-	moved   // a directory that is elsewhere
-	objects // the directory of objects, some of which went
+	lost    // its content is not known
+	moved   // a directory that was moved elsewhere
+	objects // the directory of objects, some of which were removed
 )
 
 // thing is what a name stands for at a moment.
@@ -39,17 +39,17 @@ type thing struct {
 	why      string
 	ino      uint64
 	ctime    int64
-	size     int64 // file: no more of its content counts
+	size     int64 // file: only this much of its content counts
 
-	kept   string // file: the name of what is kept,
+	kept   string // file: the name of the kept file,
 	inline []byte // or the content
-	here   bool   // or what is there now
+	here   bool   // or the content is that of the file there now
 }
 
-// before is what a row's path was.
+// before returns what a row's path was before the row.
 func (h *history) before(r *row) thing {
 	chain := h.chains[r.path()]
-	if h.was[r.path()] == nil { // from the newest on: an older one may be the beginning of it
+	if h.was[r.path()] == nil { // newest first, because an older content may be the beginning of a newer one
 		all := make([]thing, len(chain)+1)
 		all[len(chain)] = h.now(r.path())
 		for i := len(chain) - 1; i >= 0; i-- {
@@ -60,7 +60,7 @@ func (h *history) before(r *row) thing {
 	return h.was[r.path()][h.at[r]]
 }
 
-// thingOf is what a row's path was; after is what came of it.
+// thingOf returns what a row's path was before the row; after is what it was afterwards.
 func (h *history) thingOf(r *row, after thing) thing {
 	t := thing{kind: file, mode: r.Mode & 0o7777, uid: r.UID, gid: r.GID, size: r.Size}
 	switch r.Was {
@@ -71,7 +71,7 @@ func (h *history) thingOf(r *row, after thing) thing {
 	case spool.WasKept:
 		t.kept = string(r.Before)
 		if _, err := os.Lstat(h.s.keptFile(t.kept)); err != nil {
-			t.kind, t.why = lost, "it was kept until its time was over"
+			t.kind, t.why = lost, "it was kept for a limited time, which is over"
 		}
 	case spool.WasBegin:
 		if after.kind != file || after.size < r.Begin {
@@ -92,13 +92,13 @@ func (h *history) thingOf(r *row, after thing) thing {
 	return t
 }
 
-// after is what it was when the row's process had changed it.
+// after returns what a row's path was when the row's process had changed it.
 func (h *history) after(r *row) thing {
 	h.before(r)
 	return h.was[r.path()][h.at[r]+1]
 }
 
-// now is what a path is.
+// now returns what a path is now.
 func (h *history) now(p string) thing {
 	st, target, err := source.LstatBeneath(h.dir.File, p)
 	if err != nil {
@@ -146,7 +146,7 @@ func (h *history) open(p string, t thing) (io.ReadCloser, error) {
 	return &part{in, t.size}, nil
 }
 
-// read is a content of at most some MiB; longer ones are cut.
+// read returns a content, of at most 64 MiB; a longer one is cut.
 func (h *history) read(p string, t thing) []byte {
 	in, err := h.open(p, t)
 	if err != nil {
@@ -160,7 +160,7 @@ func (h *history) read(p string, t thing) []byte {
 	return b
 }
 
-// tail is the end of a content, where a reflog has its newest lines.
+// tail returns the end of a content, where a reflog has its newest lines.
 func (h *history) tail(p string, t thing) []byte {
 	in, err := h.open(p, t)
 	if err != nil {
@@ -193,7 +193,7 @@ func (p *part) Read(b []byte) (int, error) {
 
 func (p *part) Close() error { return p.from.Close() }
 
-// sum is how a plan's client recognises a thing.
+// sum returns the text by which a plan's client recognises a thing.
 func (h *history) sum(p string, t thing) string {
 	switch t.kind {
 	case absent:
@@ -217,8 +217,8 @@ func (h *history) sum(p string, t thing) string {
 	return "?"
 }
 
-// same: two things are equal, as far as git is concerned: an index that only knows newer
-// times of the same files is the same.
+// same reports whether two things are equal as far as git is concerned: an index that only
+// has newer times of the same files is the same.
 func (h *history) same(p string, a, b thing) bool {
 	if a.kind == moved && b.kind == dir {
 		return a.ino == b.ino
@@ -236,8 +236,8 @@ func (h *history) same(p string, a, b thing) bool {
 	return h.sum(p, a) == h.sum(p, b)
 }
 
-// staged is the digest of an index. That of a kept one, which never changes, is computed
-// once.
+// staged returns the digest of an index. The digest of a kept index, which never changes, is
+// computed once.
 func (h *history) staged(p string, t thing) (sum [32]byte, ok bool) {
 	if t.kept == "" {
 		return staged(h.read(p, t))

@@ -22,19 +22,19 @@ const (
 	tidyEvery = 10 * time.Minute
 )
 
-// usage is what is kept.
+// usage is how much is kept.
 type usage struct {
 	at     time.Time
 	files  int
 	bytes  int64
 	oldest time.Time
-	wants  time.Time // what was lost before is not all here: it had to make room
+	wants  time.Time // some of what was lost before this had to make room
 }
 
 // keyWants holds usage.wants, ns since the epoch in decimal.
 const keyWants = "wants"
 
-// wants is up to when what was lost has had to make room.
+// wants returns the time before which some of what was lost had to make room, in ns.
 func (s *Service) wants() (ns int64) {
 	if b, ok, err := s.kv.Get(keyWants); err == nil && ok {
 		ns, _ = strconv.ParseInt(string(b), 10, 64)
@@ -42,7 +42,7 @@ func (s *Service) wants() (ns int64) {
 	return ns
 }
 
-// shortOf: less than a tenth of the file system is free.
+// shortOf reports whether less than a tenth of the file system is free.
 func shortOf(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Bavail < st.Blocks/10
@@ -54,7 +54,7 @@ type keptFile struct {
 	since int64 // ns, when it was kept
 }
 
-// Tidy drops what was kept for long enough, or is more than the budget, oldest first.
+// Tidy drops, oldest first, what was kept for long enough or exceeds the budget.
 func (s *Service) Tidy(ctx context.Context) {
 	s.mu.Lock()
 	due := time.Since(s.kept.at) > tidyEvery
@@ -121,7 +121,7 @@ func keptBelow(dir string) (all []keptFile) {
 		if unix.Lstat(p, &st) == nil {
 			f := keptFile{p, st.Blocks * 512, st.Ctim.Nano()}
 			if st.Nlink > 1 {
-				f.bytes = 0 // it is somebody's elsewhere
+				f.bytes = 0 // the file exists elsewhere too, so dropping it frees nothing
 			}
 			all = append(all, f)
 		}
@@ -150,7 +150,7 @@ func (s *Service) forget(before time.Time) error {
 	return s.kv.SetAll(gone)
 }
 
-// Usage is how much is kept, as of some minutes ago; nil: nothing.
+// Usage returns how much is kept, as of some minutes ago; nil if nothing.
 func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 	s.mu.Lock()
 	u := s.kept

@@ -10,26 +10,26 @@ import (
 // step is one content on the way from what a reader was shown to what its write replaced.
 type step struct {
 	text []byte
-	// other: somebody else made it of the content before.
+	// other: somebody else made it from the content before.
 	other bool
 }
 
-// missing is one line that a write lost. by is the number of the step that added or
-// removed it.
+// missing is one line that a write lost. by is the index of the step that added or removed
+// it.
 type missing struct {
 	line string
 	by   int
 	back bool // the step removed it, and the write brought it back
 }
 
-// compare lists what result, made from steps[0], lost of the others' steps. told are lines
-// that the reader knew all the same.
+// compare lists what result, which was made from steps[0], lost of the others' steps. told are
+// lines that the reader knew nevertheless.
 func compare(steps []step, result []byte, told [][]byte) (out []missing) {
-	// Which step of another made each present line, and which lines the others removed
-	// that were not theirs.
+	// by is the step by somebody else that made each present line, 0 if none; removed are
+	// the lines that others removed although they were not theirs.
 	first := diff.Lines(steps[0].text)
 	by := make([]int, len(first))
-	mine := map[string]int{} // how often at most the reader's own text said something
+	mine := map[string]int{} // how often, at most, the reader's own text had a line
 	own := func(lines [][]byte) {
 		n := map[string]int{}
 		for i, l := range lines {
@@ -41,7 +41,7 @@ func compare(steps []step, result []byte, told [][]byte) (out []missing) {
 		}
 	}
 	own(first)
-	removed := make([]map[int]bool, len(steps)) // places in the content before
+	removed := make([]map[int]bool, len(steps)) // indexes in the content before
 	for n := 1; n < len(steps); n++ {
 		var next []int
 		at := 0
@@ -97,7 +97,7 @@ func compare(steps []step, result []byte, told [][]byte) (out []missing) {
 	return out
 }
 
-// cameBack: what the first of these steps removed was there again after a later one.
+// cameBack reports whether what the first step removed was there again after a later one.
 func cameBack(steps []step, s string) bool {
 	most := -1
 	for _, o := range steps {
@@ -111,7 +111,7 @@ func cameBack(steps []step, s string) bool {
 	return false
 }
 
-// unchanged passes the places of the old lines that a script leaves alone.
+// unchanged yields the indexes of the old lines that a script leaves alone.
 func unchanged(sc *diff.Script) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		at := 0
@@ -126,7 +126,7 @@ func unchanged(sc *diff.Script) func(yield func(int) bool) {
 	}
 }
 
-// counts is how often a text says what.
+// counts is how often a text has each line.
 type counts struct {
 	lines map[string]int
 	all   string
@@ -144,16 +144,16 @@ func counted(text []byte) counts {
 	return c
 }
 
-// wrapped is from how many bytes on a line is looked for across lines, as a formatter
-// may have wrapped it. A shorter one could be found anywhere.
+// wrapped is the length in bytes from which on a line is also looked for across lines, because
+// a formatter may have wrapped it. A shorter one could be found anywhere.
 const wrapped = 12
 
-// has: the text says s as often as it was said before, in whatever place.
+// has reports whether the text has s at least as often as before had it, in whatever place.
 func (c counts) has(s string, before counts) bool {
 	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }
 
-// essence is a line without what formatters change.
+// essence returns a line without what formatters change.
 func essence(line []byte) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune("\"'`,;", r) {
@@ -163,7 +163,7 @@ func essence(line []byte) string {
 	}, string(line))
 }
 
-// says: more than a bracket.
+// says reports whether a line has more than brackets and the like.
 func says(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }

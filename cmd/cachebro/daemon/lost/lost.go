@@ -28,12 +28,12 @@ const (
 	maxProcs = 2000 // processes whose reads are remembered
 	maxText  = 2 << 20
 
-	// readsLate is how much later the word of a process's reads may come than that of
-	// its writes.
+	// readsLate is how much later the record of a process's reads may come than that of its
+	// writes.
 	readsLate = 3 * time.Second
 )
 
-// Loss is a write without the lines that others had written.
+// Loss is a write that lacks lines that others had written.
 type Loss struct {
 	Seq    uint64            `json:"seq"` // of the write
 	Path   store.Path        `json:"path"`
@@ -54,7 +54,7 @@ type Loss struct {
 	Told   []store.SessionID `json:"told,omitempty"`
 }
 
-// Service notices lost updates. Of a nil Service there are none.
+// Service notices lost updates. A nil Service has none.
 type Service struct {
 	store *store.Store
 	shown *readers.Tracker
@@ -70,11 +70,11 @@ type Service struct {
 
 // procReads is what one process opened for reading.
 type procReads struct {
-	paths map[store.Path]int64 // when last, by the earliest time that it may have been
-	all   int64                // more than are listed; 0: no
+	paths map[store.Path]int64 // when it read each last, at the earliest
+	all   int64                // when it read more than are listed; 0: never
 }
 
-// Open takes back what is in the store. now is the clock.
+// Open loads what is in the store. now is the clock.
 func Open(st *store.Store, shown *readers.Tracker, log *slog.Logger, now func() time.Time) (*Service, error) {
 	s := &Service{store: st, shown: shown, kv: st.KV("lost"), log: log, now: now, reads: map[attribution.Key]*procReads{}}
 	err := s.kv.Scan("", func(_ string, val []byte) error {
@@ -120,7 +120,7 @@ func (s *Service) dropLocked(seq uint64) {
 	}
 }
 
-// Wrote looks at versions that were just taken in.
+// Wrote looks at versions that were just ingested.
 func (s *Service) Wrote(vs []store.Version) {
 	for i := range vs {
 		if v := &vs[i]; v.Actor.Session != "" && v.Class == 0 {
@@ -132,8 +132,8 @@ func (s *Service) Wrote(vs []store.Version) {
 func (s *Service) wrote(v *store.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// What was there is looked up only where it matters: not for each path that leaves with
-	// a renamed or removed directory.
+	// Look up what was there only where it matters: not for each path that leaves with a
+	// renamed or removed directory.
 	could := v.Plan == "" && !v.Actor.Uncertain && v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && !inPlace(v.Actor.Tool)
 	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
 		return
@@ -174,13 +174,13 @@ func (s *Service) wrote(v *store.Version) {
 	s.putLocked(l)
 }
 
-// sameRun: both are the doing of one tool call, or of one process of a command.
+// sameRun reports whether one tool call, or one process of a command, did both.
 func sameRun(a, b store.Actor) bool {
 	return a.Session == b.Session && a.Agent == b.Agent && a.ToolCall == b.ToolCall && (a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start)
 }
 
-// inPlace: a tool that replaces text which it finds in the file. What it takes away, the
-// model has named.
+// inPlace reports whether a tool replaces text that it finds in the file: the model has named
+// whatever such a tool removes.
 func inPlace(tool string) bool {
 	switch tool {
 	case "Edit", "MultiEdit", "NotebookEdit":
@@ -189,9 +189,9 @@ func inPlace(tool string) bool {
 	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "update_node")
 }
 
-// byOther: somebody made o of whom the reader knows nothing. What a process of its session
-// did outside of all tool calls is a hook's formatter, and the session's own. Who wrote
-// beside the mount is not known, and may be the session itself.
+// byOther reports whether o was made by somebody of whom the reader knows nothing. What a
+// process of its session did outside of all tool calls is a hook's formatter, and counts as
+// the session's own. A writer beside the mount is not known, and may be the session itself.
 func (l *Loss) byOther(o store.Version) bool {
 	a := o.Actor
 	switch {
@@ -232,7 +232,7 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 	return way, err
 }
 
-// Reads hears that a process has opened files for reading.
+// Reads notes that a process has opened files for reading.
 func (s *Service) Reads(r *spool.Record) {
 	k := attribution.WriterOf(r)
 	s.mu.Lock()
@@ -254,7 +254,7 @@ func (s *Service) Reads(r *spool.Record) {
 	if r.More > 0 {
 		p.all = r.Time
 	}
-	for i := len(s.records) - 1; i >= 0; i-- { // the writes may have been heard of first
+	for i := len(s.records) - 1; i >= 0; i-- { // the record of the writes may have come first
 		if l := s.records[i]; l.Shell && l.Proc == k {
 			if theirs, err := s.store.Version(l.Theirs); err == nil && s.readLocked(l, theirs.Time) {
 				s.dropLocked(l.Seq)
@@ -263,14 +263,14 @@ func (s *Service) Reads(r *spool.Record) {
 	}
 }
 
-// readLocked: the writing process had read the file as the others had left it.
+// readLocked reports whether the writing process had read the file as the others had left it.
 func (s *Service) readLocked(l Loss, since int64) bool {
 	p := s.reads[l.Proc]
 	return p != nil && (p.paths[l.Path] >= since || p.all >= since)
 }
 
-// All are the losses, oldest first. With wait it is not answered before what is written
-// already is judged, which may take some seconds.
+// All returns the losses, oldest first. With wait it first waits until everything written so
+// far is judged, which may take some seconds.
 func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	if s == nil {
 		return nil
@@ -288,7 +288,7 @@ func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	}
 }
 
-// judge decides about candidates; open is how long one of them has to wait for that.
+// judge decides about the candidates. open is how long one of them still has to wait.
 func (s *Service) judge() (out []Loss, open time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,8 +314,8 @@ func (s *Service) judge() (out []Loss, open time.Duration) {
 	return out, open
 }
 
-// judgeLocked fills in what a write has lost, or what is lacking in a content that came
-// of it; false: nothing.
+// judgeLocked fills in what a write has lost or, if now is set, what of that the content now
+// lacks. It returns false if nothing.
 func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	v, err := s.store.Version(l.Seq)
 	if err != nil {
@@ -357,7 +357,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	}
 	l.Lines, l.Others, l.Owners = 0, nil, nil
 	l.Theirs, l.Sample, l.Back = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].back
-	for _, m := range gone { // a line that was changed is one that went and one that came
+	for _, m := range gone { // a changed line is both gone and back: count it once
 		if m.back == l.Back {
 			l.Lines++
 		}
@@ -374,7 +374,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	return true, nil
 }
 
-// isLocked: what was lost is not in the file now either.
+// isLocked reports whether what was lost is still missing in the file.
 func (s *Service) isLocked(l Loss) bool {
 	v, found, err := s.store.Current(l.Path)
 	if err != nil || !found || v.Deleted() {
@@ -398,7 +398,7 @@ func (s *Service) content(h store.Hash) ([]byte, error) {
 	return shown, nil
 }
 
-// Marks says of versions what they lost, and which versions those are.
+// Marks says what versions have lost, by version, and returns a filter for these versions.
 func (s *Service) Marks(ctx context.Context) (marks map[uint64]string, has func(store.Version) bool) {
 	marks = map[uint64]string{}
 	for _, l := range s.All(ctx, true) {
@@ -423,7 +423,7 @@ func (s *Service) Mark(l Loss) string {
 	return fmt.Sprintf("lost update: without %s of %s", text.Count(l.Lines, "line"), by)
 }
 
-// Other is the newest version of those of which a write lost lines.
+// Other returns the newest version of which a write lost lines.
 func (s *Service) Other(l Loss) (store.Version, bool) {
 	if len(l.Others) == 0 {
 		return store.Version{}, false
@@ -432,8 +432,8 @@ func (s *Service) Other(l Loss) (store.Version, bool) {
 	return v, err == nil
 }
 
-// Untold are the losses that a session wrote or suffered since a version and was not told
-// of; they count as told from then on.
+// Untold returns the losses since a version that a session wrote or suffered, was not told of,
+// and that still stand. From then on they count as told.
 func (s *Service) Untold(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
 		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {

@@ -21,9 +21,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ReaderOf says of which context window a request speaks. The tool_use id that the
-// client's hook announced joins an MCP call to its reader; the session that a server knows
-// from its environment proves nothing.
+// ReaderOf returns the reader, that is the context window, that makes a request. For an MCP
+// call it is known by the tool_use id that the client's hook announced; the session that a
+// server knows from its environment proves nothing.
 func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known bool) {
 	if r, ok := rd.Attribution.ReaderOf(q.ToolUse); ok {
 		return r, true
@@ -37,7 +37,7 @@ func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known b
 	return store.Reader{}, false
 }
 
-// Event passes on what a client says of epochs.
+// Event passes on what a client says about the epochs of its context.
 func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
 	if e.Event == "connect" && e.Client == "mcp" {
 		return 0, false // a server that starts says nothing about the context
@@ -59,7 +59,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known {
-		rd.NoteContext(reader, q.Context) // first: a question that fails has told it too
+		rd.NoteContext(reader, q.Context) // first, because a request that fails carries it too
 	}
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
@@ -115,7 +115,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, []byte(a.Text), nil
 }
 
-// NoteContext passes on what the client's record says of a reader's context.
+// NoteContext passes on what the client's record says about a reader's context.
 func (rd *Reads) NoteContext(r store.Reader, word string) {
 	switch word {
 	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
@@ -133,11 +133,11 @@ func readError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", onwire.Display(p), err)
 }
 
-// NamesWithin is in how many of a file's newest versions its earlier names are looked
-// for: a log of 20,000 versions is read for the first time as quickly as another file.
+// NamesWithin is the number of a file's newest versions in which its earlier names are looked
+// for, so that the first read of a file with 20,000 versions is as quick as any other.
 const NamesWithin = 500
 
-// earlierNames are the names that a file had lately. They matter only to a reader that
+// earlierNames returns the names that a file had lately. They matter only to a reader that
 // was shown nothing under the present name.
 func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
 	if v.Seq == 0 {
@@ -208,11 +208,11 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
-// editWait bounds how long an edit waits for the content before it. Only the tool, which
-// has written already, waits for the answer.
+// editWait bounds how long an edit waits for the content before it. Only the tool, which has
+// already written, waits for the answer.
 const editWait = 100 * time.Millisecond
 
-// given notes and looks up the lines of our own that a session was given.
+// given records which of our own lines a session was given, and looks lines up.
 func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.GivenQuery
 	if err := r.Decode(&q); err != nil {
@@ -246,7 +246,7 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 		rd.Ingest.WaitHead(ctx, editWait)
 	}
 	rd.Texts.Add(body)
-	if q.Tool == "" { // of an older version
+	if q.Tool == "" { // sent by an older version
 		q.Tool = "Edit"
 		if q.Old == "" {
 			q.Tool = "Write"
@@ -265,8 +265,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return wire.Empty{}, nil, nil
 }
 
-// Stale is the sentence for a reader that is about to edit a file which
-// somebody else changed since it was shown; "" when there is nothing to say.
+// Stale returns the sentence for a reader that is about to edit a file which somebody else
+// changed since it was shown; "" if there is nothing to say.
 func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
 	h, at, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
@@ -277,7 +277,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 		return ""
 	}
 	if told, _, _, again := rd.Shown.ToldSince(r, p); again && told == l.Hash {
-		return "" // by a prompt, or by what held this edit
+		return "" // told already, with a prompt or when this edit was held
 	}
 	v := l.Version
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
@@ -290,7 +290,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	return text + ". Editing is not blocked."
 }
 
-// differing names the present lines that are not in the old content.
+// differing names the lines of the present content that are not in the old one.
 func (rd *Reads) differing(old store.Hash, l survey.File) string {
 	was, err := rd.Store.Content(old)
 	if err != nil {
@@ -328,7 +328,7 @@ func (rd *Reads) differing(old store.Hash, l survey.File) string {
 	return "lines " + strings.Join(ranges, ", ") + " differ"
 }
 
-// Metrics are what a session's reads cost and saved.
+// Metrics returns what a session's reads cost and saved.
 func (rd *Reads) Metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
 	session, err := versions.SessionWith(rd.Store, q.Session, func(s store.Session) (bool, error) { return rd.Shown.Metrics(s.ID, false).Calls > 0, nil })
 	if err != nil {
@@ -364,8 +364,8 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
-// keepGiven stores the content that a tool of ours hands over before and after its write,
-// where nothing is mounted. On a mount it stores an ignored file before the write, because
+// keepGiven stores, where nothing is mounted, the content that a tool of ours hands over
+// before and after its write. On a mount it stores an ignored file before the write, because
 // the overlay keeps only as many of those as its budget allows.
 func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Ingest
@@ -390,7 +390,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		out.Kept = true
 		return out, nil, nil
 	}
-	// What is stored is what lies there: the body only says what it should be.
+	// The file itself is stored; the body only says what it should be.
 	l, err := rd.Survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err

@@ -1,7 +1,7 @@
-// Package reads answers reads: whole, as a difference or as "unchanged", by what each
-// reader was shown before. It hears what the clients delivered, and counts what was saved.
-// It also follows what each session reads and edits (its working set), and which files are
-// read before which others are written.
+// Package reads answers reads: with the whole text, a diff or "unchanged", by what each
+// reader was shown before. Clients report to it what they delivered, and it counts what was
+// saved. It also follows what each session reads and edits (its working set), and which files
+// are read before which others are written.
 package reads
 
 import (
@@ -30,7 +30,7 @@ type Reads struct {
 	Lost        *lost.Service
 }
 
-// Handlers are those of the requests about reads.
+// Handlers returns the handlers of the requests about reads, by method.
 func (rd *Reads) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MRead: rd.read, wire.MShown: rd.shownText, wire.MCommit: rd.commit, wire.MOwnEdit: rd.ownEdit, wire.MGiven: rd.given,

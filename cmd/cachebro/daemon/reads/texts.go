@@ -7,13 +7,13 @@ import (
 	"cachebro/store"
 )
 
-// maxListings bytes of directory listings and edited texts are kept to compare
-// with later ones.
+// maxListings bounds the directory listings and edited texts that are kept for comparison
+// with later ones, in bytes.
 const maxListings = 8 << 20
 
 // Texts are what diffs are made against: the store's contents and, in memory only, the
 // listings that readers were sent and the results of agents' edits until the log has them.
-// A text that was dropped costs a whole text instead of a diff.
+// If a text was dropped, a reader gets the whole text instead of a diff.
 type Texts struct {
 	store *store.Store
 
@@ -63,5 +63,5 @@ func (c *Texts) Add(b []byte) store.Hash {
 	return h
 }
 
-// NewTexts has the contents of a store only.
+// NewTexts returns Texts that have only the contents of a store.
 func NewTexts(st *store.Store) *Texts { return &Texts{store: st} }

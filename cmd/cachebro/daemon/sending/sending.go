@@ -1,7 +1,7 @@
-// Package sending has the project's history go to its bucket while the daemon lives:
-// some seconds after something was stored, at once when a session ends or somebody asks,
-// and never in the way of anybody else. The log is the queue; what cannot be sent now
-// waits there.
+// Package sending sends the project's history to its bucket while the daemon lives: some
+// seconds after something was stored, at once when a session ends or somebody asks, and
+// without getting in anybody's way. The log is the queue; what cannot be sent now waits
+// there.
 package sending
 
 import (
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// delay is how long what was stored waits for more, soon the same when a session
-	// has ended.
+	// delay is how long stored versions wait for more before they are sent, and soon how
+	// long after the end of a session.
 	delay = 8 * time.Second
 	soon  = time.Second
 	// retryLast is the longest wait after a failure.
@@ -38,7 +38,7 @@ const (
 	Farewell   = 5 * time.Second
 )
 
-// Options of New; all are needed.
+// Options are the options of New. All are needed.
 type Options struct {
 	Store  *store.Store
 	Ingest *ingest.Ingester
@@ -54,11 +54,11 @@ type Service struct {
 
 	turn   chan struct{} // holds a token while nobody sends
 	sender *remote.Sender
-	wake   chan time.Duration // capacity 1: send after so long
+	wake   chan time.Duration // capacity 1: send after this time
 
 	mu    sync.Mutex // guards what follows; a leaf
 	state wire.RemoteState
-	seq   uint64             // up to here it is sent
+	seq   uint64             // everything up to this version is sent
 	stop  context.CancelFunc // ends what is being sent; nil: nothing is
 	on    atomic.Bool        // there is a place to send to
 }
@@ -75,12 +75,12 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// stays tells what does not leave this machine.
+// stays reports whether a version does not leave this machine.
 func stays(v store.Version) bool {
 	return v.Class != store.Class(0) || ignore.Secret(string(v.Path))
 }
 
-// Handlers is the one of its request.
+// Handlers returns the handler of its request, by method.
 func (s *Service) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MRemote: onwire.Decoded(s.answer)}
 }
@@ -88,11 +88,10 @@ func (s *Service) Handlers() map[string]wire.Handler {
 // On reports whether there is a place to send to.
 func (s *Service) On() bool { return s.on.Load() }
 
-// Changed tells that something was stored, Ended that a session has ended. Neither
-// blocks.
+// Changed notes that something was stored. It never blocks.
 func (s *Service) Changed() { s.due(s.delay) }
 
-// Ended: see Changed.
+// Ended notes that a session has ended. It never blocks.
 func (s *Service) Ended() { s.due(soon) }
 
 func (s *Service) due(in time.Duration) {
@@ -102,7 +101,7 @@ func (s *Service) due(in time.Duration) {
 	select {
 	case s.wake <- in:
 	default:
-		if in < s.delay { // what waits there waits longer
+		if in < s.delay { // replace the entry that waits there, which waits longer
 			select {
 			case <-s.wake:
 			default:
@@ -151,7 +150,7 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// pause waits, and less when somebody is in a hurry.
+// pause waits for d, or less if somebody is in a hurry. It returns false if ctx ended.
 func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -169,7 +168,7 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send sends all that there is.
+// send sends everything that was not sent yet.
 func (s *Service) send(ctx context.Context) error {
 	ctx, err := s.take(ctx)
 	if err != nil {
@@ -189,7 +188,7 @@ func (s *Service) send(ctx context.Context) error {
 	return err
 }
 
-// take waits until nobody sends. The context that it answers ends when somebody
+// take waits until nobody else sends. The context that it returns ends when somebody
 // interrupts.
 func (s *Service) take(ctx context.Context) (context.Context, error) {
 	select {
@@ -212,7 +211,7 @@ func (s *Service) give() {
 	s.turn <- struct{}{}
 }
 
-// interrupt ends what is being sent.
+// interrupt ends the sending under way.
 func (s *Service) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *Service) interrupt() {
 	}
 }
 
-// note takes down what the sender has done. The caller has the turn.
+// note records what the sender has done. The caller has the turn.
 func (s *Service) note() {
 	p, on := s.sender.Place()
 	h := s.sender.Head()
@@ -244,7 +243,7 @@ func (s *Service) note() {
 	}
 }
 
-// outcome takes down whether sending works.
+// outcome records whether sending works.
 func (s *Service) outcome(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +277,7 @@ func hint(err error) string {
 	return store.Hint(err)
 }
 
-// State is what was sent, and what was not.
+// State returns what was sent, and how much was not.
 func (s *Service) State() wire.RemoteState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,15 +290,15 @@ func (s *Service) State() wire.RemoteState {
 	return st
 }
 
-// Busy reports whether something waits to be sent, and may be soon: a link that has
-// been dead for a while keeps nobody awake.
+// Busy reports whether something waits that may be sent soon: a link that has been dead for a
+// while does not keep the daemon from ending.
 func (s *Service) Busy() bool {
 	st := s.State()
 	return st.Unsent > 0 && (st.Error == "" || time.Since(st.Since) < s.hopeless)
 }
 
-// Last sends what waits before the daemon ends, if the link is not known to be dead, and
-// says what stays behind.
+// Last sends what waits before the daemon ends, unless the link is known to be dead, and logs
+// what stays behind.
 func (s *Service) Last(ctx context.Context) {
 	if !s.On() {
 		return
@@ -334,7 +333,7 @@ func (s *Service) answer(ctx context.Context, q wire.RemoteRequest) (wire.Remote
 }
 
 func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
-	// The client has looked into its environment; ours may be an older one.
+	// The client has used its own environment, which may be newer than ours.
 	p, err := remote.ParsePlace(q.URL, func(string) string { return "" })
 	if err != nil {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro remote --help", "%v", err)
@@ -378,7 +377,7 @@ func (s *Service) enlist(ctx context.Context) error {
 		return err
 	}
 	defer s.give()
-	s.due(soon) // what was interrupted
+	s.due(soon) // continue what was interrupted
 	if err := s.sender.Enlist(ctx); err != nil {
 		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote shows how sending goes"), "%v", err)
 	}
@@ -399,7 +398,7 @@ func (s *Service) remove(ctx context.Context) error {
 	return nil
 }
 
-// now sends all that happened until now. That it fails is in the state, not an error.
+// now sends everything that happened until now. A failure is in the state, not an error.
 func (s *Service) now(ctx context.Context, within time.Duration) error {
 	if !s.On() {
 		return nil

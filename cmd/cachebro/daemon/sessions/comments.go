@@ -17,32 +17,31 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file keeps what a person says to an agent about lines that it wrote, until
-// the session's next prompt takes it along. It stands beside the sessions at the serve
-// end of observe → version → index → serve.
+// This file keeps what a person says to an agent about lines that it wrote, until the
+// session's next prompt takes it along.
 //
-// A comment is one record of the store, in JSON, under its id; ids grow with time. A hook
-// claims it before it prints it, so that of two prompts at once only one has it, and says
-// that it was delivered when it has printed it. A claim that nobody confirmed (the hook or
-// the daemon was killed in between) ends after a while; the next prompt's hook then looks
-// into the client's transcript, which is what the agent got.
+// A comment is one JSON record of the store, under its id; ids grow with time. A hook claims
+// it before printing it, so that of two prompts at once only one has it, and confirms the
+// delivery after printing. A claim that nobody confirms (the hook or the daemon was killed in
+// between) ends after a while; the next prompt's hook then looks into the client's transcript,
+// which is what the agent really got.
 
 const (
 	maxComment = 4000 // characters of one comment
-	maxQuote   = 300  // bytes of its line
+	maxQuote   = 300  // bytes of the line that it is about
 	maxKept    = 1000 // comments; the oldest that were delivered go first
 
 	// claimFor is longer than any hook lives.
 	claimFor = time.Minute
 )
 
-// Comments answers for comments.
+// Comments answers requests about comments.
 type Comments struct {
 	store *store.Store
 	kv    store.KV
 	paths onwire.Paths
 	now   func() time.Time
-	mu    sync.Mutex // held by who writes, over the store
+	mu    sync.Mutex // held for each request, over the store
 }
 
 // NewComments makes the service; now is the clock.
@@ -50,7 +49,7 @@ func NewComments(st *store.Store, paths onwire.Paths, now func() time.Time) *Com
 	return &Comments{store: st, kv: st.KV("comments"), paths: paths, now: now}
 }
 
-// Handlers is the one of its request.
+// Handlers returns the handler of its request, by method.
 func (s *Comments) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MComments: onwire.Decoded(s.answer)}
 }
@@ -100,12 +99,12 @@ func (s *Comments) answer(_ context.Context, q wire.CommentsRequest) (wire.Comme
 	return out, nil, wire.Errorf(wire.ErrBadRequest, "add, list, pending, claim or delivered", "there is no %q for comments", q.Do)
 }
 
-// waits: the next prompt is to take it along.
+// waits reports whether the next prompt is to take a comment along.
 func (s *Comments) waits(c wire.Comment) bool {
 	return c.Delivered.IsZero() && (c.Claimed.IsZero() || s.now().Sub(c.Claimed).Abs() > claimFor)
 }
 
-// all are the comments, oldest first. One that cannot be read is left alone.
+// all returns the comments, oldest first. It leaves out those that it cannot read.
 func (s *Comments) all() (out []wire.Comment, err error) {
 	err = s.kv.Scan("", func(_ string, val []byte) error {
 		var c wire.Comment

@@ -12,24 +12,22 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file keeps, for as long as a session lasts, what commands printed whose
-// output the model was given in fewer words with lines left out: "cachebro output
-// ID" shows it again. It stands beside the reads at the serve end of observe →
-// version → index → serve.
+// This file keeps the outputs of commands that the model was given in fewer words, with lines
+// left out, for as long as the session lasts: "cachebro output ID" shows them in full.
 //
-// Memory only, compressed, within a budget; the oldest goes first. What may contain
-// a secret is never handed over (package reshape), and nothing of it is written to
-// a disk. mu guards all of it and is held over nothing but memory.
+// They are in memory only, compressed and within a budget; the oldest goes first. Package
+// reshape never hands over what may contain a secret. mu guards everything and is held over
+// nothing but memory.
 
 const (
 	maxOutput = 4 << 20  // bytes of one output
 	budget    = 16 << 20 // bytes of all, compressed
-	// holdFor is how long the daemon stays for what is kept: a session that has not
-	// asked by then has most likely ended without a word, or goes on without it.
+	// holdFor is how long the daemon stays for kept outputs: a session that has not asked
+	// by then has most likely ended silently, or does without them.
 	holdFor = time.Hour
 )
 
-// Kept are the outputs. The zero value is usable.
+// Kept holds the outputs. The zero value is usable.
 type Kept struct {
 	mu   sync.Mutex // guards all below
 	all  []kept     // the oldest first
@@ -43,12 +41,12 @@ type kept struct {
 	packed      []byte // deflate
 }
 
-// Handlers are the requests that it answers.
+// Handlers returns the handler of its request, by method.
 func (k *Kept) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MOutput: k.handle}
 }
 
-// handle keeps the body, where there is one, and else gives what is kept.
+// handle keeps the body if there is one, and else returns what is kept.
 func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.OutputRequest
 	if err := r.Decode(&q); err != nil {
@@ -70,7 +68,7 @@ func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 	return wire.Empty{}, text, nil
 }
 
-// keep takes a text; false: it is too large even alone.
+// keep takes a text. It returns false if the text is too large even alone.
 func (k *Kept) keep(session, id string, text []byte) bool {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
@@ -94,8 +92,8 @@ func (k *Kept) keep(session, id string, text []byte) bool {
 	return true
 }
 
-// Held reports whether a session may still ask for an output, which goes with this
-// process.
+// Held reports whether a session may still ask for an output, which is lost when this
+// process ends.
 func (k *Kept) Held() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,7 +123,7 @@ func (k *Kept) End(session string) {
 	k.dropLocked(func(o kept) bool { return o.session == session })
 }
 
-// dropLocked forgets some. mu is held.
+// dropLocked forgets the outputs that which selects. mu is held.
 func (k *Kept) dropLocked(which func(kept) bool) {
 	k.all = slices.DeleteFunc(k.all, func(o kept) bool {
 		if which(o) {

@@ -1,4 +1,4 @@
-// Package sessions hears what the clients tell of their sessions, prompts and tool calls,
+// Package sessions takes in what clients report about their sessions, prompts and tool calls,
 // and answers what a session should be reminded of.
 package sessions
 
@@ -18,7 +18,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of New. All are needed.
+// Options are the options of New. All are needed.
 type Options struct {
 	Store       *store.Store
 	Source      *source.Source
@@ -51,8 +51,8 @@ func New(o Options) *Sessions {
 	return ss
 }
 
-// Handlers are those of the requests about sessions, and of the names that a shell
-// completes.
+// Handlers returns the handlers of the requests about sessions, and about the names that a
+// shell completes, by method.
 func (ss *Sessions) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MSession: ss.sessionEvent, wire.MToolBegin: ss.toolBegin, wire.MToolEnd: ss.toolEnd,

@@ -24,7 +24,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
 	}
-	if !ss.Survey.Mounted() { // an agent is about to work here: know what there was
+	if !ss.Survey.Mounted() { // an agent is about to work here: note what is there now
 		ss.Survey.RequestScan()
 	}
 	now := time.Now().UnixNano()
@@ -58,8 +58,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		s.Ended = now
 		ss.Outputs.End(e.Session)
 	}
-	// A client names its own commands too, as /compact and /exit: only what a person
-	// asks for is a prompt.
+	// Clients announce their own commands too, such as /compact and /exit. Only what a
+	// person asks for is a prompt.
 	switch e.Event {
 	case "prompt":
 		ss.prompt(&s, e, now)
@@ -72,13 +72,13 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
 		ss.Ingest.WaitHead(ctx, ingest.FreshWait)
-		head := ss.Store.Seq() // before the look: what comes meanwhile is told next time
+		head := ss.Store.Seq() // before News: later changes are told next time
 		news = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
 	}
 	if !hint || !known {
 		if err := ss.Store.Sessions.Put(s); err != nil {
-			ss.Log.Warn("session", "err", err) // a full disk: epochs must still be told
+			ss.Log.Warn("session", "err", err) // the disk may be full, but epochs must be passed on
 		}
 	}
 	a := wire.SessionAnswer{Known: known, Mounted: ss.Survey.Mounted(), News: news}
@@ -88,10 +88,10 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	return a, nil, nil
 }
 
-// maxPromptText is how much of a prompt is kept, in bytes: what a person knows it by.
+// maxPromptText is how much of a prompt is kept, in bytes: enough for a person to know it by.
 const maxPromptText = 200
 
-// prompt registers a prompt, or that the client goes on with one by itself.
+// prompt registers a prompt, or that the client continues one by itself.
 func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	if e.Continues && ss.goOn(s, e, now) {
 		return
@@ -102,7 +102,7 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// origin hears what the client's record says of a prompt that was taken for a person's.
+// origin takes in what the client's record says about a prompt that was taken for a person's.
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
 		s.Prompt = before
@@ -110,8 +110,8 @@ func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// goOn registers that the client sent a prompt by itself: it belongs to the prompt that
-// started what it tells of, else to the running one. false: there is none.
+// goOn registers a prompt that the client sent by itself. It belongs to the prompt that
+// started what it reports, or else to the running one. goOn returns false if there is none.
 func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {
@@ -146,7 +146,7 @@ func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool 
 	return true
 }
 
-// known is a prompt that was registered before.
+// known returns a prompt that was registered before.
 func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
 	all, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {
@@ -159,7 +159,8 @@ func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool
 	return all[i], true
 }
 
-// newPrompt registers what the session works on from now on.
+// newPrompt registers the prompt that the session works on from now on. It returns false if
+// that has not changed.
 func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) bool {
 	if prompt == "" || prompt == s.Prompt {
 		return false
@@ -167,7 +168,7 @@ func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) 
 	s.Prompt = prompt
 	ss.Attribution.Prompt(s.ID, prompt, now)
 	if _, known := ss.known(s.ID, prompt); known {
-		return true // an earlier one goes on
+		return true // an earlier prompt continues
 	}
 	if err := ss.Store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Cut(strings.TrimSpace(cmdline.Text(text)), maxPromptText), Seq: ss.Store.Seq()}); err != nil {
 		ss.Log.Warn("prompt", "err", err)
@@ -191,7 +192,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	}
 	owner := attribution.OwnerOf(q.PID)
 	if r.Hello.Client == "mcp" && ss.Attribution.Works(q, owner) {
-		return wire.ToolBeginAnswer{}, nil, nil // what the client's hook told of the call stands
+		return wire.ToolBeginAnswer{}, nil, nil // what the client's hook reported about the call stands
 	}
 	q.Command = cmdline.Text(q.Command)
 	ss.meetOnce(q.Session)
@@ -204,8 +205,8 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	var a wire.ToolBeginAnswer
 	a.TellOrigin = q.Agent == "" && ss.undecided.is(store.SessionID(q.Session), q.Prompt)
 	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
-	// The event that announces a prompt may be lost. An agent's call may be of an
-	// earlier one.
+	// The event that announces a prompt may have been lost. A sub-agent's call may belong to
+	// an earlier prompt.
 	if s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
 		if err := ss.Store.Sessions.Put(s); err != nil {
 			ss.Log.Warn("session", "err", err)
@@ -223,13 +224,13 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	return a, nil, nil
 }
 
-// toolPlace answers our own server, which serves the project that its client works in.
+// toolPlace tells our own server where a call's client works, so that it serves that project.
 func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPlace, body []byte, err error) {
 	a.Cwd = ss.Attribution.Cwd(q.ToolUse)
 	return a, nil, nil
 }
 
-// title is what log prints of a tool call.
+// title returns what log prints of a tool call.
 func title(q wire.ToolCall) string {
 	t := q.Command
 	if t == "" && len(q.Paths) > 0 {
@@ -270,8 +271,8 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, nil
 }
 
-// staleWarnings tells a reader that is about to edit a file that somebody else
-// changed it since the reader saw it, or why the call is held.
+// staleWarnings returns warnings for a reader that is about to edit files which somebody else
+// changed since the reader saw them, or why the call is held.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
 	ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 	session := store.SessionID(q.Session)
@@ -305,8 +306,8 @@ func (ss *Sessions) Live() int {
 	return n
 }
 
-// Unheard is the session with the newest change of the last day of which no hook told: it
-// is known by the environment of its processes alone. "" where there is none.
+// Unheard returns the session with the newest change of the last day that no hook has
+// reported: only the environment of its processes names it. "" if there is none.
 func (ss *Sessions) Unheard() (id string) {
 	ids, err := ss.Store.SessionsBeginning("")
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session may work in several projects. Hooks tell each of them what happens from when
-// they know that it does; what was before, the call under way above all, one daemon asks of
-// another. A command that writes into a second project names neither its directory nor a
-// file to any hook: there the first process of that session brings the daemons together.
+// A session may work in several projects. Hooks report to each of them what happens from when
+// they know that it does. What happened before, above all the call under way, one daemon asks
+// another. A command that writes into a second project names neither its directory nor a file
+// to any hook: there the first process of that session makes the daemons ask each other.
 
 const (
-	// meetAgain is how soon a session is asked about again that no other project's daemon
-	// knew.
+	// meetAgain is how soon a session is asked about again if no other project's daemon
+	// knew it.
 	meetAgain = 2 * time.Second
-	// sharedFor is how old a call may be that is still told of, and sharedPrompts how many
-	// prompts are: background commands go on writing.
+	// sharedFor is how old a call may be that is still shared, because background commands
+	// go on writing. sharedPrompts is how many prompts are shared.
 	sharedFor     = time.Hour
 	sharedPrompts = 20
-	// outsideWait is how long a project's daemon may take to tell the user's own history.
+	// outsideWait is how long a project's daemon may take to answer the user's own history.
 	outsideWait = 5 * time.Second
 )
 
-// meetings says until when a session need not be asked about.
+// meetings notes until when a session need not be asked about again.
 type meetings struct {
 	mu    sync.Mutex // guards until
 	until map[string]time.Time
@@ -54,7 +54,7 @@ func (m *meetings) due(session string) bool {
 	return true
 }
 
-// known notes that a session was told of; from now on hooks tell the rest.
+// known notes that a daemon has told us of a session; from now on hooks tell the rest.
 func (m *meetings) known(session string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,8 +67,8 @@ func (m *meetings) forget(session string) {
 	delete(m.until, session)
 }
 
-// meetOnce asks the daemons of the other projects in which a session works what they know
-// of it, and of those that a client began within it, if that has not been done.
+// meetOnce asks the daemons of the other projects in which a session works what they know of
+// it, and of the sessions that clients began within it, unless that has been done.
 func (ss *Sessions) meetOnce(session string) {
 	ss.meet(session)
 	for _, inner := range ss.Places.SessionsWithin(session) {
@@ -76,7 +76,7 @@ func (ss *Sessions) meetOnce(session string) {
 	}
 }
 
-// meet asks of one session. It waits no longer than a hook would.
+// meet asks about one session. It waits no longer than a hook would.
 func (ss *Sessions) meet(session string) {
 	if session == "" || !ss.met.due(session) {
 		return
@@ -86,7 +86,7 @@ func (ss *Sessions) meet(session string) {
 	if len(others) == 0 {
 		return
 	}
-	// First, so that no event falls between our question and the hooks' next word.
+	// Join first, so that no event falls between our question and the hooks' next report.
 	if err := ss.Places.JoinSession(session, ss.Paths.Root); err != nil {
 		ss.Log.Warn("join a session", "err", err)
 		return
@@ -141,7 +141,7 @@ func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedS
 	return a, nil, nil
 }
 
-// takeShared takes in what another daemon knows, unless it is known here.
+// takeShared takes in what another daemon knows of a session, unless it is known here.
 func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 	s, known, err := ss.Store.Sessions.Get(id)
 	if err != nil {

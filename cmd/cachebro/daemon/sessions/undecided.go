@@ -6,14 +6,14 @@ import (
 	"cachebro/store"
 )
 
-// undecided are the prompts of which the client's record has yet to say whether somebody
-// typed them: each session's newest. The zero value is ready.
+// undecided holds the newest prompt of each session for which the client's record has yet to
+// say whether somebody typed it. The zero value is ready.
 type undecided struct {
 	mu sync.Mutex // guards of
 	of map[store.SessionID]pending
 }
 
-// pending is such a prompt and the one before it.
+// pending is an undecided prompt and the one before it.
 type pending struct{ prompt, before string }
 
 func (u *undecided) add(id store.SessionID, prompt, before string) {
@@ -32,7 +32,7 @@ func (u *undecided) is(id store.SessionID, prompt string) bool {
 	return prompt != "" && u.of[id].prompt == prompt
 }
 
-// take ends that, and returns the prompt before.
+// take makes a prompt no longer undecided, and returns the prompt before it.
 func (u *undecided) take(id store.SessionID, prompt string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
