@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// open connects to the database, for so many statements at once.
+// open connects to the database, with at most conns connections.
 func open(ctx context.Context, e *cli.Env, address string, conns int) (*fleet.DB, error) {
 	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
 		return nil, e.Usagef("%s is not postgres://HOST/DATABASE", cli.Quote(address))
@@ -24,7 +24,7 @@ func open(ctx context.Context, e *cli.Env, address string, conns int) (*fleet.DB
 	return fleet.Open(ctx, address, conns)
 }
 
-// bucket is a project's place in a bucket.
+// bucket returns a project's place in a bucket, and the bucket.
 func bucket(e *cli.Env, address, identity string) (p remote.Place, b *remote.Bucket, err error) {
 	p, err = remote.ParsePlace(address, e.Getenv)
 	if err != nil {
@@ -37,7 +37,7 @@ func bucket(e *cli.Env, address, identity string) (p remote.Place, b *remote.Buc
 	return p, b, err
 }
 
-// asking are the flags that choose versions.
+// asking holds the flags that choose versions.
 type asking struct{ project, machine, path, session, since, until *string }
 
 func askingFlags(fs *pflag.FlagSet) asking {
@@ -63,7 +63,7 @@ func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
 	return q, err
 }
 
-// explained gives an error of the database its hint.
+// explained adds a hint to an error of the database.
 func explained(err error) error {
 	if errors.Is(err, fleet.ErrUnknown) {
 		return cli.Hintf("select project, name, machine from machines", "%w", err)
@@ -125,7 +125,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// line is a version for a person.
+// line renders a version for a person.
 func line(e *cli.Env, v fleet.Version, now time.Time) string {
 	p := e.Paint()
 	what := cli.Quote(v.Path)
@@ -139,7 +139,7 @@ func line(e *cli.Env, v fleet.Version, now time.Time) string {
 	return fmt.Sprintf("%s  %s  %s  %-8s %s  %s", cli.Stamp(v.Time, now), p.Cyan(cli.OneLine(v.Machine)), p.Dim(strconv.FormatInt(v.Seq, 10)), v.Op, what, p.Dim(whose(v)))
 }
 
-// whose is the session and what it did, or the process.
+// whose returns the session and what it did, or the process.
 func whose(v fleet.Version) string {
 	did := v.Action
 	if did == "" {

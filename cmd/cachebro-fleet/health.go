@@ -15,29 +15,29 @@ import (
 	"cachebro/store/fleet"
 )
 
-// health is what an indexer answers on /healthz and /metrics.
+// health holds what an indexer answers on /healthz and /metrics.
 type health struct {
-	late time.Duration // a round is over sooner
+	late time.Duration // a project is overdue after this time without a round
 
-	mu       sync.Mutex // guards what follows; a leaf
+	mu       sync.Mutex // guards the fields below; a leaf
 	since    time.Time
 	projects map[string]*watched
 }
 
-// watched is what happened in one project's rounds.
+// watched counts what happened in one project's rounds.
 type watched struct {
 	rounds, failed     int64
 	segments, versions int64
 	machines, problems int
 	took               time.Duration
-	last               time.Time // of a round that did not fail as a whole
+	last               time.Time // of the last round that did not fail as a whole
 }
 
 func newHealth(every time.Duration) *health {
 	return &health{late: max(5*every, 5*time.Minute), since: time.Now(), projects: map[string]*watched{}}
 }
 
-// round takes down one round. A machine's problem is no failure of it.
+// round records one round. A problem with one machine is no failure of the round.
 func (h *health) round(project string, f fleet.Fed, err error, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *health) round(project string, f fleet.Fed, err error, took time.Duratio
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue names a project of which nothing was brought in for long; "": there is none.
+// overdue returns a project from which nothing was brought in for long, "" if there is none.
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +105,7 @@ func (h *health) write(w io.Writer) {
 	}
 }
 
-// escape is what a label's value needs.
+// escape escapes the value of a label.
 var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 // handler answers /metrics and /healthz.

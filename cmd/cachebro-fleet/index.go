@@ -63,7 +63,7 @@ answers GET /metrics (Prometheus) and /healthz.`,
 	return cmd
 }
 
-// indexer brings in projects, again and again.
+// indexer brings in projects repeatedly.
 type indexer struct {
 	e        *cli.Env
 	d        *fleet.DB
@@ -99,7 +99,7 @@ func (x *indexer) once(ctx context.Context) error {
 	return err
 }
 
-// feed looks at one project. Without a bucket in the place, it has no valid address.
+// feed brings in one project. If the address is invalid, the returned place has no bucket.
 func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet.Fed, error) {
 	p, b, err := bucket(x.e, address, x.identity)
 	if err != nil {
@@ -109,8 +109,8 @@ func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet
 	return p, f, err
 }
 
-// keepOn goes on until ctx ends. What is wrong in a round is logged when it begins and
-// when it ends, not in each round.
+// keepOn brings in all projects until ctx ends. A problem is logged when it begins and when it
+// ends, not in each round.
 func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string) error {
 	log := slog.New(slog.NewJSONHandler(x.e.Stderr, nil))
 	health := newHealth(every)

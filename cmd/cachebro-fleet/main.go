@@ -1,7 +1,7 @@
-// Command cachebro-fleet keeps what many machines did in PostgreSQL, fed from the buckets
-// that their histories are sent to, and asks there. It is a program of its own: whoever
-// works on one machine needs none of it. In observe → version → index → serve it is behind
-// the last; it starts no daemon, mounts nothing and writes to no bucket.
+// Command cachebro-fleet keeps what many machines did in PostgreSQL. It is fed from the buckets
+// to which their histories are sent, and answers questions from the database. It is a separate
+// program, because whoever works on one machine needs none of it. In observe → version → index
+// → serve it comes after serve; it starts no daemon, mounts nothing and writes to no bucket.
 package main
 
 import (

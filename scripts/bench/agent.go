@@ -11,7 +11,7 @@ import (
 	"os/exec"
 )
 
-// agent is a client with hooks and a transcript, which is where cachebro sees that a
+// agent plays a client with hooks and a transcript. From the transcript cachebro sees that a
 // context holds what was sent to it.
 type agent struct {
 	binary, dir string
@@ -38,7 +38,7 @@ func (a *agent) close() {
 	os.Remove(a.transcript.Name())
 }
 
-// begin tells that the model has asked for a call.
+// begin reports that the model asks for a call.
 func (a *agent) begin(id, tool string, input any) error {
 	a.call = map[string]any{"tool_name": tool, "tool_use_id": id, "tool_input": input}
 	asked := map[string]any{"type": "tool_use", "id": id, "name": tool, "input": input}
@@ -48,7 +48,7 @@ func (a *agent) begin(id, tool string, input any) error {
 	return a.event("PreToolUse", a.call)
 }
 
-// end tells what the model was given.
+// end reports what the model was given.
 func (a *agent) end(text string) error {
 	a.call["tool_response"] = text
 	if err := a.event("PostToolBatch", map[string]any{"tool_calls": []any{a.call}}); err != nil {
@@ -58,7 +58,7 @@ func (a *agent) end(text string) error {
 	return a.said("user", map[string]any{"role": "user", "content": []any{given}})
 }
 
-// said appends an entry to the transcript, below the one before.
+// said appends an entry to the transcript, as a child of the one before.
 func (a *agent) said(kind string, message any) error {
 	e := map[string]any{"uuid": fmt.Sprint("e", a.entries+1), "parentUuid": nil, "type": kind, "isSidechain": false, "message": message}
 	if a.entries > 0 {

@@ -22,7 +22,7 @@ const (
 	randomOps = 2000
 )
 
-// bigTasks take seconds each, so that they run fewer times.
+// bigTasks returns tasks that take seconds each, so they run fewer times.
 func bigTasks() []task {
 	ms, us := time.Millisecond, time.Microsecond
 	big := func(dir string) string { return filepath.Join(dir, "bench-big") }
@@ -52,7 +52,7 @@ func bigTasks() []task {
 	}
 }
 
-// pack makes the archive once.
+// pack makes the archive, once.
 func pack(name string) error {
 	if _, err := os.Stat(name); err == nil {
 		return nil
@@ -76,7 +76,7 @@ func pack(name string) error {
 	return errors.Join(w.Close(), f.Sync())
 }
 
-// project is a small module that uses a good part of the standard library.
+// project makes a small module that uses a good part of the standard library.
 func project(dir string) error {
 	p := filepath.Join(dir, "bench-project")
 	if err := os.MkdirAll(p, 0o755); err != nil {
@@ -102,8 +102,8 @@ func writeBig(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// uncached opens a file of which the page cache holds nothing, as far as this
-// mount goes: below it the source's pages may still be there.
+// uncached opens a file and drops its pages from the page cache of this mount; below it the
+// source's pages may still be cached.
 func uncached(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err == nil {
@@ -147,8 +147,8 @@ func readAtRandom(name string) error {
 	return nil
 }
 
-// fullQueue measures what a close costs while eight writers together give the
-// store more than it takes: the wait is bounded, and this shows by what.
+// fullQueue measures what a close costs while eight writers together write more than the store
+// can take. The wait is bounded, and this shows the bound.
 func fullQueue(labels, dirs []string) error {
 	const (
 		writers = 8
@@ -171,7 +171,7 @@ func fullQueue(labels, dirs []string) error {
 				buf := make([]byte, size)
 				rng := rand.New(rand.NewSource(int64(w)))
 				for n := range each {
-					rng.Read(buf) // nothing that compresses or was there before
+					rng.Read(buf) // does not compress, and was not there before
 					d, err := closeOf(filepath.Join(top, fmt.Sprintf("w%d-%d", w, n%50)), buf)
 					mu.Lock()
 					took = append(took, d)

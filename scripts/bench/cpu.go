@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// cpu is what processes have used so far, user and system: on a busy machine it
-// tells more than the clock.
+// cpu returns the user and system time of processes, which tells more than the clock on a busy
+// machine.
 func cpu(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -30,14 +30,14 @@ func cpu(pids ...int) (sum time.Duration) {
 	return sum
 }
 
-// statusOf is what status says of the project in dir, as JSON.
+// statusOf returns the status of the project in dir as JSON.
 func statusOf(binary, dir string) ([]byte, error) {
 	cmd := exec.Command(binary, "status", "--json")
 	cmd.Dir = dir
 	return cmd.Output()
 }
 
-// daemonOf is the process id of the project's store daemon.
+// daemonOf returns the process id of the project's store daemon.
 func daemonOf(binary, dir string) (int, error) {
 	out, err := statusOf(binary, dir)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// mostFirst is how long a first index is waited for.
+// mostFirst bounds the wait for a first index.
 const mostFirst = 150 * time.Second
 
-// firstIndex mounts dir and measures what reads over MCP take until its first index
-// is complete, or mostFirst: by one client, by several beside a writer, or by none. Then
-// it says how long that was, what the daemon used, and the most memory that it held. The
-// project should have no history yet.
+// firstIndex mounts dir and measures reads over MCP until the project's first index is
+// complete, or for mostFirst: by one client, by several with a writer at the same time, or by
+// none. Then it prints how long that took, the daemon's processor time, and its peak memory.
+// The project should have no history yet.
 func firstIndex(binary, dir string, clients int, writer bool) error {
 	files, err := sample(dir, 400)
 	if err != nil {
@@ -73,12 +73,12 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 	}
 	pid, complete := 0, time.Time{}
 	for end := start.Add(mostFirst); complete.IsZero() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if clients == 0 { // nor do we ask often: that counts as somebody who waits
+		if clients == 0 { // asking often would count as somebody who waits
 			time.Sleep(3 * time.Second)
 		}
 		out, err := statusOf(binary, dir)
 		if err != nil {
-			continue // it begins
+			continue // it is starting
 		}
 		var st struct {
 			PID   int                 `json:"daemon_pid"`
@@ -93,7 +93,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 			return err
 		}
 		pid = st.PID
-		if st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // of what is written all the time something is always left
+		if st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // while somebody writes all the time, the index always lags a little
 			complete = time.Now()
 		}
 	}
@@ -119,7 +119,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 	return nil
 }
 
-// readOn reads files over a connection of its own until over.
+// readOn reads files over a connection of its own until over is set.
 func readOn(binary, dir string, files []string, n int, over *atomic.Bool) (ds []time.Duration, err error) {
 	cmd := exec.Command(binary, "serve", "--reader=connection", dir)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
@@ -155,12 +155,12 @@ func readOn(binary, dir string, files []string, n int, over *atomic.Bool) (ds []
 			return nil, err
 		}
 		ds = append(ds, d)
-		time.Sleep(10 * time.Millisecond) // as an agent, which thinks
+		time.Sleep(10 * time.Millisecond) // an agent thinks between reads
 	}
 	return ds, nil
 }
 
-// peak is the most memory that a process held.
+// peak returns the peak memory of a process.
 func peak(pid int) (bytes int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(b)) {

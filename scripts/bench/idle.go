@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// idle returns when the processors have been nine tenths idle for a fifth of a
-// second, or after most.
+// idle returns when the processors have been 90% idle for a fifth of a second, or after most.
 func idle(most time.Duration) {
 	const step, steps = 50 * time.Millisecond, 4
 	busy, all := ticks()
@@ -27,8 +26,7 @@ func idle(most time.Duration) {
 	}
 }
 
-// ticks are the processors' clock ticks since the start, those in which they had
-// something to do and all of them.
+// ticks returns the processors' clock ticks since the start: the busy ones, and all of them.
 func ticks() (busy, all uint64) {
 	b, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(b), "\n")

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// task is one line of the table. prepare is not measured; run does ops
-// operations and the time is divided by that.
+// task is one line of the table. prepare is not measured; run does ops operations, and the time
+// is divided by ops.
 type task struct {
 	name    string
 	unit    time.Duration
@@ -115,7 +115,7 @@ func bench(places []string, runs int, only, binary string) error {
 	return reread(binary, dirs[len(dirs)-1])
 }
 
-// rivals are the indices of the loopbacks, to which the last is compared.
+// rivals returns the indices of the loopbacks, to which the last directory is compared.
 func rivals(labels []string) []int {
 	var is []int
 	for i, l := range labels[:max(len(labels)-1, 0)] {
@@ -155,7 +155,7 @@ func unitName(d time.Duration) string {
 	return "ms"
 }
 
-// sample is up to n regular files of the tree, evenly spread.
+// sample returns up to n regular files of the tree, evenly spread.
 func sample(dir string, n int) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -15,18 +15,19 @@ import (
 	"time"
 )
 
-// rereads of an unchanged file over one connection, and of a changed one.
+// rereads is the number of reads of an unchanged file over one connection, and of a changed
+// one.
 const rereads = 150
 
-// client is the least that an MCP client over stdio needs.
+// client is a minimal MCP client over stdio.
 type client struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
-	// pids are the processes that work for an answer.
+	// pids are the processes that work on an answer.
 	pids []int
-	// agent is a client that tells of each read, as Claude Code does: of a text above
-	// 8 KiB nothing else says that its client did not cut it. nil: nobody does.
+	// agent reports each read as Claude Code does: for a text above 8 KiB nothing else tells
+	// that the client did not cut it. nil: reads are not reported.
 	agent *agent
 	reads int
 }
@@ -71,8 +72,8 @@ func (c *client) call(method string, params any) (string, error) {
 	}
 }
 
-// reread measures what a read costs an agent that has the file already: a read
-// of an unchanged file, and one of a file of which one line was changed.
+// reread measures what a read costs an agent that already has the file: a read of an unchanged
+// file, and one of a file with one changed line.
 func reread(binary, dir string) error {
 	if err := settle(binary, dir); err != nil {
 		return err
@@ -124,8 +125,8 @@ func reread(binary, dir string) error {
 	return readers(binary, dir)
 }
 
-// settle waits until the store has taken what earlier tasks wrote: a read that
-// comes before the text it is compared with was stored is answered in full.
+// settle waits until the store has taken what earlier tasks wrote: if a read comes before the
+// text that it is compared with was stored, it is answered in full.
 func settle(binary, dir string) error {
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		out, err := statusOf(binary, dir)
@@ -145,7 +146,7 @@ func settle(binary, dir string) error {
 	}
 }
 
-// rereads measures both kinds on a file of so many kB.
+// rereads measures both kinds on a file of kB kilobytes.
 func (c *client) rereads(dir string, kB int) error {
 	name := filepath.Join(dir, "bench-reread.txt")
 	defer os.Remove(name)
@@ -160,9 +161,9 @@ func (c *client) rereads(dir string, kB int) error {
 		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		// One read comes when the change is in the log, on a connection in use, as
-		// the reads of an unchanged file are; one waits for the log, too; one comes
-		// after a rest, and so waits for idle processors to wake up.
+		// One read comes after the change is in the log, on a connection in use, like the reads
+		// of an unchanged file. One has to wait for the log, too. One comes after a rest, so
+		// that idle processors have to wake up.
 		switch i % 3 {
 		case 0:
 			if err := c.ping(25 * time.Millisecond); err != nil {
@@ -176,7 +177,7 @@ func (c *client) rereads(dir string, kB int) error {
 			return err
 		}
 		switch {
-		case !strings.HasPrefix(answer, "[changed"): // the first, and when 60k tokens were sent since
+		case !strings.HasPrefix(answer, "[changed"): // the first one, and when 60k tokens were sent since
 			if whole++; whole > 1+rereads/20 {
 				return fmt.Errorf("a changed file comes back as %.60q", answer)
 			}
@@ -188,8 +189,8 @@ func (c *client) rereads(dir string, kB int) error {
 			rested = append(rested, d)
 		}
 	}
-	before, answers := cpu(c.pids...), 0 // with hooks, the daemon's part of them too
-	// Who asks again after a stub gets the text: every second answer is one.
+	before, answers := cpu(c.pids...), 0 // with hooks, this includes the daemon's work for them
+	// A client that asks again after a stub gets the text, so every second answer is the text.
 	for len(unchanged) < rereads {
 		for range 2 {
 			d, answer, err := c.read("bench-reread.txt")
@@ -228,8 +229,8 @@ func quantiles(name string, ds []time.Duration) {
 	fmt.Printf("%-32s p50 %.2f ms  p99 %.2f ms\n", name, ms(ds[len(ds)/2]), ms(ds[len(ds)*99/100]))
 }
 
-// read reads a file, and answers how long that took: without the hooks, which are
-// processes of their own.
+// read reads a file, and returns how long that took without the hooks, which are separate
+// processes.
 func (c *client) read(path string) (time.Duration, string, error) {
 	const tool = "read_file"
 	c.reads++

@@ -48,7 +48,7 @@ func schemas(binary, dir string) error {
 	return nil
 }
 
-// list is what of tools/list a model is shown.
+// list returns the parts of tools/list that a model is shown.
 func (c *client) list() (string, error) {
 	if _, err := c.call("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}}); err != nil {
 		return "", err
@@ -79,11 +79,11 @@ func (c *client) list() (string, error) {
 	return b.String(), nil
 }
 
-// parallel readers, each a context window of its own with its own connection.
+// parallel is the number of readers, each a context window with its own connection.
 const parallel = 50
 
-// readers lets all of them read the same files twice: the first answer is the
-// text, the second a stub. One that is not is an error: each has its own truth.
+// readers lets all of them read the same files twice: the first answer must be the text, the
+// second a stub, because what one reader was shown says nothing about another.
 func readers(binary, dir string) error {
 	out, err := exec.Command(binary, "version", "--json").Output()
 	if err != nil {
@@ -95,7 +95,7 @@ func readers(binary, dir string) error {
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err
 	}
-	const files = 20 // of 1,000 tokens: what is older than 40,000 is sent again
+	const files = 20 // of 1,000 tokens each: what is more than 40,000 tokens ago is sent again
 	for i := range files {
 		name := filepath.Join(dir, fmt.Sprintf("bench-reader-%02d.txt", i))
 		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintf("a line of file %d for many readers\n", i), 100)), 0o644); err != nil {

@@ -17,8 +17,8 @@ const (
 	writeOps = 1000
 )
 
-// tasks are the lines of the table, in an order in which none undoes the
-// preparation of the next.
+// tasks returns the lines of the table, in an order in which no task spoils the preparation of
+// the next.
 func tasks() []task {
 	us, ms := time.Microsecond, time.Millisecond
 	scratch := func(dir string) string { return filepath.Join(dir, "bench-scratch") }
@@ -43,7 +43,7 @@ func tasks() []task {
 	}
 }
 
-// command runs one; rg says "no match" with status 1, which is what is wanted.
+// command runs a command. rg exits with status 1 for "no match", which is the expected result.
 func command(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// op is one operation of a random agent: who does what to what.
+// op is one operation of a random agent: the user, the verb, and its arguments.
 type op struct {
 	User int // 0 is root, 1 and 2 are ordinary users
 	Verb string
@@ -38,18 +38,18 @@ func (o op) String() string {
 	return strings.Join(words, " ")
 }
 
-// userIDs: both ordinary users are also in sharedGroup.
+// userIDs are the ids of root and two ordinary users, who are also in sharedGroup.
 var userIDs = [...]int{0, 6001, 6002}
 
 const sharedGroup = 6000
 
-// gitPrefix of a path leads into the repository's .git directory.
+// gitPrefix marks paths that lead into the repository's .git directory.
 const gitPrefix = "GIT/"
 
-// agent carries operations out in its directory, on one thread, whose file system
-// identity it changes.
+// agent carries out operations in its directory, on one thread whose file system identity it
+// changes.
 type agent struct {
-	dir   string // where .git is two names away
+	dir   string // relative to it, .git is in the parent directory
 	files map[string]int
 }
 
@@ -60,8 +60,8 @@ func (a *agent) path(p string) string {
 	return p
 }
 
-// become changes who the calling thread is for the file system, as far as a
-// process may: the capabilities go with the user.
+// become changes the file system identity of the calling thread, as far as a process may. The
+// capabilities follow the user.
 func become(user int) {
 	gid, groups := uint32(userIDs[user]), []uint32{uint32(userIDs[user])}
 	if user != 0 {
@@ -160,7 +160,7 @@ func (a *agent) do(o op) error {
 	case "hclose":
 		delete(a.files, arg(0))
 		return unix.Close(fd)
-	case "hwrite": // where the handle stands, or at the end
+	case "hwrite": // at the handle's offset, or at the end
 		_, err := unix.Write(fd, words(num(1), num(2)))
 		return err
 	case "hpwrite":
@@ -192,7 +192,7 @@ func (a *agent) do(o op) error {
 	return fmt.Errorf("no such operation: %s", o.Verb)
 }
 
-// closeAll ends what is open, in order of the names.
+// closeAll closes all open handles, in the order of their names.
 func (a *agent) closeAll() {
 	for i := range handles {
 		name := fmt.Sprintf("h%d", i)
@@ -205,7 +205,7 @@ func (a *agent) closeAll() {
 
 const handles = 4
 
-// get reads a regular file; a pipe would make it wait.
+// get reads a regular file. It refuses a pipe, on which it would wait.
 func get(p string) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(p, &st); err != nil {
@@ -244,7 +244,7 @@ func scribble(fd, off int, b []byte) error {
 	return errors.Join(unix.Msync(m, unix.MS_SYNC), unix.Munmap(m))
 }
 
-// words are so many bytes of text that no other number gives.
+// words returns size bytes of text that are different for each number.
 func words(size, number int) []byte {
 	b := make([]byte, 0, size+32)
 	for i := 0; len(b) < size; i++ {
@@ -253,7 +253,7 @@ func words(size, number int) []byte {
 	return b[:size]
 }
 
-// acl is the usual three entries and one user's, with a mask, as the kernel has it.
+// acl returns the usual three entries, one for a user, and a mask, in the kernel's format.
 func acl(user uint32, perm uint16) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range []struct {
@@ -267,8 +267,8 @@ func acl(user uint32, perm uint16) []byte {
 	return b
 }
 
-// serveAgent is the child process: operations come as lines of JSON, and each is
-// answered by a line with its error, which is empty if there was none.
+// serveAgent is the child process. Operations arrive as lines of JSON, and each is answered by
+// a line with its error, "" if there was none.
 func serveAgent(dir string) error {
 	runtime.LockOSThread()
 	unix.Umask(0o022)
@@ -299,7 +299,7 @@ func serveAgent(dir string) error {
 	return in.Err()
 }
 
-// remote is an agent in a process of its own, which can be killed where it hangs.
+// remote is an agent in its own process, which can be killed if it hangs.
 type remote struct {
 	cmd   *exec.Cmd
 	in    *os.File
@@ -307,7 +307,7 @@ type remote struct {
 	pid   int
 }
 
-// startAgent starts an agent, in the net of cachebro run where there is no mount.
+// startAgent starts an agent, in the net of cachebro run if net is set.
 func (p *place) startAgent(dir string, net bool) (*remote, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -349,7 +349,7 @@ func (p *place) startAgent(dir string, net bool) (*remote, error) {
 	return r, err
 }
 
-// do has an operation done. failed is what the operation's own system call said.
+// do has the agent do an operation. failed is the error of the operation's own system call.
 func (r *remote) do(o op) (failed string, err error) {
 	b, err := json.Marshal(o)
 	if err != nil {

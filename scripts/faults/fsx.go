@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const fsxMax = 256 << 10 // bytes the file has at most
+const fsxMax = 256 << 10 // largest size of the file in bytes
 
-// exerciser does random operations on one file and on a copy of it in memory,
-// and compares what it reads.
+// exerciser does random operations on one file and on a copy of it in memory, and compares what
+// it reads.
 type exerciser struct {
 	path   string
 	f      *os.File
@@ -56,7 +56,7 @@ func (x *exerciser) note(format string, args ...any) {
 	}
 }
 
-// span is a random range; within the file unless beyond is set.
+// span returns a random range; within the file unless beyond is set.
 func (x *exerciser) span(beyond bool) (off, n int) {
 	limit := len(x.model)
 	if beyond {
@@ -76,7 +76,7 @@ func (x *exerciser) bytes(n int) []byte {
 	return b
 }
 
-// put changes the model as a write does.
+// put changes the model as a write changes the file.
 func (x *exerciser) put(off int, b []byte) {
 	if end := off + len(b); end > len(x.model) {
 		x.model = append(x.model, make([]byte, end-len(x.model))...)
@@ -170,7 +170,7 @@ func (x *exerciser) append() error {
 	return errors.Join(err, f.Close())
 }
 
-// mapped calls with a shared mapping of the pages around a range.
+// mapped calls do with a shared mapping of the pages around a range.
 func (x *exerciser) mapped(off, n int, do func(b []byte)) error {
 	from := off &^ 4095
 	m, err := unix.Mmap(int(x.f.Fd()), int64(from), off+n-from, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

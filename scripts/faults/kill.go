@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// oldEnough: content closed so long before a kill must never be lost; younger
-// only if it was synced.
+// oldEnough: content that was closed this long before a kill must never be lost; younger
+// content only may be if it was not synced.
 const oldEnough = time.Second
 
-// patience is how long the store may take to show one more content: on a busy
-// machine it gets on slowly, and what comes late is not lost.
+// patience is how long the store may take to show one more content. A busy machine is slow, and
+// content that comes late is not lost.
 const patience = 90 * time.Second
 
-// counts are what the kill test prints.
+// counts holds the numbers that the kill test prints.
 type counts struct {
 	rounds, kills             int
 	killed                    map[string]int
@@ -100,11 +100,11 @@ func spread(ds []time.Duration) string {
 	return fmt.Sprintf("median %v, worst %v", s[len(s)/2].Round(time.Millisecond), s[len(s)-1].Round(time.Millisecond))
 }
 
-// death is who dies in a round, and how long after the one before at most.
+// death names the processes that are killed in a round, and the pauses between.
 type death struct {
 	names []string
 	pause time.Duration // up to this and at most 200 ms more
-	dead  bool          // nobody may be left who could recover
+	dead  bool          // kill at once, so that perhaps nobody is left who could recover
 }
 
 var deaths = []death{
@@ -113,8 +113,8 @@ var deaths = []death{
 	{names: []string{"supervise"}},
 	{names: []string{"daemon", "mountd"}},
 	{names: []string{"supervise", "daemon"}},
-	// Mountd needs a moment to get another supervisor, and the supervisor to get
-	// another mountd.
+	// Mountd needs a moment to start another supervisor, and the supervisor to start another
+	// mountd.
 	{names: []string{"supervise", "mountd"}, pause: time.Second},
 	{names: []string{"supervise", "daemon", "mountd"}, pause: time.Second},
 	{names: []string{"mountd", "supervise"}, dead: true},
@@ -128,7 +128,7 @@ func (k death) String() string {
 	return strings.Join(k.names, ", ")
 }
 
-// kill ends everybody of one and tells when mountd died, if it did.
+// kill kills the processes of one death, and returns when mountd died, if it did.
 func (p *place) kill(k death, rng *rand.Rand, c *counts) (mountd time.Time, err error) {
 	c.killed[k.String()]++
 	at := p.processes()
@@ -151,7 +151,7 @@ func (p *place) kill(k death, rng *rand.Rand, c *counts) (mountd time.Time, err 
 	return mountd, nil
 }
 
-// round writes, kills, waits for the project to be back and checks everything.
+// round writes, kills, waits until the project is back, and checks everything.
 func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*writer, stop *atomic.Bool, c *counts) error {
 	if !p.mounted() {
 		if _, err := p.cachebro("mount", p.dir); err != nil {
@@ -173,7 +173,7 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	fatal, dead := !killed.IsZero(), false
 	switch {
 	case k.dead:
-		// Whoever still got a signal through recovers it; else the user does.
+		// If one of them still could react, the mount recovers; otherwise the user mends it.
 		dead = !p.answersWithin(time.Second)
 		if !dead {
 			c.back = append(c.back, time.Since(killed))
@@ -216,7 +216,7 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	return err
 }
 
-// answersWithin reports whether the mount serves requests.
+// answersWithin reports whether the mount serves requests within d.
 func (p *place) answersWithin(d time.Duration) bool {
 	for end := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
 		if b, err := os.ReadFile(filepath.Join(p.dir, "probe.txt")); err == nil && string(b) == "probe\n" {
@@ -231,7 +231,7 @@ func (p *place) answersWithin(d time.Duration) bool {
 // readable measures how long the project could not be used.
 func (p *place) readable(since time.Time, c *counts) {
 	for asked := false; ; {
-		// A path anew: a descriptor from before would stay in the dead mount.
+		// By path each time: an old descriptor would stay in the dead mount.
 		b, err := os.ReadFile(filepath.Join(p.dir, "probe.txt"))
 		d := time.Since(since)
 		if err == nil && string(b) == "probe\n" {
@@ -247,15 +247,15 @@ func (p *place) readable(since time.Time, c *counts) {
 		}
 		if pid := p.processes()["mountd"]; pid != 0 && d > 7*time.Second && !asked {
 			asked = true
-			_ = syscall.Kill(pid, syscall.SIGQUIT) // where it waits goes to its log
+			_ = syscall.Kill(pid, syscall.SIGQUIT) // its log then says where it waits
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// judge looks for every closed content in the log. The store gets patience to
-// take in what the spool holds: on a machine that is busy otherwise 20 s were too
-// few, and a whole round that was only late was called lost.
+// judge looks for every closed content in the log. The store gets patience to take in what is
+// in the spool: on a busy machine 20 s were too few, and a whole round that was only late
+// counted as lost.
 func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*writer, c *counts) (int, error) {
 	start := time.Now()
 	var missing []closed
@@ -287,7 +287,7 @@ func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*wri
 		if len(missing) == 0 || asked.Sub(since) > patience {
 			break
 		}
-		time.Sleep(300 * time.Millisecond) // each look costs a process
+		time.Sleep(300 * time.Millisecond) // each look starts a process
 	}
 	c.ingest = append(c.ingest, time.Since(start))
 	for _, w := range writers {

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Command faults tries to break a mount and counts what broke. It drives the
-// finished binary as a user would, with files, processes and signals only, so
-// that what it finds a user could find.
+// Command faults tries to break a mount and counts what broke. It uses the finished binary as a
+// user would, only with files, processes and signals, so a user could hit whatever it finds.
 //
 //	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included

@@ -18,7 +18,7 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// netScripts are what a watched command does to the directory "tree".
+// netScripts are the scripts that a watched command runs on the directory "tree".
 var netScripts = []string{
 	`rm -rf tree`,
 	`for f in tree/sub/f*; do echo new >$f; done; rm -rf tree/big1 tree/deep`,
@@ -32,7 +32,8 @@ const netTree = `mkdir -p tree/sub tree/deep/er; i=0; while [ $i -lt 150 ]; do e
 head -c 200000 /dev/urandom >tree/big1; head -c 3000000 /dev/urandom >tree/big2; ln tree/big1 tree/hard; ln tree/sub/f7 tree/seven
 ln -s big1 tree/soft; echo d >tree/deep/er/d; chmod 640 tree/sub/f1*; chmod 700 tree/deep; : >tree/empty`
 
-// netDeaths are who is killed while the command runs, and whether it may fail for that.
+// netDeaths are the processes that are killed while the command runs, and whether it may then
+// fail.
 var netDeaths = []struct {
 	names []string
 	fails bool
@@ -41,7 +42,7 @@ var netDeaths = []struct {
 	{names: []string{"run"}}, {names: []string{"run", "net"}, fails: true}, {names: []string{"run", "net", "daemon"}, fails: true},
 }
 
-// netRounds kills our processes while watched commands run, and has each taken back.
+// netRounds kills our processes while watched commands run, and undoes each command.
 func netRounds(s settings) (err error) {
 	if _, err := os.Stat("/dev/fuse"); err == nil && os.Getenv(withoutFuse) == "" {
 		return enterWithoutFuse()
@@ -77,10 +78,10 @@ func netRounds(s settings) (err error) {
 	return nil
 }
 
-// withoutFuse says that we are where /dev/fuse is not.
+// withoutFuse is set in the environment once /dev/fuse is hidden.
 const withoutFuse = "FAULTS_WITHOUT_FUSE"
 
-// enterWithoutFuse becomes this program in a mount namespace without /dev/fuse.
+// enterWithoutFuse replaces this process by itself in a mount namespace without /dev/fuse.
 func enterWithoutFuse() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -100,7 +101,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 		cmd.Dir, cmd.Env = dir, p.env
 		return cmd.CombinedOutput()
 	}
-	dir = filepath.Join(dir, fmt.Sprint("round", i)) // what the history knows of another one must not matter
+	dir = filepath.Join(dir, fmt.Sprint("round", i)) // the history of another round must not matter
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return 0, nil, err
 	}
@@ -120,7 +121,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 	if err != nil {
 		return 0, nil, err
 	}
-	time.Sleep(50 * time.Millisecond) // the clock of files is a little behind
+	time.Sleep(50 * time.Millisecond) // file times are a little behind the clock
 	began := time.Now()
 	script := netScripts[rng.Intn(len(netScripts))]
 	death := netDeaths[rng.Intn(len(netDeaths))]
@@ -189,7 +190,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 	return named, bad, nil
 }
 
-// running reports whether a process with that in its environment is there, ours apart.
+// running reports whether a process other than cachebro's has mark in its environment.
 func running(mark string) bool {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {

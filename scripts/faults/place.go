@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// place is one project with cachebro state of its own.
+// place is one project with its own cachebro state.
 type place struct {
 	base, dir, binary string
 	env               []string
@@ -46,14 +46,14 @@ func newPlace(s settings) (*place, error) {
 	return p, nil
 }
 
-// command is cachebro with the place's environment, run outside of the project.
+// command returns a cachebro command with the place's environment, run outside of the project.
 func (p *place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.binary, args...)
 	cmd.Dir, cmd.Env = p.base, p.env
 	return cmd
 }
 
-// cachebro runs the binary; the error carries what it said.
+// cachebro runs the binary; the error contains its output.
 func (p *place) cachebro(args ...string) ([]byte, error) {
 	cmd := p.command(args...)
 	var said bytes.Buffer
@@ -65,7 +65,7 @@ func (p *place) cachebro(args ...string) ([]byte, error) {
 	return out, err
 }
 
-// processes are the living processes of this place, by sub-command.
+// processes returns the living processes of this place, by sub-command.
 func (p *place) processes() map[string]int {
 	found := map[string]int{}
 	mark := []byte("XDG_RUNTIME_DIR=" + p.base + "/run\x00")
@@ -78,7 +78,7 @@ func (p *place) processes() map[string]int {
 			continue
 		}
 		args, _ := os.ReadFile(d + "/cmdline")
-		if f := strings.Split(string(args), "\x00"); len(f) > 1 && (len(f) < 3 || f[2] != "enter") { // that is about to be a command of the user
+		if f := strings.Split(string(args), "\x00"); len(f) > 1 && (len(f) < 3 || f[2] != "enter") { // an "enter" process is about to become a command of the user
 			found[f[1]], _ = strconv.Atoi(filepath.Base(d))
 		}
 	}
@@ -120,7 +120,7 @@ func (p *place) remove(keep bool) error {
 	return errors.Join(errs...)
 }
 
-// version is what the log's JSON says of one.
+// version holds the fields of a version in the log's JSON.
 type version struct {
 	Seq   uint64 `json:"seq"`
 	Path  string `json:"path"`
@@ -135,7 +135,7 @@ type version struct {
 	NoContent string `json:"no_content"`
 }
 
-// log returns the versions of the last so many seconds, baselines included.
+// log returns the versions of the last seconds, baselines included.
 func (p *place) log(seconds int) ([]version, error) {
 	out, err := p.cachebro("log", "--json", "--baselines", "--limit", "1000000", "--since", fmt.Sprintf("%ds", seconds), "--", p.dir)
 	if err != nil {

@@ -19,18 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The power test cuts the power of a disk: project and state lie on an ext4 of
-// their own, which is shut down in the middle of everything
-// (EXT4_IOC_SHUTDOWN without flushing the journal), so that nothing reaches the
-// disk any more that was not made durable. Then all processes are killed, the
-// file system is mounted again and its journal replayed, as after a reset.
+// The power test cuts the power of a disk. Project and state are on their own ext4, which is
+// shut down in the middle of everything (EXT4_IOC_SHUTDOWN without flushing the journal), so
+// that only what was made durable is on the disk. Then all processes are killed, the file
+// system is mounted again and its journal replayed, as after a reset.
 const (
 	diskSize      = 2 << 30
 	shutdownIoctl = 0x8004587d // _IOR('X', 125, __u32)
 	shutdownNow   = 2          // do not flush the log
 )
 
-// disk is an ext4 in a file.
+// disk is an ext4 file system in a file.
 type disk struct{ image, at string }
 
 func newDisk(base string) (*disk, error) {
@@ -50,7 +49,7 @@ func newDisk(base string) (*disk, error) {
 
 func (d *disk) mount() error { return command("mount", "-o", "loop", d.image, d.at) }
 
-// cut ends all writing to the disk, at once.
+// cut stops all writing to the disk at once.
 func (d *disk) cut() error {
 	f, err := os.Open(d.at)
 	if err != nil {
@@ -63,7 +62,7 @@ func (d *disk) cut() error {
 	return nil
 }
 
-// unmount waits for who has just been killed.
+// unmount waits for processes that have just been killed.
 func (d *disk) unmount() (err error) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		err = syscall.Unmount(d.at, 0)
@@ -81,19 +80,19 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// durable is what one writer was told to be safe.
+// durable holds what one writer was told is safe.
 type durable struct {
 	contents map[string]string // hash → name
-	newest   map[string]string // name → hash; a later one may have come
+	newest   map[string]string // name → hash; a later version may exist
 	later    map[string]map[string]bool
 	slow     int
-	loose    map[string]bool // closed, but nobody asked for durability
+	loose    map[string]bool // closed, but not synced
 }
 
-// writeDurably writes until the disk is gone. A content counts when an fsync
-// after its close has returned: that one waits for the versions that are open.
-// One that returns while the power is being cut does not: an fsync of a project
-// succeeds when the project's disk says so, whatever becomes of the state.
+// writeDurably writes until the disk is gone. A content counts if an fsync after its close has
+// returned, because that waits for the versions that are pending. An fsync that returns while
+// the power is being cut does not count: it succeeds when the project's disk says so, whatever
+// happens to the state.
 func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan struct{}) durable {
 	d := durable{contents: map[string]string{}, newest: map[string]string{}, later: map[string]map[string]bool{}, loose: map[string]bool{}}
 	rng := rand.New(rand.NewSource(seed + int64(n)))
@@ -186,7 +185,7 @@ func powerCuts(s settings) (err error) {
 	return nil
 }
 
-// cutOnce mounts, writes, cuts the power and has the disk mounted again.
+// cutOnce mounts, writes, cuts the power and mounts the disk again.
 func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]durable, error) {
 	if _, err := p.cachebro("mount", p.dir); err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]dur
 	}
 	wg.Wait()
 	for deadline := time.Now().Add(20 * time.Second); len(p.processes()) > 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for _, pid := range p.processes() { // one that was just started by another
+		for _, pid := range p.processes() { // one may just have been started by another
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -219,7 +218,7 @@ func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]dur
 	return all, errors.Join(err, d.unmount(), d.mount())
 }
 
-// afterCut looks for what was synced: in the project's files and in the log.
+// afterCut looks for what was synced, in the project's files and in the log.
 func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, err error) {
 	for _, w := range all {
 		for name, hash := range w.newest {
@@ -229,7 +228,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 				continue
 			}
 			if rerr == nil && len(w.later[name]) > 0 {
-				continue // it was being written anew: O_TRUNC, then whatever came
+				continue // it was being written again, after O_TRUNC
 			}
 			damaged++
 			fmt.Printf("cut %d: DAMAGED %s: %d bytes, %v\n", round+1, filepath.Base(name), len(b), rerr)
@@ -242,7 +241,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 		return synced, lost, damaged, fmt.Errorf("%w\n%s", err, out)
 	}
 	var missing map[string]string
-	loose, gone := 0, 0 // others: a power cut may take them, and some it should
+	loose, gone := 0, 0 // contents that were not synced: a power cut may take them, and it should take some
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		list, err := p.log(24 * 3600)
 		if err != nil {

@@ -24,13 +24,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// scribeFiles are the names of their files.
+// scribeFiles are the names of the scribes' files.
 var scribeFiles = []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
 
-// scribes append numbered records to files of a tree until their standard input
-// ends, and print each that was written. Half of them keep their files open. What
-// goes to a file without a name is said to: "gone TIME " stands before the record,
-// with the nanoseconds at which that was seen first.
+// scribes append numbered records to files of a tree until their standard input ends, and print
+// each record that was written. Half of them keep their files open. Records that went to a file
+// without a name are printed after "gone TIME ", with the time in ns when that was first seen.
 func scribes(dir string, seed int64) error {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -86,7 +85,7 @@ func scribes(dir string, seed int64) error {
 	return errors.Join(err, out.Flush())
 }
 
-// writing is scribes in a process of their own.
+// writing is scribes in their own process.
 type writing struct {
 	cmd     *exec.Cmd
 	in      *os.File
@@ -109,9 +108,9 @@ func startWriting(dir string, seed int64) (*writing, error) {
 	return w, w.cmd.Start()
 }
 
-// end stops the writers and returns what they have written, but for what went to
-// files that had lost their names before a plan began: the agent took those, and
-// without us the bytes would be as lost.
+// end stops the writers and returns what they have written, except what went to files that had
+// lost their names before a plan began: the agent removed those, and the bytes would be lost
+// without cachebro too.
 func (w *writing) end(planned time.Time) ([]string, error) {
 	err := w.in.Close()
 	done := make(chan error, 1)
@@ -136,7 +135,7 @@ func (w *writing) end(planned time.Time) ([]string, error) {
 	return records, err
 }
 
-// nowhere are those records that are neither in the tree nor in the history.
+// nowhere returns the records that are neither in the tree nor in the history.
 func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, error) {
 	missing := map[string]bool{}
 	for _, r := range records {
@@ -144,7 +143,7 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	}
 	find := func(b []byte) {
 		for line := range bytes.Lines(b) {
-			// Records follow each other, but not always what stood there before.
+			// Records follow each other, but old text may stand before one on the same line.
 			if i := bytes.LastIndex(line, []byte("record ")); i >= 0 {
 				delete(missing, string(bytes.TrimSuffix(line[i:], []byte("\n"))))
 			}
@@ -203,9 +202,9 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// told are those of the writers' files, under whatever name by then, of which the
-// history says that a content was not kept because the budget of ignored files was
-// spent: a slow machine lets the writers of one mount write that much.
+// told returns the writers' files, whatever their names became, of which the history says that
+// a content was not kept because the budget of ignored files was spent. On a slow machine the
+// writers of one mount write that much.
 func (t *trial) told(list []version) map[string]bool {
 	writer, told := map[string]string{}, map[string]bool{}
 	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })
@@ -225,12 +224,13 @@ func (t *trial) told(list []version) map[string]bool {
 	return told
 }
 
-// longestFirst are versions with those first after which their file is shorter, or at
-// their end: what was appended is in these. To read each of thousands took minutes.
+// longestFirst orders versions: first those after which their file is shorter, and the last
+// ones. These contain everything that was appended. Reading each of thousands of versions took
+// minutes.
 func longestFirst(list []version) []version {
 	slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
 	var first, rest []version
-	after := map[string]int64{} // how long the file was next
+	after := map[string]int64{} // the file's size in the next version
 	for _, v := range list {
 		if size, ok := after[v.Path]; !ok || size < v.Size {
 			first = append(first, v)
@@ -242,8 +242,7 @@ func longestFirst(list []version) []version {
 	return append(first, rest...)
 }
 
-// client is connected to the place's daemon; one call of it costs less than a
-// process.
+// client connects to the place's daemon, because a call costs less than a process.
 func (p *place) client(ctx context.Context) (*wire.Client, error) {
 	out, err := p.cachebro("version")
 	if err != nil {

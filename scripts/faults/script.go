@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// script is what happens to one tree: how it is made before the mount, and what
-// is done in two halves.
+// script is what happens to one tree: how it is made before the mount, and two halves of
+// operations.
 type script struct {
 	start, first, second []op
 }
@@ -41,7 +41,7 @@ type dice struct {
 	excluded bool // there are directories of which nothing is kept
 }
 
-// excludedName is that of a directory of which nothing is kept where git ignores it.
+// excludedName is the name of a directory of which nothing is kept if git ignores it.
 const excludedName = "__pycache__"
 
 func (d *dice) dirName() string {
@@ -83,13 +83,13 @@ func (d *dice) size() string {
 	return fmt.Sprint(1<<20 + d.Intn(1<<20))
 }
 
-// text are the arguments of new content.
+// text returns the arguments of new content.
 func (d *dice) text() (size, number string) {
 	d.number++
 	return d.size(), fmt.Sprint(d.number)
 }
 
-// start makes the tree that is there before the mount.
+// start returns the operations that make the tree before the mount.
 func (d *dice) start() (ops []op) {
 	add := func(verb string, args ...string) { ops = append(ops, op{0, verb, args}) }
 	if d.chance(85) {
@@ -135,8 +135,8 @@ func (d *dice) start() (ops []op) {
 	return ops
 }
 
-// attributes are changes of a path's mode, owner and attributes, each with that
-// probability. The mode comes last: a new owner takes bits away.
+// attributes returns changes of a path's mode, owner and attributes, each with the given
+// probability. The mode comes last, because a new owner clears mode bits.
 func (d *dice) attributes(p string, dir bool, percent int) (ops []op) {
 	add := func(verb string, args ...string) { ops = append(ops, op{0, verb, args}) }
 	if d.chance(percent) {
@@ -166,7 +166,7 @@ func (d *dice) mode(dir bool) string {
 	return oneOf(d, modes)
 }
 
-// tree is what an operation can be about.
+// tree lists the paths that an operation can use.
 type tree struct{ dirs, files, git []string }
 
 func listTree(dir, git string) (t tree) {
@@ -215,7 +215,7 @@ func (d *dice) any(t tree) string {
 func (d *dice) newFile(t tree) string { return path.Join(oneOf(d, t.dirs), oneOf(d, fileNames)) }
 func (d *dice) newDir(t tree) string  { return path.Join(oneOf(d, t.dirs), d.dirName()) }
 
-// next is one operation on the tree as it is.
+// next returns one operation on the present tree.
 func (d *dice) next(t tree) op {
 	user := 0
 	if d.chance(40) {

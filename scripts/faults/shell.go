@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// shell is a process that stays where it was started and does as it is told:
-// what matters is the working directory that it has kept from before.
+// shell is a process that stays where it was started and runs the given commands. What matters
+// is that it keeps its working directory.
 type shell struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -37,8 +37,8 @@ func startShell(cmd *exec.Cmd) (*shell, error) {
 	return s, cmd.Start()
 }
 
-// do runs one line and returns what it printed; a status other than 0 is an
-// error with that text.
+// do runs one line and returns what it printed; a status other than 0 is an error with that
+// text.
 func (s *shell) do(line string) (string, error) {
 	if _, err := fmt.Fprintf(s.in, "{ %s\n} 2>&1; printf '\\001end %%d\\n' $?\n", line); err != nil {
 		return "", err

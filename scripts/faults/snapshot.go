@@ -18,30 +18,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entry is all that a name of the tree is, times apart.
+// entry holds everything about a name of the tree, except times.
 type entry struct {
 	kind, mode uint32
 	uid, gid   uint32
 	content    string // hash, or the target of a link
 	size       int64
-	attrs      map[string]string // xattrs, ACLs apart
+	attrs      map[string]string // xattrs other than ACLs
 	acls       map[string]string
 	ino        uint64
 }
 
-// snapshot is a tree: what each name is, and which names are one file.
+// snapshot is the state of a tree: each name, and which names are one file.
 type snapshot struct {
 	names map[string]entry
 	files map[uint64][]string // the names of an inode in the tree, and those in .git
 	git   map[string]uint64   // the inodes of the names in .git
 }
 
-// take looks at the tree in dir, and at the inodes of the names in git.
+// take records the tree in dir, and the inodes of the names in git.
 func take(dir, git string) (*snapshot, error) {
 	s := &snapshot{names: map[string]entry{}, files: map[uint64][]string{}, git: map[string]uint64{}}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && p != dir {
-			return nil // somebody goes on here
+			return nil // somebody is still working here
 		}
 		if err != nil {
 			return err
@@ -128,18 +128,18 @@ func look(p string) (entry, error) {
 	return e, nil
 }
 
-// difference is one way in which a name is not as it should be. Also are the
-// names that say the same of the same file.
+// difference is one way in which a name is not as it should be. also lists other names of the
+// same file; a message about one of them counts.
 type difference struct {
 	what, path, text string
 	also             []string
 	once             []string // names that the file had in between
-	was, is          []string // of links: the names that count
+	was, is          []string // for links: the names that count
 }
 
 func (d difference) String() string { return fmt.Sprintf("%s of %s: %s", d.what, d.path, d.text) }
 
-// differences are what is in the tree now and not what it should be.
+// differences returns what in the tree now differs from what it should be.
 func differences(want, now *snapshot) (all []difference) {
 	names := map[string]bool{}
 	for p := range want.names {
@@ -190,7 +190,7 @@ func differences(want, now *snapshot) (all []difference) {
 	return all
 }
 
-// others are the names of the file that a path is, if it has several.
+// others returns the names of the file at a path, if it has several.
 func (s *snapshot) others(p string) []string {
 	if e, ok := s.names[p]; ok && e.kind != unix.S_IFDIR && len(s.files[e.ino]) > 1 {
 		return s.files[e.ino]
@@ -200,9 +200,9 @@ func (s *snapshot) others(p string) []string {
 
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
 
-// counted are those names of a file that count: the same ones have to be one file.
-// Nothing in .git is made or removed by cachebro: a name there counts only while it
-// is of the same file as it was.
+// counted returns the names of a file that count: the same names have to be one file. cachebro
+// makes and removes nothing in .git, so a name there counts only while it still leads to the
+// same file.
 func counted(was, is []string, want, now *snapshot) (w, n []string) {
 	counts := func(n string) bool {
 		return !strings.HasPrefix(n, gitPrefix) || want.git[n] != 0 && want.git[n] == now.git[n]

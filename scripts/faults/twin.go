@@ -21,12 +21,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trial is one seed's tree and what became of it.
+// trial is one seed's tree and its outcome.
 type trial struct {
 	seed   int64
 	name   string // of its directory
 	script script
-	given  bool // the script is not to be made up, but to be repeated
+	given  bool // repeat the script instead of making one up
 	live   bool
 	net    bool   // the tree is not mounted, and the agent works in the net
 	blind  string // differences that do not count
@@ -38,16 +38,16 @@ type trial struct {
 	had              map[uint64][]string    // the names that each inode had after some operation
 	freed            map[uint64]bool        // inodes that had no name after some operation
 	now              map[uint64][]string    // the names that each inode had after the last operation
-	escaped          map[uint64][]string    // of inodes that got a name which is kept in place of one that is excluded: the names before
-	stood            map[string]bool        // every path at which something was, and whether it was gone once since
-	wrong            []string               // what no output names, as a person reads it
+	escaped          map[uint64][]string    // by inode: the excluded names that it lost when it got a name that is kept
+	stood            map[string]bool        // every path that existed at some time, and whether it was gone at some time since
+	wrong            []string               // differences that no output names, for a person
 	kind             string                 // of the first of them
 	named            int                    // differences that were named
 	outputs          []string
 	start, end       *snapshot // before everything, and before all undoing
 }
 
-// twins tries so many seeds, several to a mount.
+// twins tries the given number of seeds, several to a mount.
 func twins(s settings) error {
 	if os.Geteuid() != 0 {
 		return errors.New("twin needs root: it works as three users")
@@ -107,7 +107,7 @@ func twins(s settings) error {
 	}
 	slices.SortFunc(bad, func(a, b *trial) int { return int(a.seed - b.seed) })
 	for _, t := range bad {
-		if s.verbose && (s.live || s.shrink == 0) { // there is no shorter one: it may be a matter of time
+		if s.verbose && (s.live || s.shrink == 0) { // not shortened; with writers it may be a matter of timing
 			fmt.Printf("seed %d (%s):\n%s%s\n", t.seed, t.kind, t.script, strings.Join(t.outputs, "\n"))
 		}
 		if s.shrink > 0 && !s.live {
@@ -127,7 +127,7 @@ func twins(s settings) error {
 
 const batchSize = 40
 
-// batch mounts once and tries each of these.
+// batch mounts once and tries each of these trials.
 func (s settings) batch(ts []*trial) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -226,7 +226,7 @@ func (t *trial) make(git string) error {
 	})
 }
 
-// inThread runs something on a thread that ends with it.
+// inThread runs f on a thread that ends with it.
 func inThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -236,7 +236,7 @@ func inThread(f func() error) error {
 	return <-done
 }
 
-// try does what the script says, or makes one up, and has it undone and redone.
+// try runs the script, or makes one up, and has it undone and redone.
 func (t *trial) try(p *place, start *snapshot) (err error) {
 	var planned time.Time
 	if t.live {
@@ -273,8 +273,8 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if err := errors.Join(err, merr, r.end()); err != nil {
 		return err
 	}
-	// The second half is another process's: the time at which a close is told of
-	// may be later than that of the close.
+	// The second half is done by another process: a close may be reported later than it
+	// happened.
 	r, err = p.startAgent(t.dir, t.net)
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if t.same(start, end) {
 		return nil
 	}
-	if t.live { // each writer has seen by then what the agent did to its file
+	if t.live { // by then each writer has seen what the agent did to its file
 		time.Sleep(200 * time.Millisecond)
 	}
 	planned = time.Now()
@@ -316,12 +316,12 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			continue
 		}
 		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
-			// What earlier commands could not bring back, and named, this one need not.
+			// A difference that earlier commands left, and named, need not be named again.
 			settled := map[string]bool{}
 			for _, d := range t.differences(end, before) {
 				settled[d.path] = true
 			}
-			// Nor be one file with them.
+			// Such names need not be one file with the others either.
 			without := func(names []string) []string {
 				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
 			}
@@ -332,7 +332,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			return slices.DeleteFunc(list, func(d difference) bool {
 				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].kind == 0 &&
 					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
-					return true // by the name that it had by then
+					return true // it was named under another name that it had by then
 				}
 				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
 			})
@@ -351,11 +351,11 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 
 func (t *trial) same(a, b *snapshot) bool { return len(t.differences(a, b)) == 0 }
 
-// differences are those that count.
+// differences returns the differences that count.
 func (t *trial) differences(want, now *snapshot) []difference {
 	all := differences(want, now)
 	for i := range all {
-		if t.end != nil { // what is said of a name that its file had by then is said of it
+		if t.end != nil { // a message about another name of the same file counts too
 			all[i].also = append(all[i].also, t.end.others(all[i].path)...)
 			if e, ok := t.start.names[all[i].path]; ok && e.kind != unix.S_IFDIR {
 				all[i].also = append(all[i].also, t.end.files[e.ino]...)
@@ -368,8 +368,8 @@ func (t *trial) differences(want, now *snapshot) []difference {
 	})
 }
 
-// inExcluded: a difference is in a directory of which nothing is kept, or of such a
-// directory itself. What has been elsewhere since the start has to be back all the same.
+// inExcluded reports whether a difference is in, or of, a directory of which nothing is kept.
+// What was elsewhere at some time since the start has to be back all the same.
 func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	if !t.excluded {
 		return false
@@ -397,8 +397,8 @@ func excluded(p string) bool { return strings.Contains("/"+p+"/", "/"+excludedNa
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// overwrites: an operation may write over what a writer has just appended and nobody
-// has closed. Without us the bytes would be as lost.
+// overwrites reports whether an operation may overwrite what a writer has just appended and not
+// closed. Without cachebro those bytes would be lost too.
 func (t *trial) overwrites(now tree, o op) bool {
 	name := ""
 	switch o.Verb {
@@ -458,8 +458,8 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 	return err
 }
 
-// endsExclusion: after the operation other directories may be excluded than before. What is
-// kept follows the rules of the moment, and no history knows what they were when.
+// endsExclusion reports whether the operation may change which directories are excluded. What
+// is kept depends on the rules at each moment, and no history records what they were.
 func endsExclusion(o op) bool {
 	const rules = ".gitignore"
 	switch o.Verb {
@@ -469,7 +469,7 @@ func endsExclusion(o op) bool {
 	return slices.Contains(o.Args[:min(len(o.Args), 2)], rules)
 }
 
-// note remembers which inode has which names.
+// note records the names of each inode.
 func (t *trial) note() {
 	if t.had == nil {
 		t.had, t.freed, t.stood, t.escaped = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}, map[uint64][]string{}
@@ -502,7 +502,7 @@ func (t *trial) note() {
 	}
 }
 
-// escaped are the excluded names of a file in whose place it got one that is kept.
+// escaped returns the excluded names that a file lost when it got a name that is kept.
 func escaped(before, after []string) []string {
 	kept := func(p string) bool { return !excluded(p) }
 	if !slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) }) {
@@ -515,7 +515,7 @@ func escaped(before, after []string) []string {
 	return lost
 }
 
-// somePaths are up to three of the names that something happened to, or none.
+// somePaths returns up to three of the names that were changed, or none.
 func (t *trial) somePaths(r *rand.Rand, start, end *snapshot) (paths []string) {
 	changed := map[string]bool{}
 	for _, d := range t.differences(start, end) {
@@ -532,7 +532,7 @@ func (t *trial) somePaths(r *rand.Rand, start, end *snapshot) (paths []string) {
 	return paths
 }
 
-// phase runs one command and looks for what it left different and did not name.
+// phase runs one command and looks for differences that it left and did not name.
 func (t *trial) phase(p *place, phase string, args []string, different func(now *snapshot) []difference) (ok bool, err error) {
 	cmd := p.command(append([]string{args[0], "--yes", "--dir", p.dir}, args[1:]...)...)
 	done := make(chan struct{})
@@ -572,7 +572,7 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 			t.kind = strings.Fields(phase)[0] + " " + d.what
 		}
 	}
-	// Nothing is known of any of them, or of what that process did, and nothing was done.
+	// Nothing is known of these paths, or of that process, and nothing was done.
 	if status == 2 && (phase == "paths" || phase == "half" && t.live || t.excluded) {
 		problems, status = strings.Split(said, "\n"), 1
 	}
@@ -595,19 +595,19 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	return len(t.wrong) == 0, nil
 }
 
-// within: a path is one of those, or below one.
+// within reports whether a path is one of paths, or below one.
 func (t *trial) within(p string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(a string) bool {
 		return t.dir+"/"+p == a || strings.HasPrefix(t.dir+"/"+p, a+"/")
 	})
 }
 
-// pathDifferences: what was asked for is as at the start, all else as it was
-// before or as at the start, for one change may have moved both.
+// pathDifferences expects what was asked for to be as at the start, and everything else as
+// before or as at the start, because one change may have moved both.
 func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
 	asked := func(p string) bool { return t.within(p, paths) }
-	// Where a directory above was moved and is not asked for, it stays: it came, it went,
-	// or it changed places with another one.
+	// If a directory above was moved and is not asked for, it stays where it is: it came, went,
+	// or changed places with another one.
 	moved := func(p string) bool {
 		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
 			was, had := start.names[dir]

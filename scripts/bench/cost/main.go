@@ -1,10 +1,10 @@
 //go:build linux
 
-// Command cost measures what operations cost in processor time, which tells more than the
-// clock on a machine that is busy: for each work the time of whoever does it, of mountd and
-// of the daemon, until history and index have caught up, divided by the number of files. It
-// does the same natively, and with each of several builds by turns. Last in each cell is the time
-// of whoever does it by the clock, for all files.
+// Command cost measures the processor time of operations, which tells more than the clock on a
+// busy machine. For each work it takes the time of the client, of mountd and of the daemon
+// until history and index have caught up, and divides it by the number of files. It does the
+// same natively, and with several builds by turns. Last in each cell is the client's time by
+// the clock, for all files.
 //
 // Usage: cost [-n RUNS] [-files N] [-only REGEXP] WORK CACHEBRO…
 package main
@@ -58,25 +58,26 @@ func main() {
 	}
 }
 
-// spent is processor time, and the clock's.
+// spent holds processor times, and the time by the clock.
 type spent struct{ client, mountd, daemon, wall time.Duration }
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
 
-// bench is one project, with one build or natively.
+// bench is one project, used with one build or natively.
 type bench struct {
 	binary, dir    string
 	env            []string
 	mountd, daemon int
 }
 
-// work is a line of the table: it is done in the project, of times files.
+// work is a line of the table: a command that is run in the project, and the number of its
+// operations.
 type work struct {
 	name   string
 	times  int
 	do     func(b *bench) *exec.Cmd // nil: not natively
-	before string                   // a command that is done first, and not measured
-	needed bool                     // by others, for what it leaves
+	before string                   // a command that runs before and is not measured
+	needed bool                     // by later works, for its effect
 }
 
 func works(files int) []work {
@@ -108,7 +109,7 @@ func works(files int) []work {
 	}
 }
 
-// What is measured beside the works.
+// Other lines of the table.
 const (
 	firstIndex = "first index"
 	atRest     = "umount at rest"
@@ -121,7 +122,7 @@ func compare(at string, binaries []string, runs, files int, only *regexp.Regexp)
 	}
 	all := slices.DeleteFunc(works(files), func(w work) bool { return !w.needed && !only.MatchString(w.name) })
 	builds := append([]string{""}, binaries...)
-	took := make([]map[string][]spent, len(builds)) // by works
+	took := make([]map[string][]spent, len(builds)) // by work
 	for i := range took {
 		took[i] = map[string][]spent{}
 	}
@@ -217,7 +218,7 @@ func run(at, binary string, files int, all []work, took map[string][]spent) (err
 	return err
 }
 
-// leave measures an unmount once the daemon has ended, and what a daemon does that is started
+// leave measures an unmount after the daemon has ended, including the daemon that is started
 // for it.
 func (b *bench) leave() (s spent, err error) {
 	if err := b.command(exec.Command(b.binary, "umount", "--force", b.dir)); err != nil {
@@ -253,7 +254,7 @@ func (b *bench) leave() (s spent, err error) {
 	return s, nil
 }
 
-// gone waits for the end of a process.
+// gone waits until a process has ended.
 func (b *bench) gone(pid int) error {
 	for end := time.Now().Add(waitFor); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
@@ -263,7 +264,7 @@ func (b *bench) gone(pid int) error {
 	return fmt.Errorf("the daemon (pid %d) does not end", pid)
 }
 
-// measure does one work, and waits until what it made to do is done.
+// measure runs one command, and waits until cachebro has processed its effects.
 func (b *bench) measure(cmd *exec.Cmd) (s spent, err error) {
 	mountd, daemon, began := cpu(b.mountd), cpu(b.daemon), time.Now()
 	if err := b.command(cmd); err != nil {
@@ -313,7 +314,7 @@ func (b *bench) umount() {
 	}
 }
 
-// status is what it says, as far as it is needed here.
+// status holds the fields of the status command that are needed here.
 type status struct {
 	Daemon int `json:"daemon_pid"`
 	Mountd int `json:"mountd_pid"`
@@ -336,7 +337,7 @@ func (b *bench) rawStatus() ([]byte, error) {
 	return cmd.Output()
 }
 
-// settle waits until history and index are behind in nothing.
+// settle waits until history and index have caught up.
 func (b *bench) settle() error {
 	if b.binary == "" {
 		return nil
@@ -354,7 +355,7 @@ func (b *bench) settle() error {
 	return errors.New("history or index do not catch up")
 }
 
-// cpu is what a process has used so far, user and system.
+// cpu returns the user and system time of a process.
 func cpu(pid int) (sum time.Duration) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

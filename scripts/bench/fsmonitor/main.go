@@ -1,9 +1,8 @@
-// Command fsmonitor measures a warm git status: in a plain copy of a tree, on
-// the mount, and on the mount where git asks cachebro what changed, without and
-// with git's untracked cache. Each has an index of its own, and the runs
-// alternate, so that a slow minute of the machine falls on all. CPU time is that
-// of git and of the processes that it starts: on a busy machine it tells more
-// than the clock.
+// Command fsmonitor measures a warm git status: in a plain copy of a tree, on the mount, and on
+// the mount where git asks cachebro what changed, without and with git's untracked cache. Each
+// variant has its own index, and the runs alternate, so that a slow minute of the machine
+// affects all of them. The CPU time is that of git and the processes that it starts: on a busy
+// machine it tells more than the clock.
 //
 // Usage: fsmonitor [-n RUNS] -cachebro BIN PLAIN MOUNT
 package main
@@ -68,7 +67,7 @@ func measure(binary string, dirs []string, runs int) error {
 		if err != nil {
 			return err
 		}
-		for range 3 { // it is written once with what the settings add
+		for range 3 { // the first run writes what the settings add to the index
 			if err := p.status(nil, nil); err != nil {
 				return err
 			}
@@ -89,7 +88,7 @@ func measure(binary string, dirs []string, runs int) error {
 	return nil
 }
 
-// status runs git status, which must find nothing, and notes what it took.
+// status runs git status, which must find nothing, and records the time it took.
 func (p *place) status(wall, cpu *[]time.Duration) error {
 	args := []string{"-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"} // the last one counts
 	cmd := exec.Command("git", append(append(args, p.args...), "status", "--porcelain")...)
@@ -106,8 +105,8 @@ func (p *place) status(wall, cpu *[]time.Duration) error {
 	return nil
 }
 
-// certain waits until the mount tells paths: for some seconds after it was
-// made, and while somebody stands underneath, everything may have changed.
+// certain waits until the mount answers with paths. For some seconds after it was made, and
+// while a process uses the source directly, its answer is that everything may have changed.
 func certain(binary, dir string) error {
 	ask := func(token string) []byte {
 		cmd := exec.Command(binary, "fsmonitor", "2", token)

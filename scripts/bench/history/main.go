@@ -1,9 +1,9 @@
-// Command history measures what a long history costs. With -make it makes a project
-// and, through the store's own interface, a history of as many versions as asked for:
-// files that were found, files edited again and again, a log that grows by a line with
-// each version, a removed directory, and another scan at the end. With -ask it has
-// cachebro answer what people ask of it, and prints for each question the processor
-// time of the daemon and the client, the time that passed, and the lines of the answer.
+// Command history measures what a long history costs. With -make it makes a project and,
+// through the store's own interface, a history of as many versions as asked for: baselines of
+// existing files, files that are edited again and again, a log that grows by a line with each
+// version, a removed directory, and another scan at the end. With -ask it runs cachebro's
+// commands on it, and prints for each the processor time of the daemon and the client, the time
+// that passed, and the number of lines of the answer.
 package main
 
 import (
@@ -46,12 +46,12 @@ func main() {
 
 func root(work string) string { return filepath.Join(work, "project") }
 
-// environment has everything lie below work.
+// environment puts all state below work.
 func environment(work string) []string {
 	return append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(work, "state"), "XDG_RUNTIME_DIR="+filepath.Join(work, "run"), "CACHEBRO_DIR=", "NO_COLOR=1")
 }
 
-// Shares of the versions, in tenths of a percent.
+// Shares of the versions, in thousandths.
 const (
 	found, late = 100, 200 // baselines at the beginning, and again at the end
 	growing     = 100      // versions of one log, logged at most
@@ -60,7 +60,7 @@ const (
 	edited      = 2000 // files that the rest edits, and that are removed and made again
 )
 
-// maker gives versions to a store.
+// maker applies versions to a store.
 type maker struct {
 	s    *store.Store
 	root string
@@ -86,7 +86,7 @@ func makeHistory(work string, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	m := &maker{s: s, root: root(work), at: time.Now().Add(-10 * 24 * time.Hour).UnixNano(), rnd: rand.New(rand.NewSource(1))}
-	text := map[string][]byte{} // of the files as they stand at the end
+	text := map[string][]byte{} // of the files as they are at the end
 	put := func(op store.Op, name string, content []byte) {
 		text[name] = content
 		m.add(store.Change{Op: op, Path: store.Path(name), HasContent: true, Content: content, Stat: m.stat(name, len(content))})
@@ -143,7 +143,7 @@ func makeHistory(work string, n int) (err error) {
 	return os.WriteFile(filepath.Join(work, made), []byte(strconv.Itoa(n)), 0o600)
 }
 
-// made says below work how many versions were asked for.
+// made is the file below work that holds the number of versions that were asked for.
 const made = "versions"
 
 func (m *maker) stat(name string, size int) store.Stat {
@@ -167,7 +167,7 @@ func (m *maker) flush() error {
 	return err
 }
 
-// file is a text of which each version differs in one line.
+// file returns a text that differs in one line from the version before.
 func (m *maker) file(i, lines int) []byte {
 	var b []byte
 	at := m.rnd.Intn(lines)
@@ -181,8 +181,8 @@ func (m *maker) file(i, lines int) []byte {
 	return b
 }
 
-// questions are commands about a history of so many versions. The moments are numbers:
-// its times stay where they are, so that an age means another moment each day.
+// questions returns commands about a history of n versions. Moments are given as version
+// numbers: the history's times are fixed, so that an age would mean another moment each day.
 func questions(n int) []string {
 	midst := fmt.Sprintf(" --at #%d --dry-run", n/2)   // all files of src were edited since, removed and made again
 	late := fmt.Sprintf(" --at #%d --dry-run", n*9/10) // half of the last scan's files have come since
@@ -216,7 +216,7 @@ func ask(binary, work, only string, runs int) error {
 	if err != nil {
 		return err
 	}
-	if pid, err := daemon(work); err == nil { // of another binary, perhaps
+	if pid, err := daemon(work); err == nil { // perhaps of another binary
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func ask(binary, work, only string, runs int) error {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	// Files are looked at before an answer once all of them have been looked at.
+	// A search looks for changed files only after all files were looked at once.
 	if out, _, err := run("search", "line1Of1"); err != nil {
 		return fmt.Errorf("search: %w: %s", err, out)
 	}
@@ -266,7 +266,7 @@ func ask(binary, work, only string, runs int) error {
 	return nil
 }
 
-// daemon is the process id in the lock of the only project below work.
+// daemon returns the process id in the lock of the only project below work.
 func daemon(work string) (int, error) {
 	all, _ := filepath.Glob(filepath.Join(work, "state", "cachebro", "*", "lock"))
 	if len(all) != 1 {
@@ -285,7 +285,7 @@ func daemon(work string) (int, error) {
 	return n, nil
 }
 
-// spent is the processor time of all threads, in nanoseconds as the scheduler counts.
+// spent returns the processor time of all threads, in nanoseconds as the scheduler counts them.
 func spent(pid int) (sum time.Duration) {
 	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, name := range all {
@@ -297,7 +297,7 @@ func spent(pid int) (sum time.Duration) {
 	return sum
 }
 
-// readBy is how many bytes a process read by system calls.
+// readBy returns the number of bytes that a process has read with system calls.
 func readBy(pid int) (n int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	fmt.Sscanf(string(b), "rchar: %d", &n)

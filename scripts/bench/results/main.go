@@ -1,7 +1,7 @@
-// Command results measures what kept results are worth: how long an answer takes
-// from each store (memory, the project's database, Redis, a cluster of three),
-// and "memo -- go test ./..." on a real module against the command itself.
-// Servers and daemon are its own, on the loopback and in a temporary directory.
+// Command results measures what kept results are worth: how long an answer takes from each
+// store (memory, the project's database, Redis, a cluster of three), and "memo -- go test
+// ./..." on a real module compared to the command itself. It starts its own servers and daemon,
+// on the loopback and in a temporary directory.
 //
 // Usage: results [-cachebro BIN] [-n N] [-module DIR]
 package main
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// value is about what a search answers.
+// value has about the size of a search's answer.
 var value = []byte(strings.Repeat("src/some/file.go:120: a line that matches\n", 50))
 
 func stores(n int) error {
@@ -89,7 +89,7 @@ func micro(d time.Duration) string {
 	return fmt.Sprintf("%.1f µs", float64(d)/float64(time.Microsecond))
 }
 
-// hits asks a cache with this store alone for what it has.
+// hits measures a cache that has only this store, with calls that it has stored.
 func hits(st results.Store, n int) ([]time.Duration, error) {
 	ctx := context.Background()
 	c := results.New(results.Options{Stores: []results.Store{st}})

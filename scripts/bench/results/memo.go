@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ownModule is a dependency without dependencies of its own, with a real suite.
+// ownModule is a dependency of ours that has no dependencies and has real tests.
 const ownModule = "golang.org/x/sync"
 
-// memo runs the tests of a module on a mount of its own: directly, watched, and
-// as a repetition.
+// memo runs the tests of a module on its own mount: directly, watched, and repeated from
+// memory.
 func memo(binary, module string) error {
 	if module == "" {
 		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", ownModule).Output()
@@ -89,7 +89,7 @@ func memo(binary, module string) error {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// stopDaemon ends the daemon of the project and waits until it has.
+// stopDaemon ends the daemon of the project and waits until it has ended.
 func stopDaemon(base string) {
 	locks, _ := filepath.Glob(filepath.Join(base, "state/cachebro/*/lock"))
 	for _, lock := range locks {

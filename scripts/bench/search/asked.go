@@ -15,11 +15,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// fewFiles is from how many candidates on a query counts as selective.
+// fewFiles is the number of candidates up to which a query counts as selective.
 const fewFiles = 200
 
-// firstIndex makes the whole index anew and says how fast, how large it is, and
-// what the daemon holds in memory.
+// firstIndex builds the whole index anew, and prints its speed and size and the daemon's
+// memory.
 func (b *bench) firstIndex(ctx context.Context, d *daemon) error {
 	cpu, began := cpuOf(d.pid), time.Now()
 	if _, err := wire.Call[wire.StoreAnswer](ctx, d.Client, wire.MIndex, wire.IndexRequest{Do: "full"}); err != nil {
@@ -44,7 +44,7 @@ type query struct {
 	CaseSensitive bool
 }
 
-// asked is what one way to search took.
+// asked holds the times of one searcher.
 type asked struct{ wall, cpu []time.Duration }
 
 func (a *asked) add(wall, cpu time.Duration) {
@@ -55,8 +55,8 @@ func (a *asked) String() string {
 	return fmt.Sprintf("%s / %s (cpu %s)", ms(at(a.wall, 0.5)), ms(at(a.wall, 0.95)), ms(at(a.cpu, 0.5)))
 }
 
-// askAll asks cachebro, rg and git grep the same, one after the other, so that a
-// slow minute of the machine falls on all of them.
+// askAll gives cachebro, rg and git grep the same queries one after the other, so that a slow
+// minute of the machine affects all of them.
 func (b *bench) askAll(ctx context.Context, d *daemon) error {
 	raw, err := os.ReadFile(b.queries)
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *bench) askAll(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// prompts looks for what the words of prompts are about, as the hook does.
+// prompts searches with the words of prompts, as the hook does.
 func (b *bench) prompts(ctx context.Context, d *daemon) error {
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(b.queries), "ranking.json"))
 	if err != nil {
@@ -134,7 +134,7 @@ func ratio(a, b asked) float64 {
 	return float64(at(a.wall, 0.5)) / float64(max(1, at(b.wall, 0.5)))
 }
 
-// flags of rg and git grep; both know these.
+// flags returns the flags for rg and git grep; both know these.
 func (q query) flags(first ...string) []string {
 	if !q.CaseSensitive {
 		first = append(first, "-i")
@@ -151,7 +151,7 @@ func (q query) flags(first ...string) []string {
 	return append(first, "-n", "-e", q.Pattern)
 }
 
-// run runs a searcher to its end and counts its lines.
+// run runs a searcher to its end and counts the lines of its output.
 func run(into *asked, dir, name string, args ...string) (lines int, err error) {
 	if name == "rg" {
 		args = append(args, ".")

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// fresh edits files on the mount while two others save there all the time, and
-// asks for the new line until it is there, from the close on.
+// fresh edits files on the mount while two others save there all the time. From each close on
+// it searches for the new line until it is found.
 func (b *bench) fresh(ctx context.Context, d *daemon) error {
 	const edits = 1000
 	dir := filepath.Join(b.mounted, "bench-fresh")
@@ -64,7 +64,7 @@ func (b *bench) fresh(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// past looks for a function that was deleted 500 versions ago.
+// past searches for a function that was deleted 500 versions ago.
 func (b *bench) past(ctx context.Context, d *daemon) error {
 	p := filepath.Join(b.mounted, "bench-past.go")
 	rng := rand.New(rand.NewSource(5))
@@ -99,7 +99,7 @@ func (b *bench) past(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// reindex changes 5 of 1,000 files where nothing is mounted.
+// reindex changes 5 of 1,000 files of a project that is not mounted.
 func (b *bench) reindex(ctx context.Context) error {
 	dir, err := b.tree(1000)
 	if err != nil {
@@ -132,7 +132,7 @@ func (b *bench) reindex(ctx context.Context) error {
 	return nil
 }
 
-// growth makes larger and larger trees.
+// growth measures trees of growing size.
 func (b *bench) growth(ctx context.Context) error {
 	fmt.Printf("\n%-12s %12s %12s %12s %12s\n", "files", "first index", "on disk", "memory", "query p50")
 	for n := 1000; n <= b.most; n *= 10 {

@@ -1,6 +1,6 @@
-// Command search measures what the search answers, and how soon, against rg and
-// git grep on the same files. scripts/bench/search.sh prepares the trees and runs
-// it; each table is one function of this package.
+// Command search measures the time and freshness of searches, compared to rg and git grep on
+// the same files. scripts/bench/search.sh prepares the trees and runs it; each table is one
+// function of this package.
 //
 // Usage: search -cachebro BIN -native DIR -mounted DIR -work DIR [-queries FILE] [-every N] [-most FILES]
 //
@@ -25,7 +25,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// bench is one run.
+// bench holds the settings of one run.
 type bench struct {
 	binary, native, mounted, work, queries string
 	every, most                            int
@@ -112,7 +112,7 @@ func (b *bench) dial(ctx context.Context, root string) (*daemon, error) {
 	if mounted {
 		return d, d.settled(ctx)
 	}
-	// Where nothing is mounted, files are looked at when somebody asks.
+	// Without a mount, files are looked at when somebody asks.
 	_, err = wire.Call[wire.StoreAnswer](ctx, d.Client, wire.MIndex, wire.IndexRequest{Do: "reindex"})
 	return d, err
 }
@@ -133,7 +133,7 @@ func (d *daemon) settled(ctx context.Context) error {
 	}
 }
 
-// indexStats is what the daemon says of the index.
+// indexStats holds what the daemon reports of the index.
 type indexStats struct {
 	Files     int   `json:"files"`
 	Indexed   int   `json:"indexed"`
@@ -162,7 +162,7 @@ func (d *daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	return a, time.Since(began), err
 }
 
-// at is a quantile of durations, 0 of none.
+// at returns a quantile of durations, 0 if there are none.
 func at(ds []time.Duration, q float64) time.Duration {
 	if len(ds) == 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cpuOf is the processor time that a process has used, in steps of 10 ms.
+// cpuOf returns the processor time that a process has used, in steps of 10 ms.
 func cpuOf(pid int) time.Duration {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -24,7 +24,7 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// anonOf is a process's memory that no file stands behind, in bytes.
+// anonOf returns the anonymous memory of a process, in bytes.
 func anonOf(pid int) int64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
