@@ -13,47 +13,47 @@ import (
 	"time"
 )
 
-// call is one tool call that the scripted model makes.
+// call is a tool call that the scripted model makes.
 type call struct {
 	Name  string         `json:"name"`
 	Input map[string]any `json:"input"`
 }
 
-// step is one answer of the scripted model: text, or tool calls that the
-// client runs before it asks again. usage, when set, is the input token count
-// reported to the client (a large one makes it compact) in place of the true one.
+// step is one answer of the scripted model: text, or tool calls that the client runs before it
+// asks again. If usage is set, it is reported to the client as the input token count in place
+// of the true one; a large count makes the client compact.
 type step struct {
 	text  string
 	calls []call
 	usage int
-	act   func() // what somebody else does just before this answer
+	act   func() // runs just before this answer: a change by somebody else
 }
 
 // exchange is one request that reached the API.
 type exchange struct {
 	n      int
-	script string // marker of the conversation it belongs to, "" none
+	script string // marker of the conversation that it belongs to; "": none
 	step   int
 	body   request
 	size   int
-	ids    []string // of the tool calls that it was answered with
-	beside bool     // of a run that is not counted
+	ids    []string // ids of the tool calls in the answer
+	beside bool     // not to be counted: of a run by plain
 }
 
-// api is the scripted Messages API. A conversation is found by the marker
-// "SCRIPT:name" in its messages; its cursor lives here, not in the messages,
-// because a compaction replaces those.
+// api is the scripted Messages API. The marker "SCRIPT:name" in a request's messages says which
+// conversation it belongs to. How far each conversation has got is kept here and not taken from
+// the messages, because a compaction replaces those.
 type api struct {
 	dir string // request bodies are kept here
 
-	// mu guards scripts, cursor, exchanges, past, ids, apart.
+	// mu guards the fields down to apart.
 	mu        sync.Mutex
 	scripts   map[string][]step
 	cursor    map[string]int
 	exchanges []exchange
-	past      int // exchanges that were forgotten
+	past      int // number of exchanges that were forgotten
 	ids       int
-	apart     bool // requests are of a run that is not counted
+	apart     bool // the requests that come now are not to be counted
 
 	srv *http.Server
 	url string
@@ -87,14 +87,14 @@ func (a *api) script(name string, steps ...step) {
 	a.scripts[name], a.cursor[name] = steps, 0
 }
 
-// beside has the requests from now on counted, or not.
+// beside says whether the requests from now on are not to be counted.
 func (a *api) beside(is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.apart = is
 }
 
-// forget begins a new record; the request files stay.
+// forget begins a new record; the files of the requests stay.
 func (a *api) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,7 +127,7 @@ func (a *api) other(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"type":"error","error":{"type":"not_found_error","message":"not scripted"}}`)
 }
 
-// note keeps a line about requests that are not scripted.
+// note writes down a request that is not scripted.
 func (a *api) note(line string) {
 	f, err := os.OpenFile(filepath.Join(a.dir, "other.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -143,8 +143,8 @@ func (a *api) countTokens(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"input_tokens":%d}`, tokensOf(body))
 }
 
-// tokensOf is about what a request takes. Hooks hold it against what came since the one
-// before: a request that did not grow by that has lost something.
+// tokensOf estimates the tokens of a request. The hooks compare how it grew with what was
+// added: if it grew by less, something was lost.
 func tokensOf(body []byte) int { return len(body) / 4 }
 
 func (a *api) messages(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +165,7 @@ func (a *api) messages(w http.ResponseWriter, r *http.Request) {
 	if s.usage == 0 {
 		s.usage = tokensOf(raw)
 	}
-	// The client takes answers with one id for parts of one message.
+	// The client takes answers with the same id for parts of one message.
 	id := fmt.Sprintf("msg_%06d", n)
 	if req.Stream {
 		stream(w, req.Model, id, s, ids)
@@ -186,7 +186,7 @@ func (a *api) next(req request, raw []byte) (step, int, []string) {
 	name := req.marker()
 	switch {
 	case name == "" || len(req.Tools) == 0 && !req.summary():
-		// Titles, topics and the like: any words will do.
+		// Titles, topics and the like: any answer will do.
 	case req.summary():
 		s.text = "<analysis>scripted</analysis><summary>The work so far, in short. SCRIPT:" + name + " goes on.</summary>"
 		e.script = name + "/summary"
@@ -209,7 +209,7 @@ func (a *api) next(req request, raw []byte) (step, int, []string) {
 	return s, n, ids
 }
 
-// marker finds the last "SCRIPT:name" of the conversation's user texts.
+// marker returns the name in the last "SCRIPT:name" of the user's texts.
 func (r request) marker() string {
 	name := ""
 	for _, m := range r.Messages {
@@ -235,7 +235,7 @@ func (r request) marker() string {
 	return name
 }
 
-// summary tells the client's request to summarise the conversation.
+// summary reports whether the client asks to summarise the conversation.
 func (r request) summary() bool {
 	if len(r.Messages) == 0 {
 		return false

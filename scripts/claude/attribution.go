@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// attributed configures the client with "cachebro up", starts it by itself on
-// the unmounted project, and looks at who did what: by Edit, Write and Bash, in
-// parallel, in the background, in a sub-agent. Then the last prompt is undone.
+// attributed configures the client with "cachebro up", starts it directly in the unmounted
+// project, and checks who is named for each change: by Edit, Write and Bash, in parallel, in
+// the background, in a sub-agent. Then the last prompt is undone.
 func attributed(b *bench, c *checks) {
 	settings := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	before, _ := os.ReadFile(settings)
@@ -120,7 +120,7 @@ type version struct {
 
 type versions []version
 
-// of is the newest version of a path.
+// of returns the newest version of a path.
 func (vs versions) of(path string) (version, bool) {
 	for _, v := range vs {
 		if v.Path == path {
@@ -146,7 +146,7 @@ func (b *bench) versions(session string) (versions, error) {
 	return vs, nil
 }
 
-// snapshot is the content and mode of every file outside of .git.
+// snapshot maps every file outside of .git to its content and mode.
 func snapshot(dir string) map[string]string {
 	m := map[string]string{}
 	time.Sleep(10 * time.Millisecond)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// believed: what others make of a file that the model holds reaches it with the next
-// prompt, once, and so does what its own write lost of theirs.
+// believed checks that what others change in a file that the model has read is told to it with
+// the next prompt, once, and so is what its own write overwrote of theirs.
 func believed(b *bench, c *checks) {
 	const text = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"
 	note := filepath.Join(b.project, "note.txt")
@@ -42,7 +42,7 @@ func believed(b *bench, c *checks) {
 	}
 	four.do(b.read("note.txt"))
 	four.do(shell(`printf 'one\ntwo\nthree\nfour\nfive\nsix\nVII\n8\n' > note.txt`))
-	four.do(shell("sleep 4")) // a command's loss is sure when the word of its reads is there
+	four.do(shell("sleep 4")) // what a command overwrote is known for sure once its reads have been reported
 	four.steps[1].act = theirs("other-two", shell("sed -i s/three/3/ note.txt"))
 	four.say("four")
 	five.say("five")

@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// bench is the surroundings of all runs: an API, a project and directories of
-// our own for the client and cachebro.
+// bench holds what all runs share: an API, a project, and directories for the client and for
+// cachebro that are not the user's.
 type bench struct {
 	api      *api
-	dir      string // everything of ours is below it
+	dir      string // everything is below it
 	project  string
 	claude   string
 	cachebro string
-	extra    []string // environment of the next run
-	prompts  []string // of converse
-	bare     bool     // nothing of cachebro's runs
+	extra    []string // added to the environment of the next run
+	prompts  []string // the prompts that converse sends
+	bare     bool     // run the client without cachebro
 	results  int      // bytes of tool results that reached the model
-	onTool   string   // of interrupt: a tool call's command that is interrupted
-	queueOn  string   // of queue: the tool call during which the next prompt is sent
+	onTool   string   // the command whose tool call interrupt stops
+	queueOn  string   // the command during whose tool call queue sends the next prompt
 }
 
 func (b *bench) env() []string {
@@ -45,20 +45,19 @@ func (b *bench) env() []string {
 	}, b.extra...)
 }
 
-// run is one run of the client: what it printed, and how it ended.
+// run is what one run of the client printed and how it ended.
 type run struct {
 	stdout, stderr string
 	err            error
 	took           time.Duration
 }
 
-// with runs "cachebro run -- claude -p prompt args…"; plain runs the client
-// alone.
+// with runs "cachebro run -- claude -p prompt args…"; plain runs the client alone.
 func (b *bench) with(prompt string, args ...string) run {
 	return b.start(append(b.run(), claudeArgs(prompt, args)...))
 }
 
-// run is the client as cachebro starts it.
+// run returns the command that starts the client under cachebro.
 func (b *bench) run() []string {
 	if b.bare {
 		return []string{b.claude}
@@ -66,8 +65,8 @@ func (b *bench) run() []string {
 	return []string{b.cachebro, "run", "--", b.claude}
 }
 
-// converse sends several prompts to one process, each when the answer to the
-// one before is complete.
+// converse sends several prompts to one process, each when the answer to the previous one is
+// complete.
 func (b *bench) converse(prompts ...string) run {
 	b.prompts = prompts
 	defer func() { b.prompts = nil }()
@@ -76,7 +75,7 @@ func (b *bench) converse(prompts ...string) run {
 }
 
 func (b *bench) plain(prompt string, args ...string) run {
-	b.api.beside(true) // not of what the scenario's own runs brought
+	b.api.beside(true) // its results are not counted among those of the scenario
 	defer b.api.beside(false)
 	return b.start(append([]string{b.claude}, claudeArgs(prompt, args)...))
 }
@@ -113,30 +112,30 @@ func (b *bench) start(argv []string) run {
 	return run{out.String(), errs.String(), err, time.Since(begin)}
 }
 
-// interrupt is converse, but the person stops the first call whose input holds
-// command a second after the client announced it.
+// interrupt is converse, but one second after the client announces the first call that contains
+// the command it is interrupted, as by a person.
 func (b *bench) interrupt(command string, prompts ...string) run {
 	b.onTool = command
 	defer func() { b.onTool = "" }()
 	return b.converse(prompts...)
 }
 
-// queue is converse, but the second prompt is typed while the first one's call whose input
-// holds command runs.
+// queue is converse, but the second prompt is sent while the call of the first one that
+// contains the command is running.
 func (b *bench) queue(command string, prompts ...string) run {
 	b.queueOn = command
 	defer func() { b.queueOn = "" }()
 	return b.converse(prompts...)
 }
 
-// talk copies the client's output and sends a prompt whenever it is idle.
+// talk copies the client's output and sends the next prompt whenever the client is idle.
 func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) error {
 	prompts := b.prompts
 	send := func() error {
 		if stdin == nil {
 			return nil
 		}
-		if len(prompts) == 0 { // a client may report a result more than it was asked for
+		if len(prompts) == 0 { // a client may report one result more than there were prompts
 			last := stdin
 			stdin = nil
 			return last.Close()
@@ -186,11 +185,12 @@ func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) 
 // tool runs cachebro itself in the project and returns its output.
 func (b *bench) tool(args ...string) (string, error) { return b.toolIn(b.project, args...) }
 
-// umount runs outside of the project: who stands in it keeps it busy.
+// umount runs outside of the project: a process with its working directory inside keeps it
+// busy.
 func (b *bench) umount() (string, error) { return b.toolIn(b.dir, "umount", b.project) }
 
-// endDaemon stops the store daemon, which would otherwise wait for work on a project that
-// is gone, and waits until it has.
+// endDaemon stops the store daemon, which would otherwise stay for a project that is gone, and
+// waits until it has ended.
 func (b *bench) endDaemon() {
 	pid, err := b.daemonPID()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// commented: what a person says about a line in the page reaches the model with the
-// session's next prompt, once, whatever is killed in between.
+// commented checks that a person's comment on a line, made in the page, reaches the model with
+// the session's next prompt, once, whatever is killed in between.
 func commented(b *bench, c *checks) {
 	page, err := b.openPage()
 	if err != nil {
@@ -60,7 +60,7 @@ func commented(b *bench, c *checks) {
 	}
 	c.that(strings.Contains(words, "note.txt:2 (as of version") && strings.Contains(words, `the line "the second line"`), "it names the line: %s", head(after(words, "The user commented")))
 
-	// Another process of the client, and a hook that is killed before it has printed.
+	// Another client process, and a hook that is killed before it has printed.
 	id := r.session()
 	c.that(b.lostHook(id) == nil, "a hook that cannot print takes the second comment")
 	r = b.with(fourth.ready(), "--resume", id)
@@ -82,7 +82,7 @@ func commented(b *bench, c *checks) {
 	}
 	c.that(ids >= 2, "the client's transcript shows which comments came: %d", ids)
 
-	// The daemon dies with the comment in its store.
+	// The daemon is killed while its store holds the comment.
 	err = page.comment("note.txt", 3, "Three is right.")
 	c.that(err == nil, "a third comment %v", err)
 	if pid, err := b.daemonPID(); err == nil {
@@ -95,7 +95,7 @@ func commented(b *bench, c *checks) {
 	c.that(err == nil && strings.Count(list, ">delivered ") == 3, "the page shows three as delivered: %d %v", strings.Count(list, ">delivered "), err)
 }
 
-// lostHook runs a prompt's hook whose output nobody can get.
+// lostHook runs a prompt's hook whose output cannot be written.
 func (b *bench) lostHook(session string) error {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *bench) lostHook(session string) error {
 	return cmd.Run()
 }
 
-// page is cachebro ui as a browser has it.
+// page is a session with cachebro ui, as a browser would have it.
 type page struct {
 	cmd    *exec.Cmd
 	c      http.Client
@@ -185,7 +185,7 @@ func (p *page) ask(method, part string, form url.Values) (string, error) {
 	return string(body), err
 }
 
-// comment goes from the timeline over the file's diff to the line.
+// comment finds the file's diff in the timeline and comments on the line.
 func (p *page) comment(file string, line int, text string) error {
 	var actions string
 	link := regexp.MustCompile(regexp.QuoteMeta(file) + `[\s\S]*?hx-get="(diff\?[^"]+)"`)

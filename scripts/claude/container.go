@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// bucket starts versitygw, which $CACHEBRO_VERSITYGW names, and puts credentials for it
-// into the environment of all that runs.
+// bucket starts versitygw, whose path is in $CACHEBRO_VERSITYGW, and adds credentials for it to
+// the environment of all runs.
 func (b *bench) bucket() (address string, end func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,8 +41,8 @@ func (b *bench) bucket() (address string, end func(), err error) {
 	return "s3://histories/app?endpoint=" + url.QueryEscape("http://"+at) + "&path-style=1&region=us-east-1", func() { _ = c.Process.Kill(); _ = c.Wait(); b.extra = nil }, nil
 }
 
-// moved: the project and all state of cachebro are gone; what is left is the bucket, and
-// the client's own record of the session.
+// moved checks that a session goes on after the project and all state of cachebro are lost:
+// only the bucket and the client's own record of the session are left.
 func moved(b *bench, c *checks) {
 	address, end, err := b.bucket()
 	if err != nil {

@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// compacted makes the client compact by a large reported token count: its
-// window is made small by CLAUDE_CODE_AUTO_COMPACT_WINDOW.
+// compacted makes the client compact, by a large reported token count and a small window
+// (CLAUDE_CODE_AUTO_COMPACT_WINDOW).
 func compacted(b *bench, c *checks) {
 	m := b.conv("compact")
 	first := m.do(b.read("src/big.go"))
 	m.do(shell(`sed -i 's/^var v0500.*/var v0500 = -1 \/\/ changed/' src/big.go`))
-	// What this saves pays for the recovery block.
+	// What this read saves makes room for the recovery block.
 	m.do(b.read("src/big.go"))
 	m.do(shell("false"))
 	before := m.do(b.read("src/mid.go"))
@@ -43,7 +43,7 @@ func compacted(b *bench, c *checks) {
 		"the recovery block reached the model: %s", head(block))
 }
 
-// resumed starts the client again on the same conversation.
+// resumed starts the client again in the same conversation.
 func resumed(b *bench, c *checks) {
 	m := b.conv("resume")
 	m.do(b.read("src/mid.go"))
@@ -71,7 +71,7 @@ func resumed(b *bench, c *checks) {
 		d = n.got(edit)
 		c.that(strings.Contains(d.text, "updated successfully"), "Edit after the stub: %s", head(d.text))
 	}
-	// Two prompts in one session: what the first read still counts.
+	// Two prompts in one session: what the first one read is still known.
 	n := b.conv("second")
 	read := n.do(b.read("src/huge.go", "offset", 1, "limit", 200))
 	n.say("finished")

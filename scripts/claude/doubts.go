@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// doubts: results that the client cut, or that another hook replaced, did not
-// reach the model as they were.
+// doubts checks that results that the client cut or another hook replaced do not count as
+// shown.
 func doubts(b *bench, c *checks) {
 	m := b.conv("doubts")
 	capped := m.do(b.read("src/huge.go"))
@@ -38,7 +38,7 @@ func doubts(b *bench, c *checks) {
 	d = m.got(empty)
 	c.that(strings.Contains(d.text, "not exist"), "a missing file stays the client's own error: %s", head(d.text))
 
-	// Another hook that rewrites the same results.
+	// Another hook rewrites the same results.
 	hook := filepath.Join(b.dir, "other-hook")
 	script := `#!/bin/sh
 cat >/dev/null
@@ -72,13 +72,13 @@ echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{
 	d = n.got(two)
 	c.that(!isStub(d), "the second Read is no stub: %s", head(d.text))
 	d = n.got(cat)
-	// The client itself calls the second Read unchanged; ours is then the text in
-	// full, and only when that won is the file known.
+	// The client itself calls the second Read unchanged, and our hook then puts the full text
+	// in its place. Only if that replacement won is the file known.
 	known := isFull(n.got(two), 300)
 	c.that(isStub(d) && known || isFull(d, 300) && !known, "cat of the same file is a stub only if that text came: %v, %d bytes", known, d.size())
 }
 
-// parallel: several calls in one answer, failures, a write behind the mtime.
+// parallel makes several calls in one answer, failing calls, and a write that keeps the mtime.
 func parallel(b *bench, c *checks) {
 	m := b.conv("parallel")
 	both := m.do(b.read("src/mid.go"), b.read("src/big.go"), shell("cat src/mid.go; exit 3"), b.read("src/none.go"))
@@ -96,7 +96,7 @@ func parallel(b *bench, c *checks) {
 	m.do(b.read("src/huge.go", "offset", 1, "limit", 50))
 	stale := m.do(b.edit("src/huge.go", "line 7 of this", "line 7 of mine"))
 	m.steps[stale].act = func() {
-		// The client itself refuses the Edit by the file's time, so that is kept.
+		// The client itself refuses the Edit if the file's mtime changed, so keep it.
 		path := filepath.Join(b.project, "src/huge.go")
 		fi, err := os.Stat(path)
 		if err == nil {

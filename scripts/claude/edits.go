@@ -15,24 +15,24 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// editCase is one random edit of one random text.
+// editCase is a random edit of a random text.
 type editCase struct {
 	kind    string
 	path    string
 	content []byte
 	edit    textedit.Edit
-	n       int // where the client's answer to it is
+	n       int // number of the call in its answer
 }
 
 const (
 	editCases = 2000
-	editBatch = 100 // of one conversation
+	editBatch = 100 // in each conversation
 )
 
-// editsAlike makes random edits of random texts by the client's own Edit and by edit_file.
-// Where the bytes are not the same, the reasons are found case by case: clientEdit says
-// step by step what the client does, must come to the client's own bytes, and a step is a
-// reason where its result is another one without it.
+// editsAlike makes random edits of random texts with the client's own Edit and with edit_file.
+// Where the results differ, it finds the reasons for each case: clientEdit does step by step
+// what the client does and must give the client's exact bytes. A step is a reason if the result
+// without it is different.
 func editsAlike(b *bench, c *checks) {
 	r := rand.New(rand.NewPCG(43, 1))
 	seen := map[string]int{}
@@ -116,19 +116,19 @@ func editsAlike(b *bench, c *checks) {
 
 const unexplained = "no reason known"
 
-// steps are what the client does to a text beside what it was told.
+// steps are what the client does to a text besides the edit that it was given.
 type steps struct {
-	cutsBlanks bool // takes blanks off the ends of new lines
-	takesEnd   bool // takes the line end after what is removed
-	oneEnd     bool // writes all lines with the end that most have
+	cutsBlanks bool // removes blanks at the ends of new lines
+	takesEnd   bool // removes the line end after text that is removed
+	oneEnd     bool // gives all lines the line end that most of them have
 }
 
 var everyStep = steps{true, true, true}
 
-// blanksAtEnds are those before a line's end of any kind.
+// blanksAtEnds matches blanks before a line end of any kind.
 var blanksAtEnds = regexp.MustCompile(`[ \t]+(\r|\n|$)`)
 
-// clientEdit is the client's Edit: what it makes of a file, or why it refuses to.
+// clientEdit does what the client's Edit does to a file, or returns why it refuses.
 func clientEdit(content []byte, e textedit.Edit, do steps) (after []byte, refusal string) {
 	wide := bytes.HasPrefix(content, []byte("\xff\xfe"))
 	raw := string(content)
@@ -180,7 +180,7 @@ func clientEdit(content []byte, e textedit.Edit, do steps) (after []byte, refusa
 	return []byte(raw), ""
 }
 
-// why names the steps that make the client's bytes others than those of edit_file.
+// why names the steps that make the client's bytes differ from those of edit_file.
 func (x *editCase) why(ours, theirs []byte) string {
 	var reasons []string
 	adjusted := x.edit
@@ -195,7 +195,7 @@ func (x *editCase) why(ours, theirs []byte) string {
 			reasons = append(reasons, step.reason)
 		}
 	}
-	// edit_file, told to do these two as well, differs in nothing but line ends.
+	// edit_file, given an edit that includes these two steps, differs only in line ends.
 	if len(reasons) > 0 {
 		adjusted.New = blanksAtEnds.ReplaceAllString(adjusted.New, "$1")
 		shown, _ := text.Shown(x.content)
@@ -227,12 +227,12 @@ func (x *editCase) why(ours, theirs []byte) string {
 	return strings.Join(reasons, ", and ")
 }
 
-// oneEnd is a text with LF for every line end.
+// oneEnd returns the text with LF for every line end.
 func oneEnd(b []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
-// words are the first ones of a refusal, without what is the single case's.
+// words returns the beginning of a refusal, without what is specific to this case.
 func words(s, path string) string {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, path, "FILE"), "\n", " ")
 	s, _, _ = strings.Cut(s, ";")
@@ -250,7 +250,7 @@ func randomEdit(r *rand.Rand, path string) *editCase {
 	vocabulary := []string{"alpha", "beta", "gamma", "x = 1", "\treturn", "  y", "", "é", "日本", "{", "}", "end"}
 	kinds := [][]string{{"\n"}, {"\r\n"}, {"\n", "\r\n"}, {"\r"}}
 	names := []string{"lf", "crlf", "mixed", "cr"}
-	k := r.IntN(9) % 4 // more of the common ones
+	k := r.IntN(9) % 4 // the common ones more often
 	var b strings.Builder
 	for i := range 1 + r.IntN(9) {
 		for range r.IntN(3) {
@@ -288,7 +288,7 @@ func randomEdit(r *rand.Rand, path string) *editCase {
 	}
 	x.edit.Old = shown[from:to]
 	switch r.IntN(4) {
-	case 0, 1, 2: // as models write it
+	case 0, 1, 2: // line ends as models write them
 		x.edit.Old = strings.ReplaceAll(strings.ReplaceAll(x.edit.Old, "\r\n", "\n"), "\r", "\n")
 	}
 	switch r.IntN(5) {

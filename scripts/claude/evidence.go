@@ -8,15 +8,15 @@ import (
 // delivered is what one tool call brought to the model.
 type delivered struct {
 	text  string // the tool result
-	notes string // sentences of ours that came beside it
+	notes string // text of the hooks that came beside it
 	found bool
 }
 
 func (d delivered) size() int { return len(d.text) + len(d.notes) }
 
-// result finds what the call-th tool call of a conversation's step-th answer
-// delivered: in the first request that carries it, the request bodies being
-// the evidence.
+// result returns what one tool call delivered, the callIndex-th in the step-th answer of a
+// conversation. It looks into the bodies of the requests: the first one that holds the result
+// counts.
 func (a *api) result(script string, step, callIndex int) delivered {
 	es := a.of(script)
 	for i, e := range es {
@@ -34,8 +34,8 @@ func (a *api) result(script string, step, callIndex int) delivered {
 	return delivered{}
 }
 
-// results counts the bytes of tool results that reached the model, with what came beside
-// them, each when it came first.
+// results counts the bytes of the tool results that reached the model, and of the hooks' texts
+// beside them. Each is counted once, although later requests repeat it.
 func (a *api) results() (bytes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,8 +72,8 @@ func (r request) find(id string) delivered {
 	return delivered{}
 }
 
-// newNotes lists the lines of injected text in a request that the one before
-// did not have.
+// newNotes returns the lines of text that hooks added to a request and that the request before
+// it did not have.
 func newNotes(before, after request) []string {
 	old := before.words()
 	var out []string
@@ -85,7 +85,7 @@ func newNotes(before, after request) []string {
 	return out
 }
 
-// words is all text of a request but tool results.
+// words returns all text of a request except tool results.
 func (r request) words() string {
 	var b strings.Builder
 	for _, m := range r.Messages {
@@ -102,7 +102,7 @@ func (r request) words() string {
 type checks struct {
 	failed, total int
 	lines         []string
-	late          bool // a hook's time ran out meanwhile
+	late          bool // a hook's time ran out during the run
 }
 
 func (c *checks) that(ok bool, what string, args ...any) {
@@ -128,7 +128,7 @@ func head(s string) string {
 	return s
 }
 
-// newest is result for the latest run of a conversation that ran twice.
+// newest is result for the latest run of a conversation that ran more than once.
 func (a *api) newest(script string, step, callIndex int) delivered {
 	es := a.of(script)
 	for i := len(es) - 1; i >= 0; i-- {

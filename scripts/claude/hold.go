@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// held: with init --hold the first write over what another session changed is denied with
-// that change, so that the model joins both by itself. A second try goes through.
+// held checks init --hold: the first write over what another session changed is denied and the
+// model is shown that change, so that it can merge both. A second try goes through.
 func held(b *bench, c *checks) {
 	settings := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	before, _ := os.ReadFile(settings)
@@ -27,8 +27,8 @@ func held(b *bench, c *checks) {
 
 	m := b.conv("hold")
 	m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"))
-	// The client itself refuses a Write in the answer that follows the change. From the
-	// next answer on it would let the change be lost.
+	// In the answer right after the change the client itself refuses a Write. From the next
+	// answer on it would overwrite the change.
 	m.do(shell("true"))
 	m.steps[1].act = theirs("other-one", "sed -i s/two/2/ note.txt")
 	blind := m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nVII\neight\n"))

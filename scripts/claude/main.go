@@ -1,11 +1,11 @@
-// Command claude drives the real Claude Code against a scripted Messages API on
-// loopback, inside a project mounted by cachebro, and checks what reaches the
-// model: the request bodies are the evidence. run.sh installs the client and
-// builds cachebro. Exit status 1 when a check fails.
+// Command claude drives the real Claude Code against a scripted Messages API on loopback,
+// inside a project mounted by cachebro, and checks what reaches the model by the bodies of the
+// requests. run.sh installs the client and builds cachebro. The exit status is 1 if a check
+// fails.
 //
-// A scenario is a conversation: the scripted model's answers (api.go, step) and
-// checks on what its tool calls delivered (evidence.go). Nothing here knows how
-// cachebro works; it only knows what FORMATS promises.
+// A scenario is a conversation: the answers of the scripted model (step in api.go) and checks
+// of what its tool calls delivered (evidence.go). Nothing here knows how cachebro works; it
+// knows only what FORMATS promises.
 package main
 
 import (
@@ -67,8 +67,8 @@ func runAll() int {
 			if *bare {
 				break
 			}
-			// On an overloaded machine the daemon may miss its 200 ms; the hooks then
-			// stay away for half a minute, by design, and nothing can be checked.
+			// On an overloaded machine the daemon may miss its 200 ms. The hooks then do
+			// nothing for half a minute, by design, and nothing can be checked.
 			if part.failed > 0 && try < 3 && part.late {
 				fmt.Println("a hook's time ran out on this machine; once more")
 				continue
@@ -110,13 +110,13 @@ func (b *bench) scene(s scenario) (*checks, error) {
 	}
 	b.endDaemon()
 	b.api.forget()
-	// The next scenario's project has the same name, and not this one's history.
+	// The next scenario's project has the same path and must not find this history.
 	return part, errors.Join(os.RemoveAll(b.project), os.RemoveAll(filepath.Join(b.dir, "state")))
 }
 
 type scenario struct {
 	name, about string
-	unmounted   bool // leaves no mount behind itself
+	unmounted   bool // it leaves no mount behind
 	run         func(*bench, *checks)
 }
 
@@ -150,7 +150,7 @@ var scenarios = []scenario{
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 
-// conv names the calls of one conversation as it is written.
+// conv is a conversation that is being written; it gives numbers to its answers.
 type conv struct {
 	b     *bench
 	name  string
@@ -159,7 +159,7 @@ type conv struct {
 
 func (b *bench) conv(name string) *conv { return &conv{b: b, name: name} }
 
-// do adds one answer with tool calls and returns how to find their results.
+// do adds one answer with tool calls and returns its number, by which their results are found.
 func (v *conv) do(calls ...call) int {
 	v.steps = append(v.steps, step{calls: calls})
 	return len(v.steps) - 1

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// mixed: who is meant by "the last prompt" where sessions are not one prompt after the
-// other: a prompt is typed while a command runs, a hook has the client go on, an agent has an
-// agent, a session is forked and goes on beside the first, and is cleared.
+// mixed checks what "the last prompt" means when prompts do not simply follow each other: one
+// is typed while a command runs, a hook makes the client go on, an agent starts an agent, a
+// session is forked and goes on beside the first, and a session is cleared.
 func mixed(b *bench, c *checks) {
 	text, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(text))
@@ -48,7 +48,7 @@ func mixed(b *bench, c *checks) {
 	now, err := os.ReadFile(mid)
 	c.that(err == nil && string(now) == lines(1001, 300), "its edit too")
 
-	// A Stop hook has the client go on: nobody typed anything.
+	// A Stop hook makes the client go on: nobody typed anything.
 	hook := filepath.Join(b.dir, "go-on.sh")
 	script := "#!/bin/sh\n[ -e " + b.dir + "/went-on ] || { : >" + b.dir + "/went-on; echo '{\"decision\":\"block\",\"reason\":\"SCRIPT:hooked goes on\"}'; }\n"
 	c.that(os.WriteFile(hook, []byte(script), 0o755) == nil, "a Stop hook")
@@ -61,7 +61,7 @@ func mixed(b *bench, c *checks) {
 	ended(c, b.start(append([]string{b.claude}, claudeArgs(m.ready(), []string{"--settings", string(settings)})...)), "a hook has the client go on")
 	undo("what came before and after the hook", "", "e.txt f.txt", "--prompt", "last")
 
-	// An agent of an agent works for the prompt.
+	// The agent of an agent works for the same prompt.
 	m, sub, inner := b.conv("nested"), b.conv("nested-sub"), b.conv("nested-inner")
 	inner.do(shell("sleep 1; echo g >g.txt"))
 	inner.say("inner done")
@@ -94,7 +94,7 @@ func mixed(b *bench, c *checks) {
 	on.say("finished")
 	forked := ""
 	beside := *b
-	on.steps[1].act = func() { // while the first one waits for its model
+	on.steps[1].act = func() { // while the first session waits for its model
 		r := beside.start(append([]string{b.claude}, claudeArgs(fork.ready(), []string{"--resume", trunk, "--fork-session"})...))
 		ended(c, r, "its fork, at the same time")
 		forked = r.session()
@@ -107,7 +107,7 @@ func mixed(b *bench, c *checks) {
 	undo("the trunk's session by its name", "l.txt m.txt", "k.txt n.txt", "--session", trunk[:8])
 	undo("the fork's", "", "l.txt m.txt", "--session", forked[:8])
 
-	// After /clear a session is another one.
+	// After /clear it is another session.
 	m, two = b.conv("cleared-one"), b.conv("cleared-two")
 	m.do(shell("echo o >o.txt"))
 	m.say("finished")

@@ -11,14 +11,14 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// contained is a command as a container has it.
+// contained returns the command as it runs in a container.
 func (b *bench) contained(argv ...string) []string {
 	return contained.As([][2]string{{b.claude, b.containedClaude()}}, argv...)
 }
 
 func (b *bench) containedClaude() string { return filepath.Join(b.dir, "bin", "claude") }
 
-// containedTool runs cachebro there.
+// containedTool runs cachebro in the container.
 func (b *bench) containedTool(args ...string) (string, error) {
 	argv := b.contained(append([]string{filepath.Join(b.dir, "bin", "cachebro")}, args...)...)
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -34,7 +34,7 @@ echo 'export A=1' >.bashrc; chmod 640 .bashrc; printf 'mode = on\nport = 80\n' >
 echo 1 >d1/x; echo 2 >d2/x; echo s >d2/sub/s; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom >data.db; chmod 600 data.db
 echo 4 >later; ln -s conf/app.ini app.ini`
 
-// destroy is what a static program does; see main.
+// destroy destroys files as a statically linked program; see main.
 func destroy(home string) error {
 	if err := os.RemoveAll(filepath.Join(home, "other-project/b")); err != nil {
 		return err
@@ -42,7 +42,7 @@ func destroy(home string) error {
 	return errors.Join(os.Truncate(filepath.Join(home, "data.db"), 100), os.Rename(filepath.Join(home, "d2"), filepath.Join(home, "empty")), os.Chmod(filepath.Join(home, "later"), 0o400))
 }
 
-// netted: the client works where nothing can be mounted, and destroys what is not its own.
+// netted lets the client destroy files outside of its project where nothing can be mounted.
 func netted(b *bench, c *checks) {
 	home := filepath.Join(b.dir, "home")
 	self, err := os.Executable()
@@ -107,5 +107,5 @@ func netted(b *bench, c *checks) {
 	c.that(sh("cat .bashrc") == "gone\nmine\n", "the person's edit is left")
 }
 
-// tail is the end of a long text.
+// tail returns the end of a long text.
 func tail(s string) string { return s[max(0, len(s)-600):] }

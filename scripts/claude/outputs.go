@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// outputs: what commands print comes in fewer words where nothing is lost by it, a
-// fold can be looked up, and the next Edit matches what a search showed.
+// outputs checks that the output of commands is shortened where nothing is lost, that a folded
+// part can be looked up, and that the next Edit matches what a search showed.
 func outputs(b *bench, c *checks) {
 	all, failed, id, err := b.runner()
 	if err != nil {
@@ -69,8 +69,8 @@ func outputs(b *bench, c *checks) {
 	c.that(strings.Contains(out, "output: search") && strings.Contains(out, "output: tree") && strings.Contains(out, "output: alike") && strings.Contains(out, "output: tests"), "metrics counts by rule: %s", head(lineWith(out, "output: tests")))
 }
 
-// runner writes a test runner that always says the same, so that its output's id is known
-// before.
+// runner writes a test runner that always prints the same, so that the id of its output is
+// known beforehand.
 func (b *bench) runner() (all, failed, id string, err error) {
 	var passed strings.Builder
 	for i := range 40 {

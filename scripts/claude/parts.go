@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// parts: what Bash shows of several files at once.
+// parts reads several files with one Bash command.
 func parts(b *bench, c *checks) {
 	m := b.conv("parts")
 	small := "src/small.go"

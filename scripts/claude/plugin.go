@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// plugged has the client load hooks/plugin, with nothing registered by init: what a
-// marketplace installs.
+// plugged makes the client load hooks/plugin, as a marketplace would install it, without
+// registering anything by init.
 func plugged(b *bench, c *checks) {
 	out, err := b.tool("mount", b.project)
 	c.that(err == nil, "mount: %s", tailLine(out))

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// projects: a session works where its calls work. It edits a second mounted project that
-// --add-dir gave it, by a tool that names the file and by commands that say nothing, and
-// moves to a worktree while CLAUDE_PROJECT_DIR stays. Each project knows the prompt and
-// the call, an undo in one names the others, and a second read is a line wherever the
-// file lies.
+// projects checks sessions that work in several projects. One changes files in a second mounted
+// project that --add-dir gave it, with a tool that names the file and with commands that do not
+// say what they change. Another moves to a worktree while CLAUDE_PROJECT_DIR stays the same.
+// Each project knows the prompt and the call, an undo in one names the others, and a second
+// read gives the one-line stub in each of them.
 func projects(b *bench, c *checks) {
 	second := filepath.Join(b.dir, "second")
 	defer os.RemoveAll(second)
@@ -64,7 +64,8 @@ func projects(b *bench, c *checks) {
 	diff = differences(before, snapshot(second))
 	c.that(err == nil && len(diff) == 0, "its command takes back what was done there %v: %s", diff, tailLine(text))
 
-	// Only a command wrote there, in a later prompt; the second project hears of it from the first.
+	// In a later prompt only a command writes there; the second project learns of the prompt
+	// from the first.
 	m = b.conv("command")
 	m.do(shell("cd " + second + " && sed -i s/1/one/ count.txt"))
 	m.say("finished")

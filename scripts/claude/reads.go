@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// stubs are the two ways to say that a text is not repeated.
+// isStub reports whether the client was told, in one of two ways, that a text is not repeated.
 func isStub(d delivered) bool {
 	return d.found && d.size() < 400 &&
 		(strings.Contains(d.text, "unchanged since") || strings.Contains(d.text, "cachebro: not repeated"))
 }
 
-// isFull: all lines of a file of n lines, numbered (Read) or not (cat).
+// isFull reports whether all n lines came, numbered (Read) or not (cat).
 func isFull(d delivered, n int) bool {
 	return d.found && strings.Count(d.text, " of this") == n
 }
 
-// ended checks that a run of the client came to its end.
+// ended checks that a run of the client finished with success.
 func ended(c *checks, r run, what string) {
 	c.that(r.err == nil && strings.Contains(r.stdout, `"subtype":"success"`), "%s ran to its end in %.1f s %s", what, r.took.Seconds(), tailOf(r))
 }
@@ -53,7 +53,7 @@ func reads(b *bench, c *checks) {
 	cat := m.do(shell("cat src/mid.go"))
 	m.do(shell(`sed -i 's/^var v1100.*/var v1100 = -1 \/\/ changed/' src/mid.go`))
 	catDiff := m.do(shell("cat src/mid.go"))
-	m.do(b.read("src/mid.go", "offset", 100, "limit", 1)) // the client's Edit wants a Read, cat is none
+	m.do(b.read("src/mid.go", "offset", 100, "limit", 1)) // the client's Edit requires a Read; cat does not count
 	catEdit := m.do(b.edit("src/mid.go", "var v1100 = -1 // changed", "var v1100 = -2 // edited"))
 	catStub := m.do(shell("cat src/mid.go"))
 	catFull := m.do(shell("cat src/mid.go"))
@@ -102,7 +102,7 @@ func reads(b *bench, c *checks) {
 	d = sub.got(1)
 	c.that(isStub(d), "its second is a stub: %d bytes", d.size())
 	es := b.api.of("reads")
-	// A client that runs sub-agents beside itself asks once more when one is done.
+	// A client that runs sub-agents in the background asks once more when one is done.
 	c.that(len(es) >= last+1 && len(es) <= last+2, "%d requests, %d steps", len(es), last+1)
 	c.that(strings.Contains(r.stdout, "tokens saved ·") && strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt last"), "the Stop line was shown: %s", head(after(r.stdout, `systemMessage\":\"`)))
 	c.that(!strings.Contains(r.stdout+r.stderr, "failed:"), "the end of the session is silent: %s", head(r.stderr))
@@ -117,7 +117,7 @@ func reads(b *bench, c *checks) {
 	log, err := b.tool("log", "--session", r.session(), "--limit", "50")
 	c.that(err == nil && strings.Contains(log, "sed") && strings.Contains(log, "Edit"), "log --session names sed and Edit: %s", head(log))
 
-	// The same calls without cachebro, for the total.
+	// Run the same calls without cachebro to compare the totals.
 	out, err := b.umount()
 	c.that(err == nil, "umount %s", head(out))
 	os.RemoveAll(b.project)
@@ -131,7 +131,7 @@ func reads(b *bench, c *checks) {
 	c.that(with < without, "tool results: %d bytes with cachebro, %d without (%.0f %% saved)", with, without, 100-100*float64(with)/float64(without))
 }
 
-// sumLast sums the results of the newest run of a conversation.
+// sumLast adds up the results of the newest run of a conversation.
 func sumLast(b *bench, name string, n int) (t int) {
 	for i := range n {
 		t += b.api.newest(name, i, 0).size()

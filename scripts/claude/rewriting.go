@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// rewriting: a made-up version that shows its own text whatever hooks put in its
-// place costs one full read for each form, and then nothing is sent to it any
-// more; the version beside it is served on. The deaf client is the real one, with
-// a line between it and our hook that swallows what would replace a result.
+// rewriting pretends that a version of the client shows its own text whatever hooks put in its
+// place. Each form of replacement is then sent to it once and never again, and the real version
+// still gets replacements. The "deaf" client is the real one, with a script between it and our
+// hook that drops replacements of results.
 func rewriting(b *bench, c *checks) {
 	real := b.claude
 	defer func() { b.claude = real }()

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// sandboxed: with the client's sandbox (bubblewrap) on, its commands see everything
-// outside of the project read-only and may open no Unix socket. What init sets lets
-// cachebro's own commands run beside it.
+// sandboxed checks the client's sandbox (bubblewrap), in which commands see everything outside
+// of the project read-only and cannot open Unix sockets. The settings that init writes let
+// cachebro's own commands run outside of it.
 func sandboxed(b *bench, c *checks) {
 	config := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	b.extra = []string{"PATH=" + filepath.Dir(b.cachebro) + ":" + os.Getenv("PATH")}
@@ -19,8 +19,8 @@ func sandboxed(b *bench, c *checks) {
 	c.that(os.WriteFile(config, settings, 0o600) == nil, "the sandbox is switched on")
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
-	// Of twenty commands the log shows those that changed something, and nothing of what
-	// the sandbox does around each of them.
+	// Of twenty commands the log shows the ones that changed something, and nothing of what the
+	// sandbox does around each of them.
 	many := b.conv("many")
 	var wanted []string
 	for i, command := range []string{
@@ -47,7 +47,7 @@ func sandboxed(b *bench, c *checks) {
 			c.that(false, "log --actions --json: %v", derr)
 			break
 		}
-		if a.Count > 0 && !strings.HasPrefix(a.Command, "claude ") { // which leaves .claude/.cc-writes behind
+		if a.Count > 0 && !strings.HasPrefix(a.Command, "claude ") { // the client leaves .claude/.cc-writes behind
 			told = append(told, a.Command)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// served: our MCP server goes on in the project that its client works in. It was started in
-// one; the session reads and edits another one that --add-dir gave it, goes into a git
-// worktree of the first and into a fork, and has a sub-agent in a worktree. A third project,
-// of which the client says nothing, stays closed.
+// served checks that our MCP server follows its client from the project in which it was
+// started: into another one that --add-dir gave the session, into a git worktree of the first,
+// into a fork, and with a sub-agent into a worktree. A third project, which the client does not
+// name, stays closed.
 func served(b *bench, c *checks) {
 	second, third := filepath.Join(b.dir, "second"), filepath.Join(b.dir, "third")
 	defer os.RemoveAll(second)
@@ -81,7 +81,8 @@ func served(b *bench, c *checks) {
 	text, err = b.tool("undo", "--prompt", "last", "--yes")
 	c.that(err == nil && len(differences(first, snapshot(b.project))) == 0, "undo here: %s", text)
 
-	// A git worktree inside of the mount, by the client itself and for a sub-agent.
+	// A git worktree inside the mount, one entered by the client itself and one for a
+	// sub-agent.
 	m = b.conv("inside")
 	sub := b.conv("inside-sub")
 	subRead := sub.do(shell("pwd"))
@@ -91,7 +92,7 @@ func served(b *bench, c *checks) {
 	a := agent("inside-sub")
 	a.Input["isolation"] = "worktree"
 	m.do(a)
-	m.do(shell("sleep 3")) // it works in the background
+	m.do(shell("sleep 3")) // the agent works in the background
 	m.do(call{"EnterWorktree", map[string]any{"name": "wt"}})
 	m.do(edit("src/mid.go", "line 8 of this", "line eight"))
 	ended(c, session(m), "worktrees inside of the project")

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// six is one session of six prompts, in each of which somebody else works for it: the model
-// alone, a sub-agent, a background command, a worktree, a second project, a detached child.
-// After each prompt an undo of it gives every project as it was, byte for byte, or names
-// what it leaves; redo gives it back.
+// six is one session of six prompts. In each the changes come from elsewhere: the model alone,
+// a sub-agent, a background command, a worktree, a second project, a detached child. After each
+// prompt an undo of it must restore every project byte for byte, or name what it leaves, and
+// redo must restore the state after the prompt.
 func six(b *bench, c *checks) {
 	second := filepath.Join(b.dir, "second")
 	defer os.RemoveAll(second)
@@ -34,8 +34,8 @@ func six(b *bench, c *checks) {
 	prompts := []struct {
 		name   string
 		script func(m *conv)
-		late   string   // is written when the client has ended
-		leaves []string // what undo leaves and names
+		late   string   // written after the client has ended
+		leaves []string // directories that undo leaves and names
 	}{
 		{"alone", func(m *conv) {
 			m.do(b.read("src/mid.go"))

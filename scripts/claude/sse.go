@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// request is what we need of a Messages API request.
+// request holds the fields of a Messages API request that are used here.
 type request struct {
 	Model    string    `json:"model"`
 	Stream   bool      `json:"stream"`
@@ -22,7 +22,7 @@ type message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// block is a content block; Content of a tool_result is a string or blocks.
+// block is a content block. The Content of a tool_result is a string or blocks.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -50,7 +50,7 @@ func blocksOf(raw json.RawMessage) []block {
 	return bs
 }
 
-// text joins the text of a tool result.
+// text joins the texts in a tool result.
 func (b block) text() string {
 	out := ""
 	for _, c := range blocksOf(b.Content) {
@@ -59,7 +59,7 @@ func (b block) text() string {
 	return out
 }
 
-// whole is the answer of a request without streaming.
+// whole returns the answer to a request without streaming.
 func whole(model, id string, s step, ids []string) map[string]any {
 	content := []map[string]any{}
 	if s.text != "" {
@@ -85,7 +85,7 @@ func usage(s step) map[string]int {
 	return map[string]int{"input_tokens": s.usage, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 }
 
-// stream answers as server-sent events, as the client asks for.
+// stream sends the answer as server-sent events.
 func stream(w http.ResponseWriter, model, id string, s step, ids []string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(event string, v map[string]any) {

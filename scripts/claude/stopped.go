@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stopped: what a person interrupts was perhaps never delivered; /clear begins
-// anew; and a daemon that hangs costs no more than its time-outs.
+// stopped checks that what a person interrupts does not count as delivered, that /clear begins
+// anew, and that a daemon that hangs costs only its time-outs.
 func stopped(b *bench, c *checks) {
 	m, n := b.conv("interrupted"), b.conv("afterwards")
 	m.do(b.read("src/mid.go"), shell("sleep 20"))
@@ -34,9 +34,9 @@ func stopped(b *bench, c *checks) {
 	c.hung(b)
 }
 
-// hung compares 20 tool calls with the daemon running and stopped; the better
-// of three comparisons counts, because other work on the machine weighs as much
-// as what is measured.
+// hung compares 20 tool calls with the daemon running and stopped. It is enough if one of three
+// comparisons is good, because other work on the machine can matter as much as what is
+// measured.
 func (c *checks) hung(b *bench) {
 	var normal, same time.Duration
 	for range 3 {
@@ -61,8 +61,8 @@ func (c *checks) hung(b *bench) {
 	c.that(same < normal+time.Second, "%.1f s with a running daemon, %.1f s with a stopped one", normal.Seconds(), same.Seconds())
 }
 
-// twenty is a conversation of 20 tool calls; with a pid that process is stopped
-// before them and continued behind.
+// twenty prepares a conversation of 20 tool calls. If a pid is given, that process is stopped
+// before them and continued after them.
 func twenty(b *bench, name string, pid int) string {
 	m := b.conv(name)
 	if pid > 0 {

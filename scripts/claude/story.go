@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// storied is a session as people have them: three prompts, a sub-agent, edits by the
-// shell over many files, a removed directory, a move, builds and a commit. What log,
-// diff --stat and undo say of it is printed: whoever changes those words reads it here.
+// storied plays a typical session: three prompts, a sub-agent, edits by the shell over many
+// files, a removed directory, a move, builds and a commit. It prints what log, diff --stat and
+// undo say of it, so that anyone who changes those texts can read them here.
 func storied(b *bench, c *checks) {
 	if err := b.shop(); err != nil {
 		c.that(false, "the project: %v", err)
@@ -39,9 +39,9 @@ func storied(b *bench, c *checks) {
 	three.do(shell("python3 - <<'X'\nimport re\ns = open('main.go').read()\nopen('main.go', 'w').write(s.replace('\"1.0\"', '\"1.1\"'))\nX"))
 	three.do(shell("git add -A && git -c user.name=t -c user.email=t@example.com commit -qm 'Release 1.1' && git tag v1.1"))
 	three.say("Released.")
-	by := func() { // between two prompts a person saves a file, as editors do
+	by := func() { // between two prompts a person saves a file, as editors do it
 		save := exec.Command("sh", "-c", "printf '# Shop\\n\\nA shop in Go.\\n' > README.md~ && mv README.md~ README.md")
-		save.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a job of its own
+		save.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its own job
 		save.Dir = b.project
 		if out, err := save.CombinedOutput(); err != nil {
 			c.that(false, "the person's save: %v %s", err, out)
@@ -83,7 +83,7 @@ func or(a, b string) string {
 	return b
 }
 
-// shop replaces the project's files by a small program that builds.
+// shop replaces the project's files with a small program that builds.
 func (b *bench) shop() error {
 	files := map[string]string{
 		"go.mod":                 "module shop\n\ngo 1.21\n",

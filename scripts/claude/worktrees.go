@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// worktrees: with "up --worktrees" the client's worktrees are forks. They have what git
-// ignores, a branch of their own and a history; the project does not see what is done in
-// them, and gets it by "fork merge". One that holds what is nowhere else is not removed.
+// worktrees checks that with "up --worktrees" the client's worktrees are forks. A fork has the
+// files that git ignores, its own branch and a history. The project is not changed by what is
+// done in a fork, and gets it by "fork merge". A fork that holds work that is nowhere else is
+// not removed.
 func worktrees(b *bench, c *checks) {
 	for name, text := range map[string]string{".gitignore": ".env\nnode_modules/\n", ".env": "KEY=1\n", "node_modules/m/index.js": "{}\n", "notes.txt": "not committed\n"} {
 		p := filepath.Join(b.project, name)

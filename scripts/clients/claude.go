@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// claudeCode is driven by scripts/claude; an ability is a scenario there.
+// claudeCode is driven by scripts/claude. For each ability a scenario is run there.
 type claudeCode struct{ checks string }
 
 func (claudeCode) name() string    { return "Claude Code" }

@@ -49,7 +49,7 @@ wire_api = "responses"
 	return nil
 }
 
-// codeMode is a switch of the client's: its model may write programs that call tools.
+// codeMode is a mode of the client in which its model may write programs that call tools.
 const codeMode = "code mode"
 
 func (codex) words(again bool, text string, options ...string) []string {
@@ -65,7 +65,7 @@ func (c codex) prompt(b *bench, again bool, text string, options ...string) erro
 	return b.logged(b.command(3*time.Minute, words[0], words[1:]...))
 }
 
-// recorded reports whether a record of the client contains the text.
+// recorded reports whether one of the client's session records contains the text.
 func (b *bench) recorded(text string) bool {
 	records, _ := filepath.Glob(filepath.Join(b.home, "codex/sessions/*/*/*/*.jsonl"))
 	for _, r := range records {
@@ -137,7 +137,7 @@ func (c codex) scenes() []scene {
 			rule := fmt.Sprintf("prefix_rule(pattern = [%q, [\"log\", \"output\", \"status\", \"undo\"]], decision = \"allow\")\n", b.exe)
 			err := errors.Join(os.MkdirAll(rules, 0o755), os.WriteFile(filepath.Join(rules, "cachebro.rules"), []byte(rule), 0o644))
 			b.check(err == nil, "the rule of the guide", fmt.Sprint(err))
-			// Of twenty commands the log shows those that changed something, and nothing of
+			// Of twenty commands the log shows the ones that changed something, and nothing of
 			// what the sandbox does around each of them.
 			change := map[string]bool{"echo 1 >one.txt": true, "sed -i s/1/2/ one.txt": true, "mkdir -p made/deep; echo d >made/deep/d.txt": true, "mv one.txt two.txt": true, "rm other.txt": true, "echo x >>two.txt": true, "chmod 600 two.txt": true}
 			var turns []turn
@@ -174,7 +174,7 @@ func (c codex) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			_, made := os.Stat(filepath.Join(b.project, "made"))
 			b.check(err == nil && b.read("other.txt") == other && b.read("two.txt") == "" && os.IsNotExist(made), "undo of them", out)
-			// Codex's own outputs stay as they are; one was folded for a session of Claude Code.
+			// Codex's outputs are never shortened; one was folded for a session of Claude Code.
 			whole := strings.Repeat("tests/test_sums.py::test_number PASSED                    [ 50%]\n", 40) + "\n============ 40 passed in 0.10s ============"
 			sum := sha256.Sum256([]byte(whole))
 			event, _ := json.Marshal(obj{"hook_event_name": "PostToolUse", "session_id": "beside", "prompt_id": "p", "cwd": b.project, "tool_name": "Bash", "tool_use_id": "t1",

@@ -1,8 +1,7 @@
 // Command clients drives coding agents against a scripted model on loopback, in projects
-// mounted by cachebro, and checks what reached the model: the requests are the evidence.
-// Claude Code has checks of its own (scripts/claude), which are run. It prints the table
-// that doc/clients.md shows. run.sh installs the clients and builds cachebro. Exit status 1
-// when a check fails.
+// mounted by cachebro, and checks by the requests what reached the model. For Claude Code it
+// runs scripts/claude. It prints the table that is in doc/clients.md. run.sh installs the
+// clients and builds cachebro. The exit status is 1 if a check fails.
 package main
 
 import (
@@ -22,30 +21,31 @@ func main() {
 	os.Exit(run())
 }
 
-// client is what a scenario knows of a client.
+// client is an agent as the scenes see it.
 type client interface {
 	name() string
 	program() string
-	// prepare writes the client's configuration below b.home, with cachebro's plugin.
+	// prepare writes the client's configuration, with cachebro's plugin, below b.home.
 	prepare(b *bench) error
-	// scenes are run in order, each in a fresh project.
+	// scenes returns the scenes. They run in order, each in a new project.
 	scenes() []scene
 }
 
 type scene struct {
 	ability string // column of the table
-	as      string // what stands there; "": yes
+	as      string // what that column says; empty: yes
 	run     func(b *bench)
 }
 
-// abilities are the columns. A client without a scene for one is said to lack it.
+// abilities are the columns of the table. A client that has no scene for one is shown without
+// it.
 var abilities = []string{"attribution", "session ids", "rewriting of reads", "sub-agents", "compaction", "own MCP reads", inTheNet}
 
-// counted are the abilities whose scenes are run once more without cachebro, for the bytes
+// counted are the abilities whose scenes run once more without cachebro, to compare the bytes
 // of the tool results that reach the model.
 var counted = []string{"rewriting of reads", "sub-agents", "compaction"}
 
-// counts is a client's row of the bytes of results, without cachebro and with it.
+// counts returns a client's row with the bytes of the results without and with cachebro.
 func (b *bench) counts(c client) (string, error) {
 	row, any := fmt.Sprintf("| %s |", c.name()), false
 	for _, ability := range counted {
@@ -76,16 +76,16 @@ func (b *bench) counts(c client) (string, error) {
 	return row, nil
 }
 
-// bench is what a scene runs on.
+// bench is what a scene works with.
 type bench struct {
-	part               string // run this scene alone; "": all
+	part               string // run only scenes of this ability; empty: all
 	top, exe, npm, dir string
 	home, project      string
-	name               string // of the scene that is run
+	name               string // of the scene that runs
 	model              *model
 	results            map[string]int // bytes of tool results, by scene
-	bare               bool           // without cachebro: nothing is checked
-	net                bool           // where nothing can be mounted
+	bare               bool           // run without cachebro and check nothing
+	net                bool           // run where nothing can be mounted
 	failed             bool
 	failures           int
 }
@@ -146,7 +146,7 @@ func run() int {
 	return 0
 }
 
-// client runs a client's scenes and returns its row of the table.
+// client runs a client's scenes and returns its row in the table.
 func (b *bench) client(c client) (string, error) {
 	can := map[string]string{}
 	for i, s := range c.scenes() {
@@ -229,7 +229,7 @@ func (b *bench) umount() {
 	cmd := b.command(30*time.Second, "cachebro", "umount", b.project)
 	cmd.Dir = b.home
 	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Printf("  umount: %s\n", out) // as where another's namespace has a copy of the mount
+		fmt.Printf("  umount: %s\n", out) // e.g. when another mount namespace holds a copy of the mount
 	}
 }
 
@@ -238,7 +238,7 @@ func (b *bench) fail() {
 	b.failures++
 }
 
-// check prints one line of evidence.
+// check prints the result of one check.
 func (b *bench) check(ok bool, what, got string) {
 	if b.bare {
 		return
@@ -254,20 +254,20 @@ func (b *bench) check(ok bool, what, got string) {
 	fmt.Printf("  FAIL  %s; got %q\n", what, got)
 }
 
-// line checks that the n-th call of the play brought a line in the place of a text.
+// line checks that the n-th call of the current play returned the one-line stub.
 func (b *bench) line(n int, what string) {
 	g := b.model.given(n)
 	b.check(strings.Contains(g, "cachebro: not repeated") && len(g) < 500, what+" is a line", g)
 }
 
-// full checks that it brought the whole text.
+// full checks that it returned the whole text.
 func (b *bench) full(n int, what string) {
 	g := b.model.given(n)
 	b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)
 }
 
-// environ is the environment of everything: a home of its own, and nothing of the
-// client's or the person's around this.
+// environ returns the environment of every program: a new home, and nothing from the settings
+// of the client or the person that run this.
 func (b *bench) environ() []string {
 	npm, run := b.npm, b.home
 	if b.net {
@@ -286,7 +286,7 @@ func (b *bench) environ() []string {
 	return env
 }
 
-// command is a program in the project that is ended after its time.
+// command returns a command that runs in the project and is killed after the limit.
 func (b *bench) command(limit time.Duration, name string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	path := name
@@ -312,7 +312,7 @@ func (b *bench) cachebro(args ...string) (string, error) {
 	return string(out), err
 }
 
-// logged runs a client and keeps what it says.
+// logged runs a client and appends its output to client.log.
 func (b *bench) logged(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	log, lerr := os.OpenFile(filepath.Join(b.home, "client.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -335,7 +335,7 @@ func (b *bench) read(name string) string {
 	return string(text)
 }
 
-// numbered is n lines of text that no two lines of share.
+// numbered returns n lines that all differ.
 func numbered(n int, word string) string {
 	var s strings.Builder
 	for i := range n {

@@ -16,31 +16,30 @@ import (
 // turn is one answer of the scripted model.
 type turn struct {
 	calls  []call
-	text   string // where there are no calls
-	tokens int    // what the request is said to have had; 0: a small one
+	text   string // used if there are no calls
+	tokens int    // input tokens that are reported to the client; 0: a small number
 }
 
-// call is one of a tool; a program of the model's is its argument "".
+// call is a tool call. A program that the model writes is its argument "".
 type call struct {
 	tool string
 	args map[string]any
 }
 
-// model answers in the words of OpenAI's chat completions, of its responses and of
-// Gemini. A request without tools (a title, a summary) gets a line of text and takes no
-// turn.
+// model answers in the formats of OpenAI's chat completions, OpenAI's responses and Gemini. A
+// request without tools (for a title or a summary) gets a line of text and uses up no turn.
 type model struct {
-	dir    string // where each request is kept
+	dir    string // directory for the requests
 	listen net.Listener
 	server *http.Server
 
 	mu      sync.Mutex // guards the rest
 	turns   []turn
-	calls   []string // ids in the order in which they were made
+	calls   []string // ids in the order of the calls
 	results map[string]string
 	n       int
-	// lines is how many requests held a line in the place of a text, baseless in how many
-	// of them the text was not there.
+	// lines counts the requests that held a one-line stub, baseless those in which the text
+	// that a stub stands for was missing.
 	lines, baseless int
 }
 
@@ -57,14 +56,14 @@ func startModel(dir string) (*model, error) {
 
 func (m *model) url() string { return "http://" + m.listen.Addr().String() }
 
-// play sets what is answered from now on, and forgets what was asked before.
+// play sets the next answers and forgets the calls so far.
 func (m *model) play(turns ...turn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.turns, m.calls = turns, nil
 }
 
-// given is what the model was given for the n-th call of the present play.
+// given returns the result of the n-th call of the current play.
 func (m *model) given(n int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +77,7 @@ func (m *model) given(n int) string {
 	return text
 }
 
-// bytes of all results that reached the model.
+// bytes returns the size of all results that reached the model.
 func (m *model) bytes() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,9 +109,8 @@ func (m *model) keep(id, text string) {
 	m.results[id] = text
 }
 
-// judge looks at the results of one request in their order: a line that says that
-// something is not repeated has the text before it. All files that are read have a line
-// of these words.
+// judge checks the results in one request, in their order: a stub that says that something is
+// not repeated must come after the text. All files that are read have a line with these words.
 func (m *model) judge(results []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,7 +182,7 @@ func array(v any) list { l, _ := v.(list); return l }
 
 func object(v any) obj { o, _ := v.(obj); return o }
 
-// said is a text, or the texts of a list of parts.
+// said returns a string, or the joined texts of a list of parts.
 func said(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -267,7 +265,7 @@ func (m *model) responses(w http.ResponseWriter, q obj) {
 }
 
 func (m *model) gemini(w http.ResponseWriter, q obj, stream bool) {
-	// Answers have no ids: the k-th answer is to the k-th call.
+	// Results have no ids: the k-th result belongs to the k-th call.
 	var answers []string
 	for _, v := range array(q["contents"]) {
 		for _, p := range array(object(v)["parts"]) {

@@ -12,28 +12,28 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// inTheNet is the column of a client that works where nothing can be mounted.
+// inTheNet is the column for clients that work where nothing can be mounted.
 const inTheNet = "the net"
 
-// sandboxedToo stands there of a client whose own sandbox was on in another scene.
+// sandboxedToo is shown there if another scene ran with the client's own sandbox.
 const sandboxedToo = "also in its sandbox"
 
 var lastPrompt = []string{"--prompt", "last"}
 
-// netCase is one of a client there.
+// netCase is a scene of a client that runs where nothing can be mounted.
 type netCase struct {
 	as    string // see scene
 	sh    func(command string) call
-	words func(b *bench, text string) []string // the client's command line with a prompt
+	words func(b *bench, text string) []string // command line that gives the client a prompt
 	undo  []string
-	// settings are a file below the home and its text, with which the client's own sandbox is on.
+	// A settings file below the home that switches on the client's own sandbox, and its text.
 	settings, text string
-	// inside: its sandbox lets nothing be written but the project.
+	// inside: the sandbox allows writes only to the project.
 	inside bool
 }
 
-// scene has the client's shell tool destroy files outside of the project, and takes that
-// back by "cachebro undo".
+// scene makes the client's shell tool destroy files outside of the project, and takes that back
+// with "cachebro undo".
 func (n netCase) scene() scene {
 	return scene{inTheNet, n.as, func(b *bench) {
 		if n.settings != "" {
@@ -81,21 +81,22 @@ const netHome = `umask 022; mkdir -p other/a d1 empty tree/x/y run; i=0; while [
 ln other/a/f1 other/a/hard; ln -s f2 other/a/soft; chmod 750 other/a/f3; echo 'export A=1' >.bashrc; chmod 640 .bashrc; echo 'mode = on' >conf
 echo 1 >d1/x; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom >data; chmod 600 data; chmod 700 run`
 
-// netted gives a scene's home to an ordinary user, who can mount nothing. What b runs from
-// then on is run as that user.
+// netted gives a scene's home to an ordinary user, who cannot mount anything. From then on b
+// runs everything as that user.
 func (b *bench) netted() error {
 	cmd := exec.Command("sh", "-ec", netHome+fmt.Sprintf("\nrm bin/cachebro; cp %s bin/cachebro; mkdir npm; git -C ../project init -q; chown -R %d:%d . ../project", b.exe, contained.User, contained.User))
 	cmd.Dir = b.home
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	// Above what is ours the user needs the way alone.
+	// In the directories above its files the user only needs to be able to pass.
 	err := errors.Join(os.Chmod(b.dir, 0o755), os.Chmod(filepath.Dir(b.home), 0o755))
 	b.net = true
 	return err
 }
 
-// inContainer is a command line there, where the clients are seen in the home.
+// inContainer returns the command line that runs argv there, with the clients visible below the
+// home.
 func (b *bench) inContainer(argv []string) []string {
 	return contained.As([][2]string{{b.npm, filepath.Join(b.home, "npm")}}, argv...)
 }

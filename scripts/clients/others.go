@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// byRun is a client that has no plugin of ours: "cachebro run" gives its session a name,
-// and it may be told of the MCP server.
+// byRun is a client without a plugin of ours. "cachebro run" gives its session a name, and the
+// client may be configured to use the MCP server.
 type byRun struct {
 	called, exe string
-	shell       string // its tool for commands
+	shell       string // its tool that runs commands
 	words       func(b *bench, text string) []string
-	mcp         string // its name for our read_file
+	mcp         string // what it calls our read_file
 }
 
 func (c byRun) command(b *bench, text string) *exec.Cmd {
@@ -39,7 +39,7 @@ func qwenArgs(b *bench, text string) []string {
 	return []string{"qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.url() + "/v1", "-m", "m", "--mcp-config", server, text}
 }
 
-// qwen has hooks, which init registers; its session has a name without "cachebro run" too.
+// qwen has hooks, which init registers, so its session has a name without "cachebro run" too.
 type qwen struct{ byRun }
 
 func (c qwen) scenes() []scene {
@@ -47,7 +47,7 @@ func (c qwen) scenes() []scene {
 	sh := func(command string) call {
 		return call{c.shell, obj{"command": command, "description": "x", "is_background": false}}
 	}
-	alone := func(b *bench, text string) []string { // it refuses MCP servers then
+	alone := func(b *bench, text string) []string { // MCP servers are refused then
 		return slices.DeleteFunc(c.words(b, text), func(w string) bool { return w == "--mcp-config" || w == server })
 	}
 	sandboxed := netCase{as: sandboxedToo, sh: sh, words: alone, undo: []string{"--session", "last"}, inside: true,

@@ -1,6 +1,6 @@
-// Package contained runs commands where nothing can be mounted: in a mount namespace of
-// their own whose /dev has no fuse node, as a container has it. It needs root, and nothing
-// of it is seen outside.
+// Package contained runs commands where nothing can be mounted: in a new mount namespace whose
+// /dev has no fuse node, as in a container. It needs root. Nothing outside of the namespace is
+// changed.
 package contained
 
 import (
@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// User is an ordinary user, the one of As.
+// User is the ordinary user that As switches to.
 const User = 65534
 
-// WithoutFuse is a command there, as root. A new namespace copies every mount, and would
-// hold those of others.
+// WithoutFuse returns a command line that runs argv there as root. A new namespace has a copy
+// of every mount and would keep the mounts of others busy, so cachebro's are unmounted in it.
 func WithoutFuse(argv ...string) []string {
 	const script = `sed -n "s/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.cachebro .*/\1/p" /proc/self/mountinfo | while read -r point; do umount -l -- "$(printf %b "$point")" || true; done
 mount -t tmpfs -o mode=755 tmpfs /dev
@@ -28,8 +28,8 @@ exec "$@"`
 	return append([]string{"unshare", "-m", "--propagation", "private", "sh", "-ec", script, "sh"}, argv...)
 }
 
-// As is a command there as an ordinary user without capabilities, who cannot gain any.
-// Each bind is a path and where it is to be seen; the place must exist.
+// As returns a command line that runs argv there as an ordinary user who has no capabilities
+// and cannot gain any. Each bind is a path and the place where it is shown, which must exist.
 func As(binds [][2]string, argv ...string) []string {
 	const script = `while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"`
 	words := []string{"sh", "-ec", script, "sh"}
@@ -40,8 +40,8 @@ func As(binds [][2]string, argv ...string) []string {
 	return WithoutFuse(append(words, argv...)...)
 }
 
-// State is how everything is below the names in a directory: paths, modes, owners, links and
-// contents. Names that are not there are left out, and what git and clients keep.
+// State lists everything below the names in a directory with mode, owner, links and content. It
+// omits names that do not exist, and the directories of git and of clients.
 func State(dir string, names ...string) (string, error) {
 	const script = `for d; do [ -e "$d" ] || [ -L "$d" ] || continue
 find "$d" \( -name .git -o -name .claude \) -prune -o -printf '%p %m %U %l %y %n\n'; find "$d" \( -name .git -o -name .claude \) -prune -o -type f -print0 | xargs -0 -r md5sum; done | sort`
@@ -51,7 +51,7 @@ find "$d" \( -name .git -o -name .claude \) -prune -o -printf '%p %m %U %l %y %n
 	return string(out), err
 }
 
-// Difference is the first one between two states, "" where there is none.
+// Difference describes the first difference between two states; "" if there is none.
 func Difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range w {
@@ -62,7 +62,7 @@ func Difference(want, got string) string {
 	return ""
 }
 
-// EndDaemons ends the daemons whose histories lie in a state directory.
+// EndDaemons stops the daemons of all histories in a state directory.
 func EndDaemons(state string) {
 	locks, _ := filepath.Glob(filepath.Join(state, "cachebro", "*", "lock"))
 	for _, name := range locks {

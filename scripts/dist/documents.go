@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// documents makes man pages, completions, licences and the bill of materials.
+// documents writes the man pages, completions, licences and the bill of materials.
 func (b *build) documents(ctx context.Context) error {
 	pages := filepath.Join(b.work, "doc", "man", "man1")
 	if err := os.MkdirAll(pages, 0o755); err != nil {
@@ -45,8 +45,8 @@ func (b *build) documents(ctx context.Context) error {
 	return b.materials(ctx)
 }
 
-// extensions are what clients take us from, laid out as in the repository, so that each
-// client's way of adding one is the same for a checkout, a package and npm.
+// extensions copies what clients install, laid out as in the repository, so that each client
+// adds it in the same way from a checkout, a package and npm.
 func (b *build) extensions() error {
 	for _, from := range []string{".claude-plugin", "hooks/plugin", "hooks/gemini", "hooks/opencode"} {
 		err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
@@ -75,10 +75,10 @@ func (b *build) document(name string, text []byte) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// module is one of what is linked in.
+// module is a Go module that is linked in.
 type module struct{ Path, Version, Dir, Sum string }
 
-// materials collects the licences of all modules that any target links in, and lists
+// materials collects the licences of all modules that are linked in for any target, and lists
 // the modules as SPDX 2.3.
 func (b *build) materials(ctx context.Context) error {
 	found := map[string]module{}
@@ -111,7 +111,7 @@ func (b *build) materials(ctx context.Context) error {
 		}
 		fmt.Fprintf(&w, "\n%s\n%s %s\n\n%s", strings.Repeat("=", 72), m.Path, m.Version, texts)
 	}
-	// What the pages hold that is no Go module.
+	// Parts of the pages that are not Go modules.
 	htmx, err := os.ReadFile("cmd/cachebro/ui/assets/LICENSE.htmx")
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func licences(dir string) (string, error) {
 	return w.String(), nil
 }
 
-// htmxVersion is that of cmd/cachebro/ui/assets/htmx.min.js.
+// htmxVersion is the version of cmd/cachebro/ui/assets/htmx.min.js.
 const htmxVersion = "2.0.11"
 
 // bill writes the bill of materials.

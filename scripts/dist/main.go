@@ -1,12 +1,12 @@
-// Command dist makes what people install: .deb, .rpm, .apk, tarballs and npm
-// packages of cachebro and tarballs of cachebro-fleet, with man pages, completions, the licences of all modules, a bill of
-// materials (SPDX) and checksums. The same commit gives the same bytes: every time
-// in them is the commit's, and nothing names the place where they were built.
+// Command dist makes what people install: .deb, .rpm, .apk, tarballs and npm packages of
+// cachebro and tarballs of cachebro-fleet, with man pages, completions, the licences of all
+// modules, a bill of materials (SPDX) and checksums. The same commit gives the same bytes:
+// every time in them is the commit's, and nothing names the place where they were built.
 //
 //	go run ./scripts/dist [-out dist] [-targets linux/amd64,linux/arm64,…]
 //
-// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm, run by
-// its version, so that go.mod does not carry it.
+// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm, which is
+// installed at a fixed version, so that go.mod does not list it.
 package main
 
 import (
@@ -25,24 +25,24 @@ import (
 )
 
 const (
-	// From 2.46 on it needs a module for .rpm that the module proxy does not have.
+	// From 2.46 on nfpm needs a module for .rpm that the module proxy does not have.
 	nfpm    = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
 	summary = "keeps every version of every file while you and your agents work"
 )
 
-// target is what a binary is built for.
+// target is a platform to build for.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// build is one making of everything.
+// build is one run of this command.
 type build struct {
 	out, work string
 	version   string
 	commit    string
-	made      time.Time // of the commit
+	made      time.Time // time of the commit
 	targets   []target
-	native    string // a binary that runs here
+	native    string // a binary that runs on this machine
 }
 
 func main() {
@@ -76,8 +76,8 @@ func run(args []string) error {
 	return b.whole(context.Background(), b.identify, b.binaries, b.documents, b.archives, b.packages, b.npm, b.registry, b.checksums)
 }
 
-// whole makes everything beside the place where it is to lie, and puts it there when it is
-// complete: what lies there is never half of a release.
+// whole builds everything in a directory beside b.out and moves it there when it is complete,
+// so that b.out never holds half of a release.
 func (b *build) whole(ctx context.Context, steps ...func(context.Context) error) error {
 	place, err := filepath.Abs(b.out)
 	if err != nil {
@@ -102,8 +102,8 @@ func (b *build) whole(ctx context.Context, steps ...func(context.Context) error)
 	return os.Rename(b.out, place)
 }
 
-// identify finds version, commit and time. A tree without git has the time that
-// SOURCE_DATE_EPOCH gives.
+// identify finds the version's commit and time. Without git the time must come from
+// SOURCE_DATE_EPOCH.
 func (b *build) identify(ctx context.Context) error {
 	b.commit = "unknown"
 	if out, err := command(ctx, nil, "git", "rev-parse", "HEAD"); err == nil {
@@ -136,10 +136,11 @@ func (b *build) identify(ctx context.Context) error {
 
 func (b *build) binary(t target) string { return filepath.Join(b.work, t.os+"-"+t.arch, "cachebro") }
 
-// fleet is the program for many machines: nobody needs it who works on one.
+// fleet is the path of cachebro-fleet, a separate program because only those who run many
+// machines need it.
 func (b *build) fleet(t target) string { return b.binary(t) + "-fleet" }
 
-// binaries builds for each target, and for this machine.
+// binaries builds for each target and for this machine.
 func (b *build) binaries(ctx context.Context) error {
 	here := target{runtime.GOOS, runtime.GOARCH}
 	flags := fmt.Sprintf("-s -w -buildid= -X cachebro/cmd/cachebro/commands.commit=%s -X cachebro/cmd/cachebro/commands.built=%s", b.commit, b.made.Format(time.RFC3339))
@@ -184,18 +185,18 @@ func (b *build) binaries(ctx context.Context) error {
 	return nil
 }
 
-// slimDir is made for a build and removed after it.
+// slimDir is created for a build and removed after it.
 const slimDir = "bin/slim"
 
-// cut is a piece of a module's source that the build does without.
+// cut replaces text in a module's source for the build.
 type cut struct{ module, file, from, to string }
 
-// cuts make binaries smaller. Of a program in which anything calls methods by names that
-// are found out at run time, the linker keeps every exported method of every type: here a
-// third of the binary (go-redis since 9.18 does so: go.mod stays below that).
-// A value of an interface keeps all its methods: go-redis's pipeline has one for each of
-// five hundred commands, of which itself uses those that are left. bleve opens indexes of
-// its six older formats; ours were never in those.
+// cuts make the binaries smaller. If a program calls methods by names that are only known at
+// run time, the linker keeps every exported method of every type: here a third of the binary.
+// (go-redis does so since 9.18; go.mod stays below that.) An interface value keeps all methods
+// of the interface: go-redis's pipeline has one for each of five hundred commands, of which
+// go-redis itself uses only those left here. bleve can open indexes of its six older formats,
+// which ours never had.
 func cuts() []cut {
 	all := []cut{
 		{"github.com/redis/go-redis/v9", "pipeline.go", "type Pipeliner interface {\n\tStatefulCmdable\n", "type Pipeliner interface {\n" +
@@ -220,8 +221,8 @@ func cuts() []cut {
 	return all
 }
 
-// slimmed is a go.mod with the modules as cuts leave them. Paths in it are relative
-// because the binary names them.
+// slimmed writes a go.mod with the modules after the cuts. Its paths are relative because the
+// binary contains them.
 func slimmed(ctx context.Context) (modfile string, err error) {
 	if err := os.RemoveAll(slimDir); err != nil {
 		return "", err
@@ -267,9 +268,9 @@ func slimmed(ctx context.Context) (modfile string, err error) {
 	return slimDir + "/go.mod", errors.Join(os.WriteFile(slimDir+"/go.mod", mod, 0o644), os.WriteFile(slimDir+"/go.sum", sum, 0o644))
 }
 
-// plainTemplates is an overlay that takes the calls of methods out of text/template, for
-// the same reason: a method is found by its name at run time there. The templates of the
-// pages use none (TestTemplatesCallNoMethods).
+// plainTemplates returns an overlay without method calls in text/template, for the same reason:
+// it finds methods by name at run time. The templates of the pages call none
+// (TestTemplatesCallNoMethods).
 func (b *build) plainTemplates(ctx context.Context) (overlay string, err error) {
 	const line, without = "method := ptr.MethodByName(fieldName);", "method := (reflect.Value{});"
 	root, err := command(ctx, nil, "go", "env", "GOROOT")
@@ -294,12 +295,11 @@ func (b *build) plainTemplates(ctx context.Context) (overlay string, err error) 
 	return overlay, errors.Join(os.WriteFile(to, []byte(changed), 0o644), os.WriteFile(overlay, list, 0o644))
 }
 
-// largest is what a binary may have, in bytes: a new import that lets the linker keep
-// everything again, which is a third of it, shows here.
+// largest is the maximum size of a binary in bytes. It reveals a new import that makes the
+// linker keep all methods again, a third of the binary.
 const largest = 35_000_000
 
-// command runs a program and returns its output; what it says of errors goes into
-// the error.
+// command runs a program and returns its standard output. Its error output goes into the error.
 func command(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)

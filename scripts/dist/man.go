@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manPages writes a man page of each command into a directory. It is done here because
-// what cobra/doc needs would slow down each start of cachebro, hooks included.
+// manPages writes a man page for each command. It is done here because the packages that
+// cobra/doc needs would slow down every start of cachebro, hooks included.
 func manPages(dir string, made time.Time) error {
 	e := &cli.Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
 	root := commands.Root(e)
@@ -22,8 +22,8 @@ func manPages(dir string, made time.Time) error {
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "cachebro " + cli.Version, Manual: "cachebro", Date: &made}, dir)
 }
 
-// asMarkdown keeps signs and indented lines as they are where the man page takes a text
-// for Markdown.
+// asMarkdown escapes signs and indents lines so that the man page, which reads texts as
+// Markdown, shows them unchanged.
 func asMarkdown(c *cobra.Command) {
 	signs := strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`)
 	lines := strings.Split(c.Long, "\n")

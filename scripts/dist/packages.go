@@ -24,7 +24,7 @@ type file struct {
 	mode int64
 }
 
-// docs are the files that each archive has beside the binary, with their names in doc.
+// docs lists the files that each archive has besides the binary, by their names below doc.
 func (b *build) docs() ([]file, error) {
 	var all []file
 	top := filepath.Join(b.work, "doc")
@@ -77,7 +77,7 @@ func (b *build) archives(context.Context) error {
 	return nil
 }
 
-// tarball writes files with the commit's time and nobody's name.
+// tarball writes files with the commit's time and without owners.
 func (b *build) tarball(name string, files []file) (err error) {
 	out, err := os.Create(filepath.Join(b.out, name))
 	if err != nil {
@@ -121,8 +121,8 @@ func (b *build) entry(w *tar.Writer, f file) error {
 	return err
 }
 
-// contents are nfpm's entries for a package. Directories of our own are among them: rpm
-// leaves those behind that belong to no package.
+// contents lists a package's files for nfpm. It includes the directories that belong to
+// cachebro: rpm does not remove directories that no package owns.
 func (b *build) contents(t target, docs []file) []map[string]any {
 	info := func(mode int) map[string]any { return map[string]any{"mode": mode, "mtime": b.made} }
 	entries := []map[string]any{{"src": b.binary(t), "dst": "/usr/bin/cachebro", "file_info": info(0o755)}}
@@ -154,7 +154,7 @@ func (b *build) contents(t target, docs []file) []map[string]any {
 	return entries
 }
 
-// packages has nfpm make .deb, .rpm and .apk of the linux targets.
+// packages makes .deb, .rpm and .apk for the linux targets with nfpm.
 func (b *build) packages(ctx context.Context) error {
 	docs, err := b.docs()
 	if err != nil {
@@ -164,7 +164,7 @@ func (b *build) packages(ctx context.Context) error {
 	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", nfpm); err != nil {
 		return err
 	}
-	// An .apk has the times of these files, which are those of the checkout.
+	// An .apk contains the times of the scripts, so do not use those of the checkout.
 	scripts := map[string]any{}
 	for _, name := range []string{"postinstall", "preremove"} {
 		text, err := os.ReadFile(filepath.Join("scripts", "dist", name+".sh"))
@@ -209,9 +209,8 @@ func (b *build) packages(ctx context.Context) error {
 	return nil
 }
 
-// npm makes a package for each platform and the one that people install: npm fetches
-// of the former only the one that fits (os and cpu), so nothing is downloaded by a
-// script.
+// npm makes a package for each platform and the one that people install. npm fetches only the
+// platform package that fits (os and cpu), so no script downloads anything.
 func (b *build) npm(context.Context) error {
 	cpus := map[string]string{"amd64": "x64", "arm64": "arm64"}
 	optional := map[string]string{}
@@ -249,7 +248,7 @@ func (b *build) npm(context.Context) error {
 			files = append(files, file{"package/" + name, d.from, d.mode})
 		}
 	}
-	// What imports the package is OpenCode, which takes plugins from npm.
+	// OpenCode takes plugins from npm and imports the package.
 	return write("cachebro", map[string]any{
 		"name": npmName, "version": b.version, "description": summary, "license": "MIT", "mcpName": registryName, "main": openCode,
 		"homepage": homepage, "repository": repository,
@@ -257,11 +256,11 @@ func (b *build) npm(context.Context) error {
 	}, files...)
 }
 
-// maintainer answers for the packages; mail to a noreply address goes nowhere, and reports go
-// where SECURITY.md says.
+// maintainer is named in the packages. Mail to a noreply address goes nowhere; reports go where
+// SECURITY.md says.
 const maintainer = "cachebro maintainers <cachebro@users.noreply.github.com>"
 
-// homepage is where people read of us; repository is the same as npm wants it.
+// homepage is the project's page; repository is the same in npm's format.
 const homepage = "https://github.com/cachebro/cachebro"
 
 var repository = map[string]string{"type": "git", "url": "git+" + homepage + ".git"}
@@ -269,8 +268,8 @@ var repository = map[string]string{"type": "git", "url": "git+" + homepage + ".g
 const (
 	npmName  = "cachebro"
 	openCode = "hooks/opencode/cachebro.mjs"
-	// registryName is who we are in the MCP registry, which looks for it in the npm
-	// package too.
+	// registryName is the server's name in the MCP registry, which looks for it in the npm
+	// package, too.
 	registryName = "io.github.cachebro/cachebro"
 )
 
@@ -296,7 +295,7 @@ func (b *build) registry(context.Context) error {
 	return os.WriteFile(filepath.Join(b.out, "server.json"), append(text, '\n'), 0o644)
 }
 
-// checksums lists everything, as sha256sum -c reads it.
+// checksums writes the checksums of all files in the format of sha256sum -c.
 func (b *build) checksums(context.Context) error {
 	entries, err := os.ReadDir(b.out)
 	if err != nil {

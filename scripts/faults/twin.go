@@ -636,10 +636,10 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 	return list
 }
 
-// stepLine is a line of the preview that says what will be done.
+// stepLine matches a line of the preview that says what will be done.
 var stepLine = regexp.MustCompile(`^  [A-Za-z=] `)
 
-// problemLines are those that say what was not done, or not exactly.
+// problemLines returns the lines of the output that say what was not done, or not exactly.
 func problemLines(said string) (list []string) {
 	for i, l := range strings.Split(said, "\n") {
 		if l == "" || i == 0 && (strings.HasPrefix(l, "since ") || strings.HasPrefix(l, "pid ") || strings.HasPrefix(l, "redo of: ")) || stepLine.MatchString(l) || strings.HasPrefix(l, "done: ") {
@@ -650,11 +650,11 @@ func problemLines(said string) (list []string) {
 	return list
 }
 
-// movedAway: what was asked for, by any name that it has had, had this name, which was
-// not, and the plan says that it goes back to its own: by a rename, its own or that of a
-// directory above it, or, if it was changed since, removed here and written there. Or it
-// is one file with what was asked for, and goes with it. Or it goes because it came with
-// what was asked for to where nothing was by then.
+// movedAway reports whether a file is gone for a reason that the plan states. Either the path
+// that was asked for had this name in between, and the plan moves it back to its own: by a
+// rename of it or of a directory above it, or, if it was changed since, by removing it here and
+// writing it there. Or this name is a hard link of what was asked for, and moves with it. Or it
+// came along with what was asked for to a place where nothing had been.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -674,8 +674,8 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
-// movedBack: what was asked for goes back into its directory, which has another name
-// now and is not asked for, and the plan says so.
+// movedBack reports whether the plan says that a path that was asked for moves back into its
+// directory, which has another name now and was not asked for.
 func (t *trial) movedBack(said string, args []string, d difference) bool {
 	if d.what != "presence" {
 		return false
@@ -695,8 +695,8 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 	return false
 }
 
-// alongWith: a name that was not asked for is of one file with one that was: what is
-// done to the file is done to both, and the plan says so.
+// alongWith reports whether the path, which was not asked for, is a hard link of one that was,
+// and the plan says so. What is done to the file shows under both names.
 func (t *trial) alongWith(said string, args []string, d difference) bool {
 	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
 		return false
@@ -705,9 +705,9 @@ func (t *trial) alongWith(said string, args []string, d difference) bool {
 	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), func(n string) bool { return n != d.path && t.within(n, args) })
 }
 
-// byUnknownName: a file that was asked for by a name of which the history has never
-// heard (an ignored one) was changed by one that was not asked for. Nothing can tell
-// that the two are one file without a look at every ignored name.
+// byUnknownName reports whether a file was asked for by a name that the history does not know
+// (an ignored one) and was changed under another name that was not asked for. Only a look at
+// every ignored name could find that the two are one file.
 func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, d difference) bool {
 	if d.what == "absence" || d.what == "presence" || d.what == "links" {
 		return false
@@ -734,9 +734,10 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 	return other
 }
 
-// namedIn: a line names the path, or one that the same is said of, or a directory
-// above it with a count. What is named stays, and so do the directories above it. By a
-// name that it had only in between, a line names a file if it speaks of its other names.
+// namedIn reports whether one of the lines names the path, or another path with the same
+// difference, or a directory above it with a count. If the path is still there, the directories
+// above it are, too. A line may name a file by a name that it had only in between if it
+// mentions the file's other names.
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
 		for _, l := range lines {
@@ -764,7 +765,8 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 	return false
 }
 
-// saysOfAll: what a line says of a directory, DIR in it, holds for all below it, too.
+// saysOfAll reports whether what a line says of a directory, which stands as DIR in it, is true
+// of everything below the directory, too.
 func saysOfAll(line, what string) bool {
 	said := map[string][]string{
 		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else"},
@@ -775,7 +777,7 @@ func saysOfAll(line, what string) bool {
 
 var hasCount = regexp.MustCompile(`\b[0-9]+ `)
 
-// mentions: the line has the path, as a whole.
+// mentions reports whether the line contains the path as a whole.
 func mentions(line, path string) bool {
 	for at := 0; ; {
 		i := strings.Index(line[at:], path)
@@ -795,7 +797,7 @@ func pathByte(c byte) bool {
 	return c == '/' || c == '.' || c == '_' || c == '-' || c == '~' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// shorten leaves out operations while the same kind of failure stays.
+// shorten drops operations as long as the trial still fails in the same way.
 func (s settings) shorten(t *trial) (*trial, error) {
 	best := t
 	fails := func(scripts []script) (at []int, tries []*trial, err error) {
@@ -826,7 +828,7 @@ func (s settings) shorten(t *trial) (*trial, error) {
 			size /= 2
 			continue
 		}
-		// What could go each on its own may perhaps go together.
+		// Operations that can each be dropped alone can perhaps be dropped together.
 		whole := best.script
 		best = tries[at[0]]
 		var good [][2]int
@@ -849,7 +851,7 @@ func (s settings) shorten(t *trial) (*trial, error) {
 
 func (sc script) len() int { return len(sc.start) + len(sc.first) + len(sc.second) }
 
-// without is a script that lacks the operations of these spans.
+// without returns the script without the operations in these spans.
 func (sc script) without(spans [][2]int) script {
 	n := -1
 	cut := func(ops []op) (rest []op) {

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// typed has lines typed into an interactive shell in tmux: builtins, pipelines, loops,
-// scripts, git. The log must have one line for each that changed something, and undoing
-// the newest line of the log, again and again, must retrace every state of the tree.
+// typed types lines into an interactive shell in tmux: builtins, pipelines, loops, scripts,
+// git. The log must have one line for each that changed something, and undoing the newest line
+// of the log, again and again, must restore every earlier state of the tree.
 func typed(s settings) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -95,7 +95,7 @@ git init -qb main; git config user.name t; git config user.email t@example.com; 
 	return nil
 }
 
-// randomLine is a line that somebody might type. n makes names and texts new.
+// randomLine returns a line that somebody might type. n makes its names and texts new.
 func randomLine(rng *rand.Rand, tree map[string]string, n int) string {
 	var files, dirs []string
 	for name, what := range tree {
@@ -141,7 +141,7 @@ func (p *place) in(argv ...string) error {
 	return nil
 }
 
-// tree is what each name of the project is, with its mode and content, git's own apart.
+// tree maps each name in the project, except .git, to its mode and content.
 func (p *place) tree() (map[string]string, error) {
 	all := map[string]string{}
 	err := filepath.WalkDir(p.dir, func(name string, d fs.DirEntry, err error) error {
@@ -191,7 +191,7 @@ func changedNames(want, got map[string]string) (names []string) {
 	return names
 }
 
-// actions is how many lines log has that changed something.
+// actions counts the lines of the log that changed something.
 func (p *place) actions() (n int, err error) {
 	out, err := p.cachebro("log", "--actions", "--json", p.dir)
 	if err != nil {
@@ -211,8 +211,8 @@ func (p *place) actions() (n int, err error) {
 	return n, nil
 }
 
-// terminal is a shell in tmux. Its prompt tells, beside the project, how many lines have
-// been carried out: what is typed stays as it is.
+// terminal is a shell in tmux. Its prompt writes the number of lines that were run to a file
+// outside of the project, so that the typed lines need no addition.
 type terminal struct {
 	place  *place
 	socket string

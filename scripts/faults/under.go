@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// change is one that is made underneath. Both lines run in the project's
-// directory: make outside of the mount, look inside of it. What look prints must
-// be before until it is after, and nothing else in between: no torn content.
+// change is one that is made to the source, underneath the mount. Both command lines run in the
+// project's directory: make outside of the mount, look inside of it. Look must print before
+// until it prints after, and nothing else in between: no torn content.
 type change struct {
 	name, make, look, before, after string
-	captured                        string // a path whose new content the log must show, made outside
+	captured                        string // path whose new content the log must show as made outside; empty: none
 }
 
 var changes = []change{
@@ -44,8 +44,8 @@ const underFiles = `mkdir -p list list2 dir/sub swap; echo 'old a' >a.txt; echo 
 echo 'old d' >d.txt; echo 'old e' >e.txt; echo 'old f' >f.txt; echo g >g.sh; chmod 644 g.sh; echo l >list/l.txt; echo g >list2/gone.txt
 echo s >list2/stays.txt; echo 'old h' >h.txt; echo 'old i' >i.txt; echo 'old j' >dir/sub/j.txt; ln -s a k; echo one >s1; echo two >s2`
 
-// underneath makes every change below a mount in place with somebody standing
-// outside, below one elsewhere, and below one in a namespace of its own.
+// underneath makes every change below three mounts: one in place while a process has its
+// working directory outside, one elsewhere, and one in a mount namespace of its own.
 func underneath(s settings) error {
 	var errs []error
 	for _, how := range []string{"in place", "--at", "--private"} {
@@ -104,7 +104,7 @@ func (p *place) shellIn(dir string, args ...string) *exec.Cmd {
 }
 
 func (p *place) underChanges(s settings, how string, outside, inside *shell) error {
-	// The first scan must be over: what it saw it need not call a gap.
+	// The first scan must be over: changes that come before it need not be recorded as gaps.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		out, err := p.cachebro("status", "--json", "--dir", p.dir)
 		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {
@@ -139,7 +139,7 @@ func (p *place) underChanges(s settings, how string, outside, inside *shell) err
 	return nil
 }
 
-// try makes the change once the inside has everything in its caches.
+// try makes the change once the caches of the shell inside the mount are filled.
 func (c change) try(s settings, outside, inside *shell) (time.Duration, error) {
 	for range 3 {
 		if got, err := inside.do(c.look); err != nil || got != c.before {
@@ -165,8 +165,8 @@ func (c change) try(s settings, outside, inside *shell) (time.Duration, error) {
 	}
 }
 
-// capturedOutside looks for the change in the log; a file that nobody opened
-// is noticed when somebody does.
+// capturedOutside looks for the change in the log. A change to a file that nobody had opened is
+// noticed at the next open.
 func (p *place) capturedOutside(c change, inside *shell) error {
 	want, err := inside.do("cat " + c.captured)
 	if err != nil {

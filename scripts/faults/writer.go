@@ -19,16 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closed is one content that a writer has closed.
+// closed is a content that a writer wrote and closed.
 type closed struct {
 	path, hash string
 	at         time.Time
 	synced     bool // fsync had returned before the close
 }
 
-// doubt is what a file may be after an operation that did not come to its end:
-// one of whole, or the common beginning and part of what was being added.
-// nil in whole stands for "not there". Or it is mixed.
+// doubt describes what a file may hold after an operation that was cut off: one of whole, where
+// nil means that the file does not exist; if partly is set, start and a beginning of tail; or
+// mixed.
 type doubt struct {
 	whole       [][]byte
 	start, tail []byte
@@ -36,15 +36,14 @@ type doubt struct {
 	mixed       [2][]byte // of the same length: each byte is from one of them
 }
 
-// writer changes files of its own directory until it is told to stop or an
-// operation fails.
+// writer changes files in its own directory until it is told to stop or an operation fails.
 type writer struct {
 	dir    string
 	rel    string
 	rng    *rand.Rand
 	n      int
-	files  map[string][]byte // what each must hold
-	doubts map[string]doubt  // of the operation under way
+	files  map[string][]byte // what each file must hold
+	doubts map[string]doubt  // what the files of the current operation may hold
 	done   []closed
 	err    error
 	stop   *atomic.Bool
@@ -70,7 +69,7 @@ func (w *writer) run() {
 	}
 }
 
-// fresh is content that exists nowhere else.
+// fresh returns content that exists nowhere else.
 func (w *writer) fresh() []byte {
 	w.n++
 	size := 20 + w.rng.Intn(8<<10)
@@ -83,7 +82,7 @@ func (w *writer) fresh() []byte {
 	b := make([]byte, 0, size+64)
 	b = fmt.Appendf(b, "%s %d %d\n", w.rel, w.n, w.rng.Int63())
 	if w.n%8 != 0 {
-		b = append(b, 0) // no text: the index has no work with it, and rounds are shorter
+		b = append(b, 0) // not text: nothing to index, so rounds are shorter
 	}
 	for len(b) < size {
 		b = fmt.Appendf(b, "line %x of %s\n", w.rng.Uint32(), w.rel)
@@ -93,7 +92,7 @@ func (w *writer) fresh() []byte {
 
 func (w *writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// was notes that a content was closed, unless the kill came first.
+// was records that a content was closed, unless the kill came first.
 func (w *writer) was(name string, b []byte, synced bool) {
 	now := time.Now()
 	if w.stop.Load() {
@@ -165,7 +164,7 @@ func (w *writer) append(name string, old []byte, synced bool) error {
 	return nil
 }
 
-// mapped changes a part through a mapping.
+// mapped changes part of the file through a memory mapping.
 func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 	b := bytes.Clone(old)
 	at := w.rng.Intn(len(b))
@@ -187,7 +186,7 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(m)) }()
-	// A page that cannot be had is SIGBUS.
+	// A page that cannot be read raises SIGBUS.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -201,7 +200,7 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 	return err
 }
 
-// save is an atomic save: at every moment the old or the new content.
+// save is an atomic save: at every moment the file holds the old or the new content.
 func (w *writer) save(name string, old []byte, synced bool) error {
 	b, tmp := w.fresh(), name+".tmp"
 	w.doubts[tmp] = doubt{whole: [][]byte{nil}, tail: b, partly: true}
@@ -232,8 +231,8 @@ func (w *writer) put(name string, flags int, b []byte, synced bool) error {
 	return err
 }
 
-// allows reports whether what a file holds now (nil: not there) may be so after
-// the operation was cut off.
+// allows reports whether the file may hold this content (nil: it does not exist) after the
+// operation was cut off.
 func (d doubt) allows(now []byte) bool {
 	for _, b := range d.whole {
 		if (b == nil) == (now == nil) && bytes.Equal(b, now) {
@@ -254,7 +253,7 @@ func (d doubt) allows(now []byte) bool {
 	return bytes.HasPrefix(d.tail, now[len(d.start):])
 }
 
-// damaged compares the files with what they must hold.
+// damaged compares the files with what they must hold and returns the differences.
 func (w *writer) damaged() (bad []string) {
 	names := map[string]bool{}
 	for i := range 6 {

@@ -1,14 +1,13 @@
-// Command hooktime measures what hooks cost: whole processes of the finished
-// binary, started as an agent's client starts them, on a project of its own.
+// Command hooktime measures what hooks cost: whole processes of the finished binary, started as
+// an agent's client starts them, in a new project.
 //
 //	hooktime -cachebro bin/cachebro [-n 200]
 //
-// For each case it prints p50 and p99 of the wall clock and the CPU time per
-// process. The cases: the usual events with a daemon that answers, without a
-// daemon, outside of any project, and 20 tool calls with a daemon that was
-// stopped (SIGSTOP), which together may take a second more than with none.
-// Exit status 1 when a hook failed, said something on stderr, or a p50 is above
-// 15 ms or a p99 above 40 ms.
+// For each case it prints p50 and p99 of the wall clock and the CPU time per process. The cases
+// are the usual events with a daemon that answers, without a daemon, and outside of any
+// project, and 20 tool calls with a daemon that was stopped (SIGSTOP), which may take a second
+// longer than with a running one. The exit status is 1 if a hook failed or wrote to stderr, or
+// if a p50 is above 15 ms or a p99 above 40 ms.
 package main
 
 import (
@@ -45,7 +44,7 @@ func main() {
 	}
 }
 
-// place is a project with directories of its own for everything.
+// place is a project with its own directories for everything.
 type place struct{ exe, dir, project string }
 
 func (p place) env() []string {
@@ -101,7 +100,7 @@ func measure(exe string, n int) (err error) {
 	read := event("PostToolUse", "Read", fmt.Sprintf(`,"tool_input":{"file_path":%q},"tool_response":{"type":"text","file":{"filePath":%q,"content":%s,"numLines":401,"startLine":1,"totalLines":401}}`, path, path, quoted))
 	shell := event("PreToolUse", "Bash", `,"tool_input":{"command":"make test"}`)
 	batch := event("PostToolBatch", "", `,"tool_calls":[{"tool_name":"Read","tool_use_id":"t1","tool_input":{},"tool_response":"1\ta line"}]`)
-	// Long outputs of commands, as far as hooks look at them.
+	// Long outputs of commands, which hooks look at in part.
 	hits := func(size int) string {
 		var b strings.Builder
 		for i := 0; b.Len() < size; i++ {
@@ -146,7 +145,7 @@ func measure(exe string, n int) (err error) {
 	if stopped > running+time.Second {
 		slow++
 	}
-	// The marker keeps the hooks away for 30 s; this case is about another thing.
+	// The marker makes hooks do nothing for 30 s, which is not what the next case measures.
 	marks, _ := filepath.Glob(filepath.Join(dir, "run", "cachebro", "*.hooks-off"))
 	for _, m := range marks {
 		err = errors.Join(err, os.Remove(m))
@@ -155,8 +154,8 @@ func measure(exe string, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	// mountd starts another one as soon as it misses it: what is measured is a
-	// project that has no mount either.
+	// mountd soon starts another daemon if there is a mount, so this case is about a project
+	// without a mount, too.
 	if _, err := p.cachebro("umount", p.project); err != nil {
 		return err
 	}
@@ -168,7 +167,7 @@ func measure(exe string, n int) (err error) {
 		return err
 	}
 	ok, err := p.times("without a daemon", "PreToolUse", shell, n)
-	if _, merr := p.cachebro("mount", p.project); merr != nil { // for umount to take back
+	if _, merr := p.cachebro("mount", p.project); merr != nil { // because umount is deferred
 		err = errors.Join(err, merr)
 	}
 	if !ok {
@@ -180,7 +179,7 @@ func measure(exe string, n int) (err error) {
 	return err
 }
 
-// daemon is the pid of the project's daemon.
+// daemon returns the pid of the project's daemon.
 func (p place) daemon() (int, error) {
 	out, err := p.cachebro("status", "--json", "--dir", p.project)
 	if err != nil {
@@ -209,7 +208,7 @@ func (p place) end(pid int) error {
 	return fmt.Errorf("the daemon (pid %d) does not end", pid)
 }
 
-// hook runs one hook as a process and checks its manners.
+// hook runs one hook as a process and checks that it succeeds and writes nothing to stderr.
 func (p place) hook(line, event string) (wall, cpu time.Duration, err error) {
 	cmd := exec.Command(p.exe, "hook", line)
 	cmd.Dir, cmd.Env, cmd.Stdin = p.dir, p.env(), strings.NewReader(event)
@@ -247,7 +246,7 @@ func (p place) times(name, line, event string, n int) (ok bool, err error) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
-// twenty tool calls are 60 hooks.
+// twenty runs the 60 hooks of twenty tool calls.
 func (p place) twenty(event string) (time.Duration, error) {
 	start := time.Now()
 	for i := range 60 {

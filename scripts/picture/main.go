@@ -1,5 +1,5 @@
-// Command picture runs a short session on a real mount and draws the terminal
-// as doc/session.svg, for the README.
+// Command picture runs a short session on a real mount and draws the terminal as
+// doc/session.svg, for the README.
 //
 //	go run ./scripts/picture CACHEBRO doc/session.svg
 package main
@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// columns is how wide the terminal is; width and height are those of a cell.
+// columns is the width of the terminal; width and height are the size of a cell.
 const (
 	columns = 96
 	width   = 8.4
 	height  = 19.0
 )
 
-// session is what is typed.
+// session holds the lines that are typed.
 var session = []string{
 	"sed -i s/Get/Fetch/ src/*.go; rm src/cache.go; mv README.md docs.md",
 	"cachebro log",
@@ -89,7 +89,7 @@ func draw(binary, to string) (err error) {
 	var screen []string
 	for _, line := range session {
 		screen = append(screen, "\x1b[32m~/app $\x1b[0m "+line)
-		// With job control, as in a person's shell, each command is one of its own.
+		// With job control, as in a person's shell, each command is a job of its own.
 		out, err := run(app, fmt.Sprintf("stty cols %d && set -m\n%s\nexit $?", columns, line))
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func draw(binary, to string) (err error) {
 			screen = append(screen, strings.Split(text, "\n")...)
 		}
 		screen = append(screen, "")
-		time.Sleep(time.Second) // as a person would
+		time.Sleep(time.Second) // as a person would pause
 	}
 	return os.WriteFile(to, []byte(svg(screen[:len(screen)-1])), 0o644)
 }
@@ -109,7 +109,7 @@ var (
 	fills  = map[string]string{"31": "#f47067", "32": "#8ddb8c", "33": "#daaa3f", "36": "#76e3ea", "2": "#768390"}
 )
 
-// svg draws lines of a terminal with their colours.
+// svg draws the lines of a terminal with their colours.
 func svg(lines []string) string {
 	var b strings.Builder
 	w, h := columns*width+32, float64(len(lines))*height+32
