@@ -20,6 +20,7 @@ func outputs(b *bench, c *checks) {
 	m := b.conv("outputs")
 	grep := m.do(shell("grep -rn 'var v0[0-9]*[05] ' src | head -60"))
 	m.do(shell("for d in one two three four; do mkdir -p tree/of/directories/$d; for i in 1 2 3 4 5 6 7 8; do touch tree/of/directories/$d/file$i.txt; done; done; true"))
+	long := m.do(shell("grep -rn var src"))
 	list := m.do(shell("find tree -type f | sort"))
 	pass := m.do(shell("./pytest -v"))
 	whole := m.do(shell(b.cachebro + " output " + id))
@@ -38,6 +39,8 @@ func outputs(b *bench, c *checks) {
 
 	d := m.got(grep)
 	c.that(strings.HasPrefix(d.text, "cachebro: lines are grouped by path\nsrc/big.go\n") && strings.Count(d.text, "src/big.go") == 1 && strings.Contains(d.text, "var v0010 "), "grep -rn, grouped: %d bytes: %s", d.size(), head(d.text))
+	d = m.got(long)
+	c.that(strings.HasPrefix(d.text, "<persisted-output>") && !strings.Contains(d.text, "cachebro:"), "a search of more than 30,000 characters is the client's preview of its own text: %s", head(d.text))
 	d = m.got(list)
 	c.that(strings.HasPrefix(d.text, "cachebro: paths are indented") && strings.Contains(d.text, "  four/\n    file1.txt\n") && d.size() < 900, "find, as a tree: %d bytes: %s", d.size(), head(d.text))
 	d = m.got(pass)
@@ -66,6 +69,8 @@ func outputs(b *bench, c *checks) {
 		c.that(strings.Contains(d.text, tool.mark), "the client's own %s: %d bytes: %s", tool.name, d.size(), head(d.text))
 	}
 	out, _ := b.toolIn(b.project, "metrics", "--session", "last")
+	searches := strings.Fields(lineWith(out, "output: search"))
+	c.that(len(searches) > 2 && searches[2] == "1x", "a preview is not counted as saved: %s", strings.Join(searches, " "))
 	c.that(strings.Contains(out, "output: search") && strings.Contains(out, "output: tree") && strings.Contains(out, "output: alike") && strings.Contains(out, "output: tests"), "metrics counts by rule: %s", head(lineWith(out, "output: tests")))
 }
 
