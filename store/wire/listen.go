@@ -103,7 +103,7 @@ func writeNote(path, text string) error {
 		return stateError(filepath.Dir(path), err)
 	}
 	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("name the socket in the state directory: %w", err)
+		return fmt.Errorf("write into the state directory: %w", err)
 	}
 	return nil
 }

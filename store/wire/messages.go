@@ -106,6 +106,7 @@ type HeartbeatAnswer struct {
 	Reason        string    `json:"reason,omitempty"`
 	Ingested      uint64    `json:"ingested"`                // spool sequence number
 	BaselineStart time.Time `json:"baseline_start,omitzero"` // once this baseline is complete, when it began
+	Sends         bool      `json:"sends,omitempty"`         // the history goes to a bucket
 }
 
 // Detach tells the daemon that mountd ends.

@@ -276,6 +276,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	o := d.o
 	d.survey, err = survey.Open(survey.Options{
 		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror, Unscanned: d.outside(),
+		Sends: func() bool { return d.sending.On() },
 	})
 	if err != nil {
 		return err

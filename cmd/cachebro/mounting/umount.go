@@ -154,6 +154,8 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 		// Another user's daemon does not talk to us, and a second one would begin
 		// a history of its own. Theirs takes what is in the spool.
 		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores what was seen last\n")
+	} else if left, ok := wire.ReadLeft(l.state); ok && left.PID == l.record.PID {
+		// No daemon ran, and none had anything to do.
 	} else if err := AwaitStored(ctx, e, l.root); err != nil {
 		fmt.Fprintf(e.Stderr, "note: %s\n", cli.OneLine(err.Error()))
 	} else {

@@ -32,16 +32,19 @@ type link struct {
 	heard  func(wire.HeartbeatAnswer)      // takes the answer; Healthy false: nobody answers
 	// introducing is called before a daemon hears of this mount for the first time.
 	introducing func()
-	logger      *slog.Logger
-	poke        chan struct{} // capacity 1: a beat is wanted now; never closed
-	stirs       chan struct{} // capacity 1: something was spooled, which ends a rest; never closed
-	woke        chan struct{} // capacity 1: a rest has ended; never closed
-	wg          sync.WaitGroup
+	// leaves writes down that the mount has ended. False: a daemon runs.
+	leaves func(context.Context) (bool, error)
+	logger *slog.Logger
+	poke   chan struct{} // capacity 1: a beat is wanted now; never closed
+	stirs  chan struct{} // capacity 1: something was spooled, which ends a rest; never closed
+	woke   chan struct{} // capacity 1: a rest has ended; never closed
+	wg     sync.WaitGroup
 
 	// mu guards what follows.
 	mu         sync.Mutex
 	attached   int  // pid of the daemon that knows this mount, 0: none
 	rests      bool // until the next record
+	sends      bool // the history goes to a bucket
 	attach     wire.Attach
 	lost       uint64        // how often events beside the mount were missed
 	leaveHeard chan struct{} // closed when a daemon has heard that the mount was unmounted at its mountpoint
@@ -197,6 +200,9 @@ func (l *link) once(ctx context.Context) (ok, rest bool) {
 	case err == nil && known:
 		l.told(beat.Unmounted)
 		l.heard(ans)
+		l.mu.Lock()
+		l.sends = ans.Sends
+		l.mu.Unlock()
 		return true, l.atRest(ans)
 	case !gone && !known: // a daemon that was started anew
 		err = l.introduce(ctx)
@@ -240,6 +246,13 @@ func nudge(ch chan<- struct{}) {
 	}
 }
 
+// restedToEnd: the daemon has heard everything, and has nothing to send either.
+func (l *link) restedToEnd() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rests && len(l.stirs) == 0 && !l.sends && !l.attach.Unmounted
+}
+
 // bye ends the link; run's context is cancelled already. A daemon that does not answer
 // notices by itself that mountd is gone.
 func (l *link) bye() {
@@ -247,10 +260,19 @@ func (l *link) bye() {
 	if l.client == nil {
 		return
 	}
+	defer l.client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	if l.restedToEnd() {
+		left, err := l.leaves(ctx)
+		if left && err == nil {
+			return
+		}
+		if err != nil {
+			l.logger.Warn("the end is not written down", "error", err)
+		}
+	}
 	if _, err := l.client.Call(ctx, wire.MDetach, wire.Detach{PID: os.Getpid()}, nil, nil); err != nil {
 		l.logger.Warn("the store daemon did not hear of the end", "error", err)
 	}
-	l.client.Close()
 }

@@ -21,6 +21,7 @@ import (
 	"cachebro/fusefs/capture"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
 )
@@ -129,7 +130,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), leaveHeard: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), leaveHeard: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, leaves: s.leaves,
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -231,6 +232,15 @@ func (s *session) heard(a wire.HeartbeatAnswer) {
 func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	st := s.capture.Stats()
 	return a.Healthy && (!a.BaselineStart.IsZero() || s.link.unmounted()) && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
+}
+
+// leaves writes down that the mount has ended, for a daemon that does not run.
+func (s *session) leaves(ctx context.Context) (bool, error) {
+	st, err := procfs.ReadStat(os.Getpid())
+	if err != nil {
+		return false, err
+	}
+	return wire.Leave(ctx, s.c.Paths, s.c.Root, wire.Left{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
 }
 
 // worthGivingBack is how much unused memory the garbage collector may keep.

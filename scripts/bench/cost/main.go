@@ -230,7 +230,7 @@ func (b *bench) leave() (s spent, err error) {
 	if err := b.gone(b.daemon); err != nil {
 		return s, err
 	}
-	b.env = append(b.env, "CACHEBRO_IDLE=2s")
+	b.env = append(b.env, "CACHEBRO_IDLE=3s")
 	if _, err := b.mount(); err != nil {
 		return s, err
 	}

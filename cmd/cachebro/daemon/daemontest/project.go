@@ -61,7 +61,7 @@ func New(t testing.TB) *Project {
 	})
 	must(t, err)
 	p.Survey, err = survey.Open(survey.Options{
-		Root: p.Root, State: p.State, Store: p.Store, Source: p.Source, Ingest: p.Ingest, Log: p.Log, Changed: func() {},
+		Root: p.Root, State: p.State, Store: p.Store, Source: p.Source, Ingest: p.Ingest, Log: p.Log, Changed: func() {}, Sends: func() bool { return false },
 	})
 	must(t, err)
 	p.Paths = onwire.Paths{Root: p.Root, Mountpoint: p.Survey.Mountpoint}

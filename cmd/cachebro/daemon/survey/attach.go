@@ -106,5 +106,5 @@ func (s *Survey) unmounted(whole bool) {
 
 func (s *Survey) heartbeatAnswer() wire.HeartbeatAnswer {
 	ok, reason := s.Ingest.Health()
-	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: s.Ingest.LastSeq(), BaselineStart: s.baseline.complete()}
+	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: s.Ingest.LastSeq(), BaselineStart: s.baseline.complete(), Sends: s.Sends()}
 }

@@ -32,11 +32,15 @@ func (s *Survey) keepScan(b wire.Baseline) {
 
 // scannedFor returns the scan that completed for the mountd with this pid, if any.
 func (s *Survey) scannedFor(pid int) (wire.Baseline, bool) {
-	var last scanned
-	text, ok, err := s.Store.KV(keepWatch).Get(keepScanned)
-	if err != nil || !ok || json.Unmarshal(text, &last) != nil || last.PID != pid || last.Boot != procfs.BootID() {
+	last, ok := s.lastScan()
+	if !ok || last.PID != pid || last.Boot != procfs.BootID() {
 		return wire.Baseline{}, false
 	}
 	st, err := procfs.ReadStat(pid)
 	return last.Scan, err == nil && st.Start == last.Start
+}
+
+func (s *Survey) lastScan() (last scanned, ok bool) {
+	text, ok, err := s.Store.KV(keepWatch).Get(keepScanned)
+	return last, err == nil && ok && json.Unmarshal(text, &last) == nil
 }

@@ -26,6 +26,7 @@ type Options struct {
 	// Absent says that the files are on another machine, and this is a copy of its history.
 	// The newest versions are all that is known of them.
 	Absent bool
+	Sends  func() bool // whether the history goes to a bucket
 	// Unscanned says that nobody looks at all files, because there are too many.
 	Unscanned bool
 }

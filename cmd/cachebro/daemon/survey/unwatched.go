@@ -54,7 +54,24 @@ func (s *Survey) load() error {
 	}
 	b, _, err = s.Store.KV(keepWatch).Get(keepAway)
 	s.away.Store(string(b) == "true")
-	return err
+	if err != nil {
+		return err
+	}
+	return s.takeLeft()
+}
+
+// takeLeft takes in the end of a mount of which no daemon heard.
+func (s *Survey) takeLeft() error {
+	l, ok := wire.ReadLeft(s.State)
+	if !ok {
+		return nil
+	}
+	last, ok := s.lastScan()
+	if ok && last.PID == l.PID && last.Start == l.Start && last.Boot == l.Boot && l.At.UnixNano() > s.known.Load() {
+		s.noteComplete(l.At.Add(-time.Duration(ingest.ClockTick)), true)
+		s.keep(keepScanned, "")
+	}
+	return wire.TakeLeft(s.State)
 }
 
 // madeSince reports whether a file that the log does not know was made after the last moment
