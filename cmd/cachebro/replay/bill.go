@@ -1,8 +1,8 @@
 package main
 
-// What a context costs is paid again with each request that carries it. In tokens of
-// fresh input: what is new is written to the cache, what was there is read from it,
-// answers cost five times as much.
+// What a context holds is paid for again with each request that carries it. The factors are in
+// tokens of fresh input: new text is written to the cache, old text is read from it, and answers
+// cost five times as much.
 const (
 	cacheWrite, cacheRead, output = 1.25, 0.1, 5.0
 	answerTokens                  = 60 // of a request that calls a tool
@@ -17,10 +17,10 @@ type bill struct {
 type entry struct {
 	request, without, with int
 	rules                  map[string]int // tokens saved by rule
-	news                   int            // of them, what others changed
+	news                   int            // those of them about changes by others
 }
 
-// request is one more, with its answer, which stays in the context.
+// request adds a request with its answer, which stays in the context.
 func (b *bill) request() {
 	if b.requests == 0 {
 		b.enter(firstTokens, firstTokens)
@@ -29,12 +29,12 @@ func (b *bill) request() {
 	b.enter(answerTokens, answerTokens)
 }
 
-// enter is a text that the next request carries.
+// enter adds a text that the next request carries.
 func (b *bill) enter(without, with int) {
 	b.entries = append(b.entries, entry{request: b.requests, without: without, with: with})
 }
 
-// ruled says which rule saved how much of the newest entry.
+// ruled notes how many tokens of the newest entry a rule saved.
 func (b *bill) ruled(rule string, tokens int) {
 	e := &b.entries[len(b.entries)-1]
 	if e.rules == nil {
@@ -43,7 +43,7 @@ func (b *bill) ruled(rule string, tokens int) {
 	e.rules[rule] += tokens
 }
 
-// end adds the window to what the session cost.
+// end adds the window to the cost of the session.
 func (b *bill) end(r *result) {
 	for _, e := range b.entries {
 		weight := cacheWrite + cacheRead*float64(max(0, b.requests-e.request-1))

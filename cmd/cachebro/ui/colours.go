@@ -12,14 +12,14 @@ import (
 	"github.com/alecthomas/chroma/v2"
 )
 
-// The lexers are chroma's own for the languages that most projects are of, go.xml made
-// of the one that chroma has as code. All of them would take 3 MB more and some time at
-// the start of every command.
+// The lexers are chroma's own for the languages of most projects. chroma has the one for Go as
+// code only: go.xml was made from it. All lexers would add 3 MB and some time to the start of
+// every command.
 //
 //go:embed lexers/*.xml
 var lexerFiles embed.FS
 
-// lexers are read when a page first shows a file.
+// lexers parses the lexers when a page first shows a file.
 var lexers = sync.OnceValue(func() *chroma.LexerRegistry {
 	reg := chroma.NewLexerRegistry()
 	names, _ := fs.Glob(lexerFiles, "lexers/*.xml")
@@ -31,10 +31,10 @@ var lexers = sync.OnceValue(func() *chroma.LexerRegistry {
 	return reg
 })
 
-// maxColoured bounds what is coloured, in bytes: a large file would keep a page waiting.
+// maxColoured bounds the files that are coloured, in bytes: a large one would delay the page.
 const maxColoured = 200 << 10
 
-// colour gives each line of a file its colours; nil: it has none.
+// colour returns the colours of each line of a file, or nil if it is not coloured.
 func colour(name string, content []byte) [][]span {
 	if len(content) == 0 || len(content) > maxColoured || !utf8.Valid(content) || bytes.ContainsRune(content, '\r') {
 		return nil
@@ -71,7 +71,7 @@ func colour(name string, content []byte) [][]span {
 	return append(all, now)
 }
 
-// classOf is a kind of token as one of the few classes of the style.
+// classOf maps a kind of token to one of the few classes of the style sheet.
 func classOf(t chroma.TokenType) string {
 	switch {
 	case t.InCategory(chroma.Comment):

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command is cachebro ui.
+// Command returns the command cachebro ui.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ui", Short: "look at the history in a browser, and take things back there",
@@ -58,11 +58,11 @@ Over SSH:
 		}
 		defer l.Close()
 		g := newGuard(l.Addr().(*net.TCPAddr))
-		// Who stands in a project keeps it from being unmounted.
+		// A process whose working directory is in a project keeps it from being unmounted.
 		if err := os.Chdir("/"); err != nil {
 			return fmt.Errorf("leave the project: %w", err)
 		}
-		// Pages are told why before what is streamed ends.
+		// The pages are told why the server ends before their streams end.
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		s, err := newServer(serving, e, t, c, g, state)
@@ -72,7 +72,7 @@ Over SSH:
 		defer os.Remove(openFile(state, g))
 		srv := &http.Server{Handler: g.wrap(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
 			BaseContext: func(net.Listener) context.Context { return serving }}
-		served := make(chan error, 1) // closed by nobody: one value
+		served := make(chan error, 1) // never closed: it gets one value
 		go func() { served <- srv.Serve(l) }()
 		fmt.Fprintf(e.Stdout, "%s\n", g.first())
 		if note := openNote(e, g, state, *noOpen); note != "" {
@@ -92,7 +92,7 @@ Over SSH:
 			case <-ctx.Done():
 				s.live.end("cachebro ui was ended; started again it prints a new address")
 			}
-			stop() // what is streamed ends
+			stop() // ends the streams
 			end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			if err := srv.Shutdown(end); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -104,10 +104,10 @@ Over SSH:
 	return cmd
 }
 
-// goneEvery is how often the process looks whether its project is still there.
+// goneEvery is how often the process checks whether its project still exists.
 const goneEvery = 10 * time.Second
 
-// openNote opens the browser where there is one, and says what a person does next.
+// openNote opens the browser if there is one, and returns a note on what to do next.
 func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	const end = "^C ends it"
 	if ok, _ := e.Terminal(); not || !ok {
@@ -126,7 +126,7 @@ func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	if opener == "" || err != nil {
 		return "open the address in a browser; " + end
 	}
-	// Everybody can read the arguments of a process: the token goes through a file.
+	// Everybody can read the arguments of a process, so the token is passed in a file.
 	file := openFile(state, g)
 	page := "<!doctype html><title>cachebro</title><meta http-equiv=refresh content=\"0; url=" + html.EscapeString(g.first()) + "\">\n"
 	_ = os.Remove(file)
@@ -142,7 +142,8 @@ func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	return end
 }
 
-// openFile is what the browser is told to open. It goes with the process.
+// openFile returns the file that the browser is told to open. It is removed when the process
+// ends.
 func openFile(state string, g *guard) string {
 	return filepath.Join(state, "ui-"+portOf(g)+".html")
 }

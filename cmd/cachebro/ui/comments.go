@@ -12,15 +12,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// commentPart asks what is to be said about a line.
+// commentPart is the form for a comment on a line.
 type commentPart struct {
 	Where   string
 	Quote   template.HTML
-	Asked   template.URL // where it goes
+	Asked   template.URL // where the form is sent
 	To      string
 	Deaf    string // the session's client, if it takes no text from hooks
 	Copy    string // the beginning of the comment as text
-	Said    string // what was typed and could not be kept, because of Problem
+	Said    string // what was typed and was not kept because of Problem
 	Problem string
 	Listed  []commentRow
 }
@@ -29,10 +29,10 @@ type commentRow struct {
 	Where, Text, State string
 	Quote              template.HTML
 	To                 template.URL
-	Copy               string // all of it as text
+	Copy               string // the whole comment as text
 }
 
-// copied is a comment as a person pastes it into any agent's prompt.
+// copied returns a comment in the form in which it is pasted into any agent's prompt.
 func copied(c wire.Comment) string {
 	return name(c.Path) + ":" + strconv.Itoa(c.Line) + ": " + oneLine(c.Quote) + "\n" + c.Text
 }
@@ -66,7 +66,7 @@ func (s *server) commentForm(ctx context.Context, q url.Values) (any, error) {
 		To: "session " + oneLine(c.Session[:min(len(c.Session), 8)]), Deaf: oneLine(a.Deaf), Copy: copied(c)}, nil
 }
 
-// comment keeps what was said, for the session's next prompt.
+// comment stores a comment for the session's next prompt.
 func (s *server) comment(w http.ResponseWriter, r *http.Request) {
 	err := r.ParseForm()
 	var c wire.Comment
@@ -91,7 +91,7 @@ func (s *server) comment(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, "done", donePart{Text: "kept: it goes with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
 }
 
-// comments lists all, the newest first.
+// comments lists all comments, the newest first.
 func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 	a, err := wire.Call[wire.CommentsAnswer](ctx, s.c, wire.MComments, wire.CommentsRequest{Do: "list"})
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *server) stateOf(c wire.Comment) string {
 	return "goes with the session's next prompt"
 }
 
-// commentsAt are the comments on one version, by line.
+// commentsAt returns the comments on one version, by line.
 func (s *server) commentsAt(ctx context.Context, v wire.Version) map[int][]commentRow {
 	a, err := wire.Call[wire.CommentsAnswer](ctx, s.c, wire.MComments, wire.CommentsRequest{Do: "list", Session: v.Actor.Session, Path: v.Path})
 	if err != nil {

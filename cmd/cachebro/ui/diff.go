@@ -29,10 +29,10 @@ type side struct {
 	wire.Version
 	there  bool
 	data   []byte
-	byLine bool // of what a plan makes: single lines can be left
+	byLine bool // of a plan's result: single lines can be left out
 }
 
-// sideOf asks for one version; 0 is no file.
+// sideOf asks the daemon for one version; 0 stands for no file.
 func (s *source) sideOf(ctx context.Context, seq uint64) (side, error) {
 	if seq == 0 {
 		return side{}, nil
@@ -59,29 +59,29 @@ func (s *source) sideOf(ctx context.Context, seq uint64) (side, error) {
 	return side{}, err
 }
 
-// diffPart is what changed between two versions, or a piece of it.
+// diffPart is the diff of two versions, or a piece of it.
 type diffPart struct {
 	ID         string
 	Path       []byte
-	Old, New   string // in words, where no lines are shown
+	Old, New   string // description, where no lines are shown
 	Images     []image
-	Swipe      bool // one picture lies over the other
+	Swipe      bool // the pictures lie on top of each other
 	Rows       []row
 	Side       bool
 	Piece      bool // not the first
 	More       template.URL
 	Left       int
-	Other      template.URL // the same in the other form
-	Arounds    []searchMode // how many lines stand around a change
-	Around     template.URL // the same with as many as are chosen
-	Space      template.URL // the same with white space looked at, or not
-	Blank      bool         // it is not looked at
+	Other      template.URL // the same diff in the other form, in one column or two
+	Arounds    []searchMode // how many lines of context can be chosen
+	Around     template.URL // the same diff, to which the chosen number is added
+	Space      template.URL // the same diff with white space compared, or not
+	Blank      bool         // white space is not compared
 	Page       template.URL
 	Blocks     []block      // what changed, as it is rendered
-	As         template.URL // the same as lines, or rendered
+	As         template.URL // the same diff as lines, or rendered
 	Mode, Note string
-	// Step is, of a plan of which single lines can be left, the number of the file's step, and
-	// Lines names them behind it.
+	// Step is set for a plan whose result may leave out single lines. It is the number of the
+	// file's step, and Lines names its lines from there on.
 	Step, Lines string
 }
 
@@ -92,16 +92,16 @@ type image struct {
 
 // row is one line of a diff, or the head of a hunk.
 type row struct {
-	Kind       string // hunk, same, del, add; of two columns: change
+	Kind       string // hunk, same, del, add; in two columns also change
 	Head       string
 	Take       template.URL
 	OldN, NewN string
 	Old, New   template.HTML
 	OldNoEnd   bool // the line has no newline
 	NewNoEnd   bool
-	Comment    template.URL // where one says something about the new line
+	Comment    template.URL // the form for a comment on the new line
 	Said       []commentRow
-	Pick       string // of a plan: what can be left, "hunk" all of it
+	Pick       string // of a plan: the line that can be left out, or "hunk" for the whole hunk
 }
 
 func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
@@ -211,11 +211,11 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	return p, nil
 }
 
-// arounds are how many lines can stand around a change. With none each change stands alone,
-// and can be taken back alone.
+// arounds are the numbers of context lines that can be chosen. With none, each change stands
+// alone and can be taken back alone.
 var arounds = []searchMode{{"0", "no lines around", false}, {strconv.Itoa(diff.Context), strconv.Itoa(diff.Context) + " lines around", false}, {"20", "20 lines around", false}, {"1000000", "the whole file", false}}
 
-// inWords is a side that is not shown by lines.
+// inWords describes a side that is not shown by lines.
 func inWords(x side) string {
 	if !x.there {
 		return "no file"
@@ -223,9 +223,9 @@ func inWords(x side) string {
 	return text.Bytes(x.Size) + ", SHA-256 " + x.Hash[:min(len(x.Hash), 16)] + "…"
 }
 
-// place is a row before it is made: which lines it shows.
+// place says which lines a row shows, before the row is made.
 type place struct {
-	hunk     int // of a head; -1: it is none
+	hunk     int // the hunk that this is the head of; -1: no head
 	old, new int // lines, 0-based; -1: none
 	pair     int // the line of the other side that it is compared with; -1: none
 }
@@ -238,8 +238,8 @@ type diffRows struct {
 	all      []place
 	side     bool
 	context  int  // lines around a change
-	blank    bool // white space is not looked at
-	crlf     bool // all lines of both sides end so, and it is not shown
+	blank    bool // white space is not compared
+	crlf     bool // all lines of both sides end in CR LF, which is not shown then
 	from, to side
 	old, new [][]span // colours
 }
@@ -248,7 +248,7 @@ func (s *server) rows(from, to side) *diffRows {
 	return s.rowsWith(from, to, diffRows{context: diff.Context})
 }
 
-// rowsWith compares in the form that d says.
+// rowsWith compares two sides with the options that are set in d.
 func (s *server) rowsWith(from, to side, d diffRows) *diffRows {
 	from.data, _ = text.Shown(from.data)
 	to.data, _ = text.Shown(to.data)
@@ -281,7 +281,7 @@ func (s *server) rowsWith(from, to side, d diffRows) *diffRows {
 	return &d
 }
 
-// unspaced are lines without their white space.
+// unspaced returns lines without their white space.
 func unspaced(lines [][]byte) [][]byte {
 	out := make([][]byte, len(lines))
 	for i, l := range lines {
@@ -290,7 +290,7 @@ func unspaced(lines [][]byte) [][]byte {
 	return out
 }
 
-// edit adds the rows of one edit. Lines of both sides are compared in their order.
+// edit adds the rows of one edit. It pairs the lines of both sides in their order.
 func (d *diffRows) edit(e diff.Edit) {
 	dels, adds := e.OldTo-e.OldFrom, e.NewTo-e.NewFrom
 	pair := func(from, i, n int) int {
@@ -318,7 +318,7 @@ func (d *diffRows) show(p place) row {
 	if p.hunk >= 0 {
 		h := d.hunks[p.hunk]
 		r := row{Kind: "hunk", Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
-		if d.from.Seq > 0 && d.from.there && d.to.there && !d.blank { // what makes or removes a file goes as a whole
+		if d.from.Seq > 0 && d.from.there && d.to.there && !d.blank { // the creation or removal of a file is taken back as a whole
 			first := 0
 			for _, o := range d.hunks[:p.hunk] {
 				first += len(o.Edits)
@@ -363,7 +363,7 @@ func (d *diffRows) line(l []byte, colours []span, marks []mark) template.HTML {
 	return line(l, colours, marks)
 }
 
-// crlf: all lines that have an end end with CR and LF. To say so once is enough.
+// crlf reports whether all lines that have an end end with CR and LF. Saying so once is enough.
 func crlf(lines [][]byte) bool {
 	for _, l := range lines {
 		if bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) {
@@ -373,7 +373,7 @@ func crlf(lines [][]byte) bool {
 	return true
 }
 
-// at is one line's colours.
+// at returns the colours of one line.
 func at(colours [][]span, n int) []span {
 	if n < len(colours) {
 		return colours[n]
@@ -381,7 +381,7 @@ func at(colours [][]span, n int) []span {
 	return nil
 }
 
-// imageKind is the type of a picture that browsers show and that holds no script.
+// imageKind returns the type of a picture that browsers show and that holds no script, else "".
 func imageKind(b []byte) string {
 	switch kind := http.DetectContentType(b); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp":
@@ -390,7 +390,7 @@ func imageKind(b []byte) string {
 	return ""
 }
 
-// raw sends a picture of the history, or one that a notebook holds.
+// raw sends a picture from the history, or one that a notebook holds.
 func (s *server) raw(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	x, err := s.sideOf(r.Context(), number(q, "seq"))

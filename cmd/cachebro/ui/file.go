@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	maxVersions = 1000   // of a file that a page offers
+	maxVersions = 1000   // of a file that a page lists
 	maxGone     = 200    // deleted files that are listed
-	maxLooked   = 20_000 // and looked for among those that came back
+	maxLooked   = 20_000 // deletions that are searched for those files
 	filePiece   = 1000   // lines of a file that are shown at once
 )
 
-// filesPage lists a directory, as it is and was.
+// filesPage lists a directory as it is and as it was.
 type filesPage struct {
 	Crumbs []crumb
 	Dir    string
 	Names  []nameRow
 	Cut    bool
-	Gone   []nameRow // files that were deleted last, wherever
+	Gone   []nameRow // the files that were deleted last, anywhere
 }
 
 type crumb struct {
@@ -49,7 +49,7 @@ type nameRow struct {
 	To         template.URL
 }
 
-// crumbs lead from the project to a path.
+// crumbs returns the links from the project down to a path.
 func (s *source) crumbs(p string) []crumb {
 	all := []crumb{{name1(s.t.Root), "browse"}}
 	for i := range len(p) {
@@ -83,7 +83,7 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 	return out, err
 }
 
-// deleted are the files that were deleted last and have not come back, newest first.
+// deleted returns the files that were deleted last and have not come back, newest first.
 func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 	seen := map[string]bool{}
 	query := wire.LogQuery{Ops: []string{"unlink"}}
@@ -119,7 +119,7 @@ func (s *source) isMissing(p string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// names are what lies or lay directly below a directory.
+// names returns what is or was directly below a directory.
 func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut bool, err error) {
 	a, err := wire.Call[wire.NamesAnswer](ctx, s.c, wire.MNames, wire.NamesQuery{Kind: "path", Dir: []byte(dir)})
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut boo
 // maxFound bounds the names that are found by a part of them.
 const maxFound = 200
 
-// namesWith are the files at or below a directory that have a text in their path, those
-// that are gone too.
+// namesWith returns the files at or below a directory that have a text in their path, deleted
+// files too.
 func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRow, cut bool, err error) {
 	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchFiles, Pattern: part, Path: []byte(dir), Gone: true, Limit: maxFound})
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRo
 	return rows, a.Truncated, nil
 }
 
-// goneWhen says when a file went, who took it away, and where it went.
+// goneWhen says when a file was deleted and by whom, or what it was renamed to.
 func (s *source) goneWhen(v wire.Version) string {
 	if v.Op == "moved" {
 		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
@@ -195,19 +195,19 @@ type versionPart struct {
 	CutLines   int
 	Change     *diffPart
 	Image      template.URL
-	Blocks     []block // as it is rendered
+	Blocks     []block // the rendered content
 	Note       string
 	View       string
 	Piece      bool
 	Before     template.URL // the lines before those that are shown
 	At         template.URL // the page with this version
-	Against    uint64       // change: the version that it is compared with, where that is not the one before
+	Against    uint64       // the version that it is compared with, if not the one before
 }
 
 func (p versionPart) address() template.URL { return p.At }
 func (p versionPart) moves() string         { return "slide" }
 
-// choice is one of the views or spans that a page offers; Here marks the one it shows.
+// choice is one of the views or spans that a page offers. Here marks the one that it shows.
 type choice struct {
 	Name string
 	To   template.URL
@@ -224,7 +224,7 @@ type codeRow struct {
 	Blame bool
 }
 
-// versions are those of a path, oldest first.
+// versions returns the versions of a path, oldest first.
 func (s *source) versions(ctx context.Context, p string) ([]wire.Version, error) {
 	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Path: []byte(p), Baselines: true, Limit: maxVersions})
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	}
 	v := vs[n-1]
 	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.at(v.Time), Who: whoOf(v), What: opInWords(v.Op), Latest: n == len(vs), View: q.Get("view")}
-	if v.Made != 0 || apply.Temporary(v.From) { // saved by way of another name
+	if v.Made != 0 || apply.Temporary(v.From) { // saved through a file of another name
 		out.What = "changed"
 	} else if len(v.From) > 0 {
 		out.What += " from " + name(v.From)
@@ -341,7 +341,7 @@ func opInWords(op string) string {
 	return op
 }
 
-// whoOf is who wrote a version: a command, or an undo and its like.
+// whoOf says who wrote a version: a command, or an undo and the like.
 func whoOf(v wire.Version) string {
 	who := cli.Who(v.Actor)
 	switch {
@@ -418,13 +418,14 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	return nil
 }
 
-// matcher finds what was searched for in a line; nothing where it cannot be.
+// matcher returns a function that finds the text searched for in a line, or nil if it cannot be
+// found by lines.
 func matcher(q url.Values) func([]byte) []mark {
 	pattern := q.Get("find")
 	if q.Get("regex") != "1" {
 		pattern = regexp.QuoteMeta(pattern)
 	}
-	if pattern == strings.ToLower(pattern) { // as search reads it
+	if pattern == strings.ToLower(pattern) { // the same rule as in search
 		pattern = "(?i)" + pattern
 	}
 	re, err := regexp.Compile(pattern)

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// guard lets in only the browser that was sent here with the token.
+// guard lets in only the browser that was opened with the token.
 //
-// Another local user reaches the port too, and so does every page that the browser
-// shows, by the port's number or by a name that was made to resolve to 127.0.0.1. So:
-// the token comes once, in the first address, and becomes a cookie that scripts cannot
-// read and other sites cannot send; the Host is ours, which a page of another name
-// cannot say; a request that changes something comes from a page of ours (Origin) and
-// has a second secret that only our pages hold. The cookie is for a path that nobody
-// can guess, because a browser gives the cookies of 127.0.0.1 to every port of it.
+// Other local users can reach the port too, and so can every page that the browser shows, by the
+// port's number or by a name that was made to resolve to 127.0.0.1. Therefore the token is sent
+// once, in the first address, and becomes a cookie that scripts cannot read and other sites
+// cannot send. The Host must be this server's, which a page under another name cannot send. A
+// request that changes something must come from one of these pages (Origin), with a second secret
+// that only they hold. The cookie is for a path that nobody can guess, because a browser sends
+// the cookies of 127.0.0.1 to every port of it.
 type guard struct {
-	token  string // of the first address
-	cookie string // what it becomes
-	csrf   string // in our pages
+	token  string // part of the first address
+	cookie string // what replaces the token
+	csrf   string // part of the pages
 	base   string // the path below which all pages are, "/…/"
 	hosts  []string
 }
@@ -34,7 +34,7 @@ func newGuard(addr *net.TCPAddr) *guard {
 	return g
 }
 
-// secret is 192 random bits that a URL can hold.
+// secret returns 192 random bits in a form that a URL can hold.
 func secret() string {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -47,13 +47,13 @@ const (
 	maxForm    = 1 << 20
 )
 
-// first is the address for the person whose server this is.
+// first returns the address for the person who started the server.
 func (g *guard) first() string { return "http://" + g.hosts[0] + "/?token=" + g.token }
 
-// policy is the pages' own: no script but ours, and that from files only.
+// policy is the content security policy: no scripts but this server's, and those as files only.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// wrap serves pages below the base to whom may see them.
+// wrap serves pages below the base to those who may see them.
 func (g *guard) wrap(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -74,8 +74,8 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 				return
 			}
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			// A redirect would still count as sent by who linked to us, and the
-			// browser would withhold the cookie: a page of ours goes on.
+			// After a redirect the request would still count as sent by the page with the link, and
+			// the browser would withhold the cookie. A page from here leads on instead.
 			h.Set("Content-Type", "text/html; charset=utf-8")
 			h.Set("Refresh", "0; url="+g.base)
 			_, _ = w.Write([]byte("<!doctype html><title>cachebro</title>\n"))
@@ -104,8 +104,8 @@ func (g *guard) ours(host string) bool {
 	return false
 }
 
-// fromUs: a page of ours asks, or a person who typed the address. What changes
-// something also says which page it is.
+// fromUs reports whether a request comes from one of these pages, or from a person who typed the
+// address. A request that changes something must name its page and have the second secret.
 func (g *guard) fromUs(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && (site != "none" || r.Method != http.MethodGet) {
 		return false

@@ -14,7 +14,7 @@ import (
 // maxLine is how much of one line is shown, in bytes.
 const maxLine = 4000
 
-// span is a piece of a line of one colour, up to end.
+// span is a piece of a line in one colour, up to end.
 type span struct {
 	end   int
 	class string
@@ -23,8 +23,8 @@ type span struct {
 // mark is a piece of a line that was changed.
 type mark struct{ from, to int }
 
-// line is one line of a file as markup: coloured, with what was changed marked, and with
-// all that would act or not be seen in sight. Only the first maxLine bytes are shown.
+// line returns one line of a file as markup. It is coloured, changes are marked, and characters
+// that would act or be invisible are spelled out. Only the first maxLine bytes are shown.
 func line(l []byte, colours []span, marks []mark) template.HTML {
 	l = bytes.TrimSuffix(l, []byte("\n"))
 	cut := 0
@@ -33,7 +33,7 @@ func line(l []byte, colours []span, marks []mark) template.HTML {
 		l = l[:maxLine]
 	}
 	var b bytes.Buffer
-	class, marked := "", false // what is open
+	class, marked := "", false // the spans that are open
 	for i := 0; i < len(l); {
 		for len(colours) > 0 && colours[0].end <= i {
 			colours = colours[1:]
@@ -89,7 +89,7 @@ func closeSpans(b *bytes.Buffer, class string, marked bool) {
 	}
 }
 
-// changedWords marks what differs between two lines, by words; nothing where they have
+// changedWords returns the words that differ between two lines. It returns nothing if they have
 // little in common, because marks would only disturb.
 func changedWords(old, new []byte) (del, add []mark) {
 	if len(old) > maxLine || len(new) > maxLine {
@@ -122,7 +122,7 @@ func changedWords(old, new []byte) (del, add []mark) {
 	return del, add
 }
 
-// wordsOf cuts a line into words, runs of blanks, and single other characters.
+// wordsOf splits a line into words, runs of blanks, and single other characters.
 func wordsOf(l []byte) [][]byte {
 	kind := func(r rune) int {
 		switch {

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks for changes while a page is to be seen,
-	// and beatEvery how often a page is told that the server is there.
+	// lookEvery is the time between two checks for changes while a page is visible, and
+	// beatEvery the time between two signs of life to a page.
 	lookEvery = 500 * time.Millisecond
 	beatEvery = 15 * time.Second
 )
 
-// live tells pages that something changed. It looks only while one listens, and pages
-// listen only while they are to be seen.
+// live tells pages that something changed. It checks only while a page listens, and pages listen
+// only while they are visible.
 type live struct {
 	ctx     context.Context
 	newest  func(context.Context) (uint64, error)
 	changed func(ctx context.Context, token string) (next, note string, yes bool)
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
-	to    map[chan news]bool // closed by nobody; each has room for the newest
+	to    map[chan news]bool // never closed; each has room for the newest
 	looks bool
 	last  news
 	ended string // why the server ends
@@ -35,14 +35,14 @@ type live struct {
 // news is what pages are told.
 type news struct {
 	number uint64 // of the newest version
-	note   string // what a person must know of the project as it is, in a line
+	note   string // a line about the project's present state that a person must know
 }
 
 func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, string, bool)) *live {
 	return &live{ctx: ctx, newest: newest, changed: changed, to: map[chan news]bool{}}
 }
 
-// newest is the number of the newest version.
+// newest returns the number of the newest version.
 func (s *source) newest(ctx context.Context) (uint64, error) {
 	if err := s.gone(); err != nil {
 		return 0, err
@@ -54,8 +54,8 @@ func (s *source) newest(ctx context.Context) (uint64, error) {
 	return a.Versions[0].Seq, nil
 }
 
-// changed asks mountd, so that the daemon may end while nothing happens. Where nothing
-// is mounted, only the daemon can tell.
+// changed asks mountd, so that the daemon may end while nothing happens. Where nothing is mounted,
+// only the daemon can tell.
 func (s *source) changed(ctx context.Context, token string) (next, note string, yes bool) {
 	if s.target().Point == "" {
 		return "", "not mounted: what is changed now is found later, without who did it; cachebro mount goes on", true
@@ -79,7 +79,7 @@ func (s *source) changed(ctx context.Context, token string) (next, note string, 
 	return next, "", paths > 1 || token == ""
 }
 
-// listen gives a channel that gets the newest when it is another.
+// listen returns a channel that gets the news whenever it changes.
 func (l *live) listen() chan news {
 	ch := make(chan news, 1)
 	l.mu.Lock()
@@ -108,7 +108,7 @@ func (l *live) look() {
 		next, note, changed := l.changed(l.ctx, token)
 		token = next
 		if changed {
-			again = 4 // what mountd has told of comes into the log a moment later
+			again = 4 // what mountd reports reaches the log a moment later
 		}
 		if again > 0 {
 			again--
@@ -129,7 +129,7 @@ func (l *live) look() {
 	}
 }
 
-// tell passes on what is new. known: the number is.
+// tell passes on what is new. known says that the number is known.
 func (l *live) tell(n news, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,29 +142,29 @@ func (l *live) tell(n news, known bool) {
 	l.last = n
 	for ch := range l.to {
 		select {
-		case <-ch: // older, and not fetched
+		case <-ch: // drop the older news that was not fetched
 		default:
 		}
 		ch <- n
 	}
 }
 
-// end says why the server ends.
+// end notes why the server ends.
 func (l *live) end(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = why
 }
 
-// parting is what a page is told last.
+// parting returns the last thing that a page is told.
 func (l *live) parting() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended
 }
 
-// serve streams server-sent events: "changed" with the newest number, "note" with what a
-// person must know, "ended" with why there is no more.
+// serve streams server-sent events: "changed" with the newest number, "note" with what a person
+// must know, and finally "ended" with the reason.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	f, ok := w.(http.Flusher)
 	if !ok {

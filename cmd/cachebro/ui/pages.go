@@ -15,7 +15,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// searchPage is a question and where its answer goes.
+// searchPage is a question and the place of its answer.
 type searchPage struct {
 	Text  string
 	Regex bool
@@ -43,8 +43,8 @@ type hitsPart struct {
 	Hits []hitRow
 	Sum  string
 	Note string
-	Past template.URL // the same text in what is gone, where nothing has it now
-	At   template.URL // the page with this question
+	Past template.URL // a search for the text in the history, if nothing has it now
+	At   template.URL // the address of this search
 }
 
 func (p hitsPart) address() template.URL { return p.At }
@@ -57,7 +57,7 @@ type hitRow struct {
 	To         template.URL
 }
 
-// maxHits are shown of a search.
+// maxHits bounds the hits that are shown.
 const maxHits = 100
 
 func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
@@ -74,7 +74,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 	out := hitsPart{Note: oneLine(a.Warning), At: here}
 	found := []any{"find", query.Pattern, "regex", q.Get("regex")}
 	if query.NearestBy(a) != "" || a.How == wire.SearchFiles {
-		found = nil // the line does not have it
+		found = nil // the line does not contain the pattern
 	}
 	for _, h := range a.Hits {
 		row := hitRow{Name: name(h.Path), Line: h.Line, Text: line([]byte(strings.TrimSpace(strings.SplitN(h.Text, "\n", 2)[0])), nil, nil)}
@@ -156,7 +156,7 @@ func (s *server) savings(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// storagePart is what the history takes.
+// storagePart is the space that the history takes.
 type storagePart struct {
 	Sums  []fact
 	Lists []shares
@@ -164,7 +164,7 @@ type storagePart struct {
 	More  int
 }
 
-// share is what one path, session or class takes, as the daemon says it.
+// share is the space that one path, session or class takes, as the daemon sends it.
 type share struct {
 	Name     string
 	Raw      []byte `json:"Name_base64"`
@@ -191,7 +191,7 @@ type shareRow struct {
 	Width      int // of its bar, in thousandths of the largest
 }
 
-// maxGaps are listed of what was not kept.
+// maxGaps bounds the listed gaps of the history.
 const maxGaps = 20
 
 func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
@@ -261,5 +261,5 @@ func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
 	return out, nil
 }
 
-// empty is a page whose parts come with requests of their own.
+// empty answers for a page whose parts come with requests of their own.
 func empty(context.Context, url.Values) (any, error) { return nil, nil }

@@ -16,18 +16,18 @@ type lane struct {
 	Session string // "" outside of sessions
 	Began   string // the session's first prompt
 	Files   history.Touched
-	Heights []int // files changed in each column
+	Heights []int // the number of files changed in each column
 }
 
-// picture is who changed how much when: a lane for each session, and one for each
-// program outside of sessions, in the order in which they began.
+// picture shows who changed how much when. It has a lane for each session and for each program
+// outside of sessions, in the order in which they began.
 type picture struct {
 	From, To time.Time
 	Lanes    []*lane
 	Most     int // the highest of all columns
 }
 
-// pictureOf counts actions, the newest of which comes first, by lanes and columns.
+// pictureOf counts actions by lanes and columns. The newest action comes first.
 func pictureOf(all []wire.Action, width, most int) picture {
 	pic := picture{From: all[len(all)-1].Begin, To: all[0].End, Most: 1}
 	for _, a := range all {
@@ -62,8 +62,8 @@ func pictureOf(all []wire.Action, width, most int) picture {
 	return pic
 }
 
-// height is the bar of n files, 0 to top: by magnitude, or one large build makes all
-// else flat.
+// height returns the height of the bar of n files, 0 to top. It grows with the magnitude of n:
+// otherwise one large build would make everything else flat.
 func height(n, most, top int) int {
 	if n == 0 {
 		return 0

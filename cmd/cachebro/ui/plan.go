@@ -23,7 +23,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// shownSteps is how many steps of a plan are listed.
+// shownSteps bounds the steps of a plan that are listed.
 const shownSteps = 300
 
 // planPart is a plan as it is shown before anything is done.
@@ -38,11 +38,11 @@ type planPart struct {
 	Digest           string
 	Nothing          bool
 	Note             string
-	Merge, Force     template.URL // the same plan with the choice, "" where it makes no difference
+	Merge, Force     template.URL // the same plan with the option, "" where it makes no difference
 	Chosen           string
-	Danger           bool // what others changed goes
+	Danger           bool // changes of others would be lost
 	Choose           bool // single files may be left out
-	Pick             bool // and single lines, if not files
+	Pick             bool // single lines may be left out, if not files
 }
 
 type stepRow struct {
@@ -51,20 +51,20 @@ type stepRow struct {
 	Added, Removed int
 	Note           string
 	Diff           template.URL // what it does to the lines
-	Open           bool         // they are shown at once
-	File           bool         // it may be left out
+	Open           bool         // the lines are shown at once
+	File           bool         // the file may be left out
 }
 
-// openDiffs is of how many files the lines are shown at once.
+// openDiffs is the number of files whose lines are shown at once.
 const openDiffs = 3
 
-// planFields are what a request for a plan may hold.
+// planFields are the fields that a request for a plan may have.
 var planFields = []string{"kind", "action", "prompt", "session", "path", "plan", "seq", "at", "before", "after", "edits", "merge", "force"}
 
-// verbs of the kinds of plans that pages ask for.
+// verbs are the words for the kinds of plans that pages ask for.
 var verbs = map[string]string{"undo": "take back", "redo": "bring back", "revert": "restore this version", "restore": "restore"}
 
-// request reads what plan is meant.
+// request returns the request for the plan that a query asks for.
 func request(q url.Values) (wire.PlanRequest, error) {
 	r := wire.PlanRequest{Kind: q.Get("kind"), Action: number(q, "action"), Prompt: q.Get("prompt"), Session: q.Get("session"), Plan: q.Get("plan"),
 		Merge: q.Get("merge") == "1", Force: q.Get("force") == "1"}
@@ -105,14 +105,14 @@ func request(q url.Values) (wire.PlanRequest, error) {
 	return r, nil
 }
 
-// literal is a glob for one path.
+// literal returns a glob that matches one path only.
 func literal(path string) string {
 	if !strings.ContainsAny(path, `*?[{\`) {
 		return path
 	}
 	var b strings.Builder
 	if !strings.Contains(path, "/") {
-		b.WriteByte('/') // a glob without one is for names at any depth
+		b.WriteByte('/') // a glob without a slash matches names at any depth
 	}
 	for _, c := range []byte(path) {
 		if strings.IndexByte(`*?[]{}\,`, c) >= 0 {
@@ -142,7 +142,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 	return s.planPart(ctx, p, q, digest), nil
 }
 
-// titleOf says what a plan is about: of a prompt its text, and not its number.
+// titleOf says what a plan is about. For a prompt it gives the text and not the number.
 func (s *source) titleOf(ctx context.Context, p wire.Plan, q url.Values) string {
 	if q.Get("prompt") == "" {
 		return oneLine(p.Title)
@@ -196,7 +196,7 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 	}
 	out.Pick = q.Get("kind") != "redo"
 	if q.Get("edits") != "" {
-		return out // lines of others are kept anyway, and nothing is to be forced
+		return out // changes of others are kept anyway, and nothing can be forced
 	}
 	out.Choose = files > 1 && out.More == 0 && (q.Get("kind") == "undo" || q.Get("kind") == "restore")
 	if kind := q.Get("kind"); kind == "undo" && q.Get("merge") == "" && len(p.Conflicts) > 0 {
@@ -213,7 +213,7 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 	return out
 }
 
-// with is a copy with one value more.
+// with returns a copy with one more value.
 func with(v url.Values, name, value string) url.Values {
 	out := url.Values{name: {value}}
 	for k, x := range v {
@@ -224,7 +224,7 @@ func with(v url.Values, name, value string) url.Values {
 	return out
 }
 
-// digestOf tells two plans apart: a person agrees to the one that was shown.
+// digestOf returns a digest of a plan, so that only the plan that was shown is carried out.
 func digestOf(p wire.Plan) string {
 	h := sha256.New()
 	for _, s := range p.Steps {
@@ -236,15 +236,15 @@ func digestOf(p wire.Plan) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// donePart is what came of a plan.
+// donePart is the result of a plan.
 type donePart struct {
 	Text  string
-	Left  []string // what was not done, or not quite
+	Left  []string // what was not done, or only partly
 	Notes string
 	Redo  template.URL
 }
 
-// apply carries out the plan that was shown, if it still is the same.
+// apply carries out the plan that was shown, if it is still the same.
 func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		s.fail(w, r, err)
@@ -263,7 +263,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, page, v)
 }
 
-// carryOut does what was agreed to, as far as it was chosen.
+// carryOut carries out the plan that was agreed to, as far as its parts were chosen.
 func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chosen url.Values) (v any, page string, err error) {
 	r, err := request(q)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	}
 	s.takes.Lock()
 	defer s.takes.Unlock()
-	ctx = context.WithoutCancel(ctx) // who closes the page has agreed all the same
+	ctx = context.WithoutCancel(ctx) // closing the page does not withdraw the consent
 	if err := s.gone(); err != nil {
 		return nil, "", err
 	}
@@ -359,16 +359,16 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 		out.Notes = "something of an earlier plan was left alone"
 	}
 	if len(res.Done) > 0 {
-		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // without, it is shown as new
+		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // without it the plan is shown as new
 		out.Redo, _ = link("plan", "kind", "redo", "plan", p.ID)
 	}
 	return out, "done", nil
 }
 
-// changedMeanwhile is said where a plan is not the one that was shown.
+// changedMeanwhile is shown if a plan is no longer the one that was shown.
 const changedMeanwhile = "Something changed meanwhile. Nothing was done yet: this is what would be done now."
 
-// pathsOf are the paths of the files that were chosen of a plan; none: all of them were.
+// pathsOf returns the paths of the chosen files of a plan, or nil if all files were chosen.
 func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
 	var paths []string
 	files := 0
@@ -396,8 +396,8 @@ func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
 	return paths, nil
 }
 
-// leftLines are the lines that were not chosen of those that a page showed of a plan. The
-// plan's steps get the contents that they have without them.
+// leftLines returns the lines of a plan that were shown and not chosen. It gives the plan's steps
+// the contents that they have without these lines.
 func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.Plan, form url.Values) (all []wire.LeftLines, err error) {
 	unchosen := map[int]*wire.LeftLines{}
 	for _, shown := range form["shown"] {
@@ -455,7 +455,7 @@ func within(p, whole wire.Plan) bool {
 	return !slices.ContainsFunc(p.Steps, func(s wire.PlanStep) bool { return !known[key(s)] })
 }
 
-// planned are a file now and as a plan makes it.
+// planned returns a file as it is now and as a plan would make it.
 func (s *server) planned(ctx context.Context, r wire.PlanRequest, path []byte) (from, to side, err error) {
 	r.DryRun, r.Contents = true, path
 	var p wire.Plan
@@ -517,7 +517,7 @@ func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// pickOf names what a row of a plan can leave out: a line, or all of a hunk.
+// pickOf names what a row of a plan can leave out: a line or a whole hunk.
 func pickOf(p place) string {
 	switch {
 	case p.hunk >= 0:
@@ -537,8 +537,8 @@ func (s *source) drop(ctx context.Context, p wire.Plan) {
 	}
 }
 
-// takeOf is the plan that takes back an action, or brings back what it took away, and
-// what it does in a word.
+// takeOf returns the plan that takes back an action, or that brings back what the action took
+// away, and a word for what the plan does.
 func takeOf(a wire.Action) (u template.URL, verb string) {
 	switch {
 	case a.Back:
@@ -559,8 +559,8 @@ func wholly(by []wire.TakenBack) bool {
 	return len(by) > 0 && by[len(by)-1].Whole()
 }
 
-// bringBack is the plan that brings back what one other plan took back. Where several
-// took a part each, there is none.
+// bringBack returns the plan that brings back what one other plan took back. There is none if
+// several plans took back a part each.
 func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	if len(by) != 1 {
 		return "", ""
@@ -569,7 +569,7 @@ func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	return u, "bring back"
 }
 
-// takePrompt is the plan that takes back all of a prompt.
+// takePrompt returns the plan that takes back everything that a prompt led to.
 func takePrompt(a wire.Actor) template.URL {
 	u, _ := link("plan", "kind", "undo", "prompt", a.Prompt, "session", a.Session)
 	return u

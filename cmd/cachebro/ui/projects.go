@@ -12,14 +12,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// projectsPage is the projects of this machine that have a history.
+// projectsPage lists the projects of this machine that have a history.
 type projectsPage struct{ Rows []projectRow }
 
 type projectRow struct {
 	Name, State string
 	Here        bool
-	New         template.URL // what changed there since a person looked
-	Rests       bool         // to ask for it starts a daemon
+	New         template.URL // what changed there since somebody looked at it
+	Rests       bool         // asking for it starts a daemon
 	Command     string
 	Bad         bool
 }
@@ -54,7 +54,7 @@ func (s *server) projects(ctx context.Context, _ url.Values) (any, error) {
 	return out, nil
 }
 
-// project says what changed in a project since a person looked at its pages.
+// project says what changed in a project since somebody looked at its pages.
 func (s *server) project(ctx context.Context, q url.Values) (any, error) {
 	all, err := doctor.Projects(ctx, s.e)
 	if err != nil {

@@ -23,7 +23,7 @@ type prunePart struct {
 	Note    string
 }
 
-// shownDue is how many files are listed of which something would be dropped.
+// shownDue bounds the listed files of which something would be dropped.
 const shownDue = 100
 
 func (s *server) prunePlan(ctx context.Context, q url.Values) (any, error) {
@@ -50,14 +50,14 @@ func (s *server) prunePlan(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// prune drops what was shown, if it still is the same.
+// prune drops what was shown, if it is still the same.
 func (s *server) prune(w http.ResponseWriter, r *http.Request) {
 	err := r.ParseForm()
 	var a wire.StoreAnswer
 	if err == nil {
 		s.takes.Lock()
 		defer s.takes.Unlock()
-		ctx := context.WithoutCancel(r.Context()) // who closes the page has agreed all the same
+		ctx := context.WithoutCancel(r.Context()) // closing the page does not withdraw the consent
 		a, err = wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "prune", Keep: int(number(r.PostForm, "keep")), Digest: r.PostForm.Get("digest")})
 		if errors.Is(err, wire.ErrConflict) {
 			var again any

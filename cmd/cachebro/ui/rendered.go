@@ -22,11 +22,11 @@ import (
 	mdtext "github.com/yuin/goldmark/text"
 )
 
-// block is a piece of a file as it is rendered: a paragraph or a table of Markdown, a cell
-// of a notebook. Nothing in it acts: raw HTML is shown as text, and no picture is loaded
-// but those of notebooks, which come from our own address.
+// block is a rendered piece of a file: a paragraph or a table of Markdown, or a cell of a
+// notebook. Nothing in it is active: raw HTML is shown as text, and no pictures are loaded but
+// those of notebooks, which this server sends.
 type block struct {
-	key   string // tells it from others
+	key   string // tells it apart from other blocks
 	Kind  string // of a cell, or "del", "add" or "rest" where versions are compared
 	Label string
 	Doc   template.HTML   // of Markdown
@@ -34,7 +34,7 @@ type block struct {
 	Out   []output
 }
 
-// output is what the code of a cell gave.
+// output is what the code of a cell printed or returned.
 type output struct {
 	Lines   []template.HTML
 	Picture template.URL
@@ -50,7 +50,7 @@ const (
 // maxRendered bounds the files that are rendered, in bytes.
 const maxRendered = 8 << 20
 
-// renders says how a file can be rendered, "" if it cannot.
+// renders returns the way in which a file can be rendered, "" if it cannot.
 func renders(p string, data []byte) string {
 	if len(data) > maxRendered || text.Binary(data) {
 		return ""
@@ -80,10 +80,10 @@ func blocksOf(x side) []block {
 }
 
 var mark2html = goldmark.New(goldmark.WithExtensions(
-	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), // no style, which the policy refuses
+	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), // no style attribute, which the policy forbids
 	extension.Strikethrough, extension.Linkify))
 
-// markdown renders the blocks of a text. p is the path that its links are relative to.
+// markdown renders the blocks of a text. Its links are relative to the path p.
 func markdown(p string, data []byte) (all []block) {
 	source, _ := text.Shown(data)
 	source = sighted(source)
@@ -94,12 +94,12 @@ func markdown(p string, data []byte) (all []block) {
 		if mark2html.Renderer().Render(&b, source, n) != nil {
 			return nil
 		}
-		all = append(all, block{key: b.String(), Doc: template.HTML(b.String())}) // goldmark escapes; raw HTML was taken out
+		all = append(all, block{key: b.String(), Doc: template.HTML(b.String())}) // goldmark escapes the text, and raw HTML was taken out
 	}
 	return all
 }
 
-// sighted is a text in which what would act or not be seen is spelled out.
+// sighted returns a text in which characters that would act or be invisible are spelled out.
 func sighted(b []byte) []byte {
 	var out []byte
 	for len(b) > 0 {
@@ -114,8 +114,8 @@ func sighted(b []byte) []byte {
 	return out
 }
 
-// tame takes out of a parsed text what would load or run something, and leads relative
-// links to the files of the project.
+// tame takes out of a parsed text whatever would load or run something, and makes relative links
+// lead to the files of the project.
 func tame(doc ast.Node, source []byte, dir string) {
 	var all []ast.Node
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -146,7 +146,7 @@ func tame(doc ast.Node, source []byte, dir string) {
 			if link.FirstChild() == nil {
 				link.AppendChild(link, asText([]byte("picture")))
 			}
-			if _, linked := n.Parent().(*ast.Link); linked { // which has a place to lead to
+			if _, linked := n.Parent().(*ast.Link); linked { // the outer link has its own target
 				link.Destination = nil
 			}
 			n.Parent().ReplaceChild(n.Parent(), n, link)
@@ -161,20 +161,21 @@ func tame(doc ast.Node, source []byte, dir string) {
 	}
 }
 
-// asText is an element that shows a text as it is.
+// asText returns an element that shows a text as it is.
 func asText(b []byte) ast.Node {
 	s := ast.NewString(b)
 	s.SetRaw(true)
 	return s
 }
 
-// leadsAway reports whether an address is one that a browser may be sent to.
+// leadsAway reports whether a browser may be sent to an address elsewhere.
 func leadsAway(to string) bool {
 	u, err := url.Parse(to)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto")
 }
 
-// lead gives a link an address of ours, leaves it, or makes its text of it.
+// lead gives a link to a project file the address of its page. It leaves a link that leads away,
+// and replaces any other one by its text.
 func lead(l *ast.Link, dir string) {
 	to := string(l.Destination)
 	if leadsAway(to) {
@@ -226,10 +227,10 @@ type cellOutput struct {
 	Traceback lined            `json:"traceback"`
 }
 
-// lined is a text that a notebook holds as one string or as a list of them.
+// lined is a text that a notebook holds as one string or as a list of strings.
 type lined string
 
-// UnmarshalJSON reads either; anything else is shown as it is written.
+// UnmarshalJSON reads both forms. Anything else is shown as it is written.
 func (l *lined) UnmarshalJSON(b []byte) error {
 	var one string
 	var all []string
@@ -244,7 +245,7 @@ func (l *lined) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// notebookOf reads a notebook; nil: it is none.
+// notebookOf reads a notebook. It returns nil if the data is not one.
 func notebookOf(data []byte) *notebook {
 	var n notebook
 	if json.Unmarshal(data, &n) != nil || n.Cells == nil {
@@ -253,13 +254,13 @@ func notebookOf(data []byte) *notebook {
 	return &n
 }
 
-// ansi are the sequences by which a traceback is coloured.
+// ansi matches the sequences that colour a traceback.
 var ansi = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
-// pictures are the kinds of outputs that are shown as such.
+// pictures are the types of outputs that are shown as pictures.
 var pictures = []string{"image/png", "image/jpeg", "image/gif"}
 
-// blocks are the cells with what they gave.
+// blocks returns the cells with their outputs.
 func (n *notebook) blocks(p string, seq uint64) (all []block) {
 	for i, c := range n.Cells {
 		key, _ := json.Marshal([]any{c.Type, c.Source, c.Outputs})
@@ -282,7 +283,7 @@ func (n *notebook) blocks(p string, seq uint64) (all []block) {
 	return all
 }
 
-// shown is an output as text, or as a picture of our own address.
+// shown returns an output as text, or as a picture with an address on this server.
 func (o cellOutput) shown(seq uint64, cell, n int) output {
 	if o.Type == "error" {
 		trace := ansi.ReplaceAllString(string(o.Traceback), "")
@@ -307,7 +308,7 @@ func (o cellOutput) shown(seq uint64, cell, n int) output {
 	return output{Note: "nothing"}
 }
 
-// picture is the content of an output that is one.
+// picture returns the content and the type of an output that is a picture.
 func (o cellOutput) picture() (b []byte, kind string) {
 	for _, k := range pictures {
 		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(string(o.Data[k])), ""))
@@ -318,7 +319,7 @@ func (o cellOutput) picture() (b []byte, kind string) {
 	return nil, ""
 }
 
-// pictureOf is a picture in a notebook.
+// pictureOf returns a picture in a notebook.
 func (n *notebook) pictureOf(cell, out int) (b []byte, kind string) {
 	if n == nil || cell < 1 || cell > len(n.Cells) {
 		return nil, ""
@@ -339,8 +340,8 @@ func codeLines(name, code string) (out []template.HTML) {
 	return out
 }
 
-// changedBlocks are the blocks of two versions: those that went and came among those around
-// them.
+// changedBlocks returns the blocks that were removed or added between two versions, and the
+// blocks next to them.
 func changedBlocks(old, new []block) (all []block) {
 	keys := func(bs []block) (out [][]byte) {
 		for _, b := range bs {

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// seenMarks say up to which version a person has looked at each session; "" is what was
-// done outside of sessions. The file is the page's own: losing it loses no history.
+// seenMarks say up to which version somebody has looked at each session; "" stands for what was
+// done outside of sessions. Only the pages use the file: losing it loses no history.
 type seenMarks struct {
 	mu   sync.Mutex // guards the file
 	file string
@@ -31,16 +31,16 @@ func (m *seenMarks) read() map[string]uint64 {
 	return m.readLocked()
 }
 
-// readLocked is read; mu is held.
+// readLocked is read for callers that hold mu.
 func (m *seenMarks) readLocked() map[string]uint64 {
 	marks := map[string]uint64{}
 	if b, err := os.ReadFile(m.file); err == nil {
-		_ = json.Unmarshal(b, &marks) // a broken file: nothing was seen
+		_ = json.Unmarshal(b, &marks) // with a broken file nothing counts as seen
 	}
 	return marks
 }
 
-// set marks sessions as looked at; no mark goes back.
+// set marks sessions as looked at. A mark never moves back.
 func (m *seenMarks) set(more map[string]uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,11 +58,11 @@ func (m *seenMarks) set(more map[string]uint64) error {
 	return os.Rename(m.file+".new", m.file)
 }
 
-// ownPlan is the mark of a plan that was carried out from the page.
+// ownPlan returns the mark of a plan that was carried out from the page.
 func ownPlan(id string) string { return "plan " + id }
 
-// isSeen reports whether a person has looked at an action, or did it: an undo that
-// somebody asked for here, or in a shell, is no news.
+// isSeen reports whether the user has looked at an action or did it: an undo that they asked for
+// here or in a shell is no news.
 func isSeen(a wire.Action, marks map[string]uint64) bool {
 	if a.Plan != "" && (marks[ownPlan(a.Plan)] > 0 || a.Actor.Session == "" && a.Actor.UID == uid) {
 		return true
@@ -70,10 +70,10 @@ func isSeen(a wire.Action, marks map[string]uint64) bool {
 	return a.Last <= marks[a.Actor.Session]
 }
 
-// sincePart is what was done since a person looked, by session.
+// sincePart is what was done since somebody looked, by session.
 type sincePart struct {
 	Sessions []sinceRow
-	All      string // marks of all of them
+	All      string // the marks of all sessions
 }
 
 type sinceRow struct {
@@ -90,7 +90,7 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 	return unseen(a, s.seen.read()), nil
 }
 
-// unseen sums up by session what was done since a person looked.
+// unseen sums up by session what was done since somebody looked.
 func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 	type sum struct {
 		name    string
@@ -137,7 +137,7 @@ func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 	return out
 }
 
-// mark marks sessions as looked at, and shows what is left.
+// mark marks sessions as looked at and shows the others.
 func (s *server) mark(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	sessions, numbers := q["s"], q["n"]

@@ -34,7 +34,7 @@ type source struct {
 	past  recent
 }
 
-// server answers the pages' requests. It may be used from many goroutines.
+// server answers the pages' requests. Its methods may be called concurrently.
 type server struct {
 	source
 	g     *guard
@@ -45,18 +45,18 @@ type server struct {
 	seen  seenMarks
 }
 
-// recent are the newest actions with their files, which take a daemon longer than all else
-// that a page asks for: they are asked for once, whoever waits, until something is new.
+// recent holds the newest actions with their files. They take the daemon longer than anything
+// else that a page asks for, so they are asked for once for all pages, until something is new.
 type recent struct {
 	mu     sync.Mutex // held while they are asked for
-	newest uint64     // the version up to which they are known
+	newest uint64     // the newest version when they were asked for
 	known  wire.Actions
 }
 
 func (s *source) recent(ctx context.Context) (wire.Actions, error) {
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
-	ctx = context.WithoutCancel(ctx) // the daemon goes on anyway when a page is left
+	ctx = context.WithoutCancel(ctx) // the daemon continues anyway when a page is closed
 	n, err := s.newest(ctx)
 	if err != nil || n > 0 && n == s.past.newest {
 		return s.past.known, err
@@ -77,7 +77,7 @@ func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g 
 	return s, err
 }
 
-// target is the project as it is mounted now: that may have changed since the start.
+// target returns the project as it is mounted now, which may have changed since the start.
 func (s *source) target() cli.Target {
 	t, err := s.e.Locate(s.t.Root)
 	if err != nil || t.Root != s.t.Root {
@@ -86,8 +86,8 @@ func (s *source) target() cli.Target {
 	return t
 }
 
-// gone is an error where the project or its history is there no more. To ask its daemon
-// would begin a new history.
+// gone returns an error if the project or its history no longer exists. Asking its daemon would
+// then start a new history.
 func (s *source) gone() error {
 	switch {
 	case !cli.IsDir(s.t.Root):
@@ -98,7 +98,7 @@ func (s *source) gone() error {
 	return nil
 }
 
-// routes are the pages, all in one directory, so that their addresses are relative.
+// routes returns the pages, all in one directory, so that their addresses are relative.
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", s.page("timeline", s.timeline))
@@ -136,10 +136,10 @@ type navItem struct {
 	Here        bool
 }
 
-// nav are the pages, in their order.
+// nav lists the pages in their order.
 var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}, {"projects", "Projects", false}}
 
-// page answers with a whole page; an error stands in the place of what it shows.
+// page answers with a whole page. An error is shown in place of the content.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sh, show := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf}, "shell-"+name
@@ -180,7 +180,7 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 		}
 		if p, ok := v.(addressed); ok {
 			where := "HX-Push-Url"
-			if r.Header.Get("HX-Trigger") == p.moves() { // what is moved along is one step back
+			if r.Header.Get("HX-Trigger") == p.moves() { // moving through many is one step for the back button
 				where = "HX-Replace-Url"
 			}
 			w.Header().Set(where, string(p.address()))
@@ -189,11 +189,11 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 	}
 }
 
-// addressed is a part that has an address of its own, so that back, reload and a link that
-// is passed on show it again.
+// addressed is a part with an address of its own, so that back, reload and a shared link show it
+// again.
 type addressed interface {
 	address() template.URL
-	moves() string // the element that goes through many of them
+	moves() string // the id of the element that moves through many of them
 }
 
 func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v any) {
@@ -209,10 +209,10 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v a
 // problem is an error as a page shows it.
 type problem struct {
 	Text, Hint string
-	Again      template.URL // asked for again after a while, and takes the place of the error
+	Again      template.URL // is asked for again after a while, to replace the error
 }
 
-// problemOf says what is wrong. A daemon that cannot answer now can so later.
+// problemOf says what is wrong. If the daemon only cannot answer now, the page asks again.
 func problemOf(err error, r *http.Request) problem {
 	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
 	switch {
@@ -224,8 +224,8 @@ func problemOf(err error, r *http.Request) problem {
 	return p
 }
 
-// fail shows an error in place of what was asked for. It is a good answer to htmx,
-// which shows no others.
+// fail shows an error in place of what was asked for. The status is 200, because htmx shows no
+// other answers.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var b bytes.Buffer
 	if terr := s.pages.ExecuteTemplate(&b, "problem", problemOf(err, r)); terr != nil {
@@ -236,7 +236,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// asset is an embedded file. They change with the binary only.
+// asset sends an embedded file. These files change only with the binary.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	b, err := assetFiles.ReadFile("assets/" + name)
@@ -249,8 +249,8 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// link is an address with a query, in which a name may hold any bytes. No text, and no
-// number of a version, is left out.
+// link returns an address with a query, in which a name may hold any bytes. An empty text and the
+// version number 0 are left out.
 func link(page string, args ...any) (template.URL, error) {
 	if len(args)%2 != 0 {
 		return "", errors.New("link: names and values come in pairs")
@@ -267,11 +267,11 @@ func link(page string, args ...any) (template.URL, error) {
 	return template.URL(page + "?" + q.Encode()), nil
 }
 
-// number reads a number of a query; 0: none.
+// number returns a number of a query, 0 if there is none.
 func number(q url.Values, name string) uint64 {
 	n, _ := strconv.ParseUint(q.Get(name), 10, 64)
 	return n
 }
 
-// uid is whose server this is.
+// uid is the user whose server this is.
 var uid = uint32(os.Getuid())

@@ -20,45 +20,45 @@ import (
 )
 
 const (
-	pageActions = 30 // actions that are asked for at once
-	shortFiles  = 8  // files of an action that are listed at first
+	pageActions = 30 // the number of actions asked for at once
+	shortFiles  = 8  // the number of an action's files listed at first
 	allFiles    = 2000
-	openFiles   = 50 // of a set of changes whose lines are shown at once
+	openFiles   = 50 // the number of files of a set of changes whose lines are shown at once
 	laneColumns = 120
 	laneTop     = 20 // height of a bar in the picture
 	maxLanes    = 8
-	// recentActions are looked at for the picture and for what is new.
+	// recentActions are fetched for the picture and for what is new.
 	recentActions = 400
-	// laneFiles are listed of each action, so that files are counted once.
+	// laneFiles bounds the files listed of each action; they are needed to count each file once.
 	laneFiles = 1000
 )
 
-// timelinePage is all that was done, or what was done to one path.
+// timelinePage is everything that was done, or what was done to one path.
 type timelinePage struct {
-	Of            string // in words, "" all
+	Of            string // description, "" for everything
 	Path, Session string
-	From          template.URL // the actions
+	From          template.URL // the address of the actions
 	Author        string
 	Since, Until  string
 	Kinds         []searchMode
-	Chosen        bool         // they are not all
-	Tree          template.URL // of one set of changes: its files
+	Chosen        bool         // not all actions are shown
+	Tree          template.URL // the files of a single set of changes
 }
 
-// chosen are what a query may choose actions by.
+// chosen are the fields of a query that choose actions.
 var chosen = []string{"action", "session", "prompt", "path", "author", "kind", "since", "until"}
 
-// kinds are what one can choose by what became of files.
+// kinds are the changes of files by which actions can be chosen.
 var kinds = []string{wire.FileAdded, wire.FileModified, wire.FileDeleted, wire.FileRenamed, wire.FileMode}
 
-// ofKind are the actions of a page that changed something, of the kind that was chosen.
+// ofKind returns the actions that changed something in the chosen way.
 func ofKind(all []wire.Action, kind string) []wire.Action {
 	return slices.DeleteFunc(wire.WithEffect(all), func(a wire.Action) bool {
 		return kind != "" && !slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Change == kind })
 	})
 }
 
-// ask makes the question for actions of a query.
+// ask returns the daemon's query for the actions that a page's query asks for.
 func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
 	aq := wire.ActionsQuery{Session: q.Get("session"), Prompt: q.Get("prompt"), Path: []byte(q.Get("path")), Author: q.Get("author")}
 	for name, t := range map[string]*time.Time{"since": &aq.Since, "until": &aq.Until} {
@@ -77,7 +77,7 @@ func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
 	return aq, nil
 }
 
-// timeline says what the page is about; its parts come with requests of their own.
+// timeline says what the page is about. Its parts come with requests of their own.
 func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 	p := timelinePage{Path: q.Get("path"), Session: q.Get("session"), Author: q.Get("author"), Since: q.Get("since"), Until: q.Get("until")}
 	if _, err := s.ask(q); err != nil {
@@ -114,29 +114,29 @@ type actionsPart struct {
 	Groups []group
 	Asides []string     // gaps and notices between them
 	More   template.URL // the next page, "" if there is none
-	Newest uint64       // the newest version told of
+	Newest uint64       // the newest version in it
 	Empty  bool
 }
 
-// group is one prompt's actions that follow each other.
+// group is consecutive actions of one prompt.
 type group struct {
 	ID, Asked, About string
-	Session          string       // what it is called, "" outside of sessions
-	To               template.URL // all of the session
+	Session          string       // the session's name, "" outside of sessions
+	To               template.URL // everything of the session
 	Set              template.URL // all files of the prompt
 	Actions          []action
-	Take             template.URL // a plan that takes back all of the prompt
+	Take             template.URL // a plan that takes back everything of the prompt
 }
 
 // action is what somebody did.
 type action struct {
-	ID, Print      string // Print tells whether it is as it was
-	Unsure         bool   // not all is counted yet
+	ID, Print      string // Print changes whenever the action changes
+	Unsure         bool   // not everything is counted yet
 	Last           uint64
 	Time, Command  string
 	Sum            string
 	Link           template.URL // this action alone
-	Labels         []string     // the names of the moment when it was done
+	Labels         []string     // the labels of the moment when it was done
 	Added, Removed int
 	Partly         bool
 	Who, Rest      string
@@ -146,14 +146,14 @@ type action struct {
 	All            template.URL // all its files
 	Take           template.URL
 	Verb           string // what Take does
-	Back           string // what took it back, in words
+	Back           string // says what took it back
 	Gone           bool   // nothing of it is left
 	Seen           bool
 }
 
-// fileRow is what became of one file.
+// fileRow is what happened to one file.
 type fileRow struct {
-	ID             string // its place on the page
+	ID             string // the id of its place on the page
 	Open           bool   // its lines are shown at once
 	Letter, What   string
 	From           string
@@ -163,7 +163,7 @@ type fileRow struct {
 	Diff, Page     template.URL
 	Take           template.URL
 	Verb           string // what Take does
-	Back           string // what took it back, in words
+	Back           string // says what took it back
 	Gone           bool   // nothing of it is left
 }
 
@@ -183,11 +183,11 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		}
 	}
 	kind := q.Get("kind")
-	if kind != "" || isSet(q) { // files of it may not be among the first
+	if kind != "" || isSet(q) { // its files may not be among the first ones
 		aq.Files, aq.Fold = allFiles, false
 	}
 	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
-	for err == nil && a.More && !one && len(ofKind(a.Actions, kind)) == 0 { // a page of what is not shown
+	for err == nil && a.More && !one && len(ofKind(a.Actions, kind)) == 0 { // skip pages of which nothing is shown
 		aq.Seq, aq.Skip = a.Seq, a.Skip
 		gaps, notices := a.Gaps, a.Notices
 		a, err = wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
@@ -203,7 +203,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	}
 	labels, err := cli.Labels(s.state)
 	if err != nil {
-		labels = nil // a broken file: no moment has a name
+		labels = nil // with a broken file there are no labels
 	}
 	newer := cmp.Or(aq.Seq, math.MaxUint64)
 	for _, x := range ofKind(a.Actions, kind) {
@@ -259,7 +259,7 @@ func groupID(a wire.Action) string {
 	return "p-" + digest(a.Actor.Session+" "+a.Actor.Prompt)
 }
 
-// digest makes a name for a page's element of any text.
+// digest returns a short id for a page's element from any text.
 func digest(text string) string {
 	h := fnv.New64a()
 	h.Write([]byte(text))
@@ -318,12 +318,12 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 	return x
 }
 
-// uncounted reports whether the lines of a file are to be told and are not known.
+// uncounted reports whether the changed lines of a file should be shown but are not known yet.
 func uncounted(f wire.ActionFile) bool {
 	return !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode
 }
 
-// actionQuery names an action for a later request.
+// actionQuery identifies an action in a later request.
 func (s *server) actionQuery(a wire.Action) url.Values {
 	return url.Values{"key": {a.Key}, "first": {fmt.Sprint(a.First)}, "last": {fmt.Sprint(a.Last)}}
 }
@@ -339,7 +339,7 @@ func (s *server) rowsOf(a wire.Action, most int) []fileRow {
 	return rows
 }
 
-// letters in words, for people who do not see or know them.
+// changes are the kinds of changes in words, for people who do not see or know the letters.
 var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "changed", wire.FileDeleted: "deleted", wire.FileRenamed: "renamed", wire.FileMode: "mode"}
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
@@ -425,7 +425,7 @@ func (s *source) findAction(ctx context.Context, key string, first, last uint64)
 // lanesPart is the picture of who wrote when.
 type lanesPart struct {
 	From, To    string
-	Begin, Step int64 // of the first column, and how long one is: milliseconds
+	Begin, Step int64 // the start of the first column and the length of each, in ms
 	Lanes       []laneRow
 	Zooms       []choice
 	Note        string // what the picture leaves out
@@ -446,7 +446,7 @@ type bar struct {
 	To      template.URL // what was done then
 }
 
-// zooms are the spans that the picture can show.
+// zooms are the time spans that the picture can show.
 var zooms = []struct {
 	name string
 	span time.Duration

@@ -15,13 +15,13 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// treePart is the files of one action, or of one prompt, by directories.
+// treePart is the files of one action or prompt, by directories.
 type treePart struct {
 	Sum   string
 	Nodes []treeNode
 }
 
-// treeNode is a file, or a directory with those below it.
+// treeNode is a file, or a directory with the nodes below it.
 type treeNode struct {
 	Name           string
 	Letter, What   string
@@ -32,13 +32,13 @@ type treeNode struct {
 	Below          []treeNode
 }
 
-// leaf is a file of a tree by the elements of its path.
+// leaf is a file of a tree and the elements of its path.
 type leaf struct {
 	path []string
 	node treeNode
 }
 
-// isSet reports whether a query is of one set of changes, of which all files are shown.
+// isSet reports whether a query is about one set of changes, of which all files are shown.
 func isSet(q url.Values) bool { return q.Get("action") != "" || q.Get("prompt") != "" }
 
 func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
@@ -56,7 +56,7 @@ func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
 	for _, x := range ofKind(a.Actions, q.Get("kind")) {
 		for _, f := range x.Files {
 			i, twice := known[string(f.Path)]
-			if twice { // a newer action of the prompt has it too
+			if twice { // a newer action of the prompt changed it too
 				all[i].node.Added, all[i].node.Removed = all[i].node.Added+f.Added, all[i].node.Removed+f.Removed
 				continue
 			}
@@ -75,13 +75,13 @@ func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// placeOf names the place of a file's lines among those of an action.
+// placeOf returns the id of the place of a file's lines among those of an action.
 func placeOf(a wire.Action, f wire.ActionFile) string {
 	return "f-" + digest(a.Key+" "+string(f.Path))
 }
 
-// nodesOf makes the nodes of files in their order. A directory that holds one directory
-// only goes with it.
+// nodesOf makes the nodes of files in their order. A directory that holds only one directory is
+// joined with it.
 func nodesOf(all []leaf) []treeNode {
 	var dirs, files []treeNode
 	for len(all) > 0 {

@@ -10,16 +10,16 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// name is a path as people see it: what would act or cannot be seen is escaped.
+// name returns a path for people: characters that would act or be invisible are escaped.
 func name(p []byte) string { return visible.Name(string(p)) }
 
-// name1 is the last element of a path.
+// name1 returns the last element of a path.
 func name1(p string) string { return visible.Name(path.Base(p)) }
 
-// oneLine is a foreign text in a line of ours.
+// oneLine returns a foreign text in a form that fits into a line.
 func oneLine(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
 
-// lines is a foreign text with its line breaks, and nothing else that would act.
+// lines returns a foreign text with its line breaks and without other active characters.
 func lines(s string) string {
 	all := strings.Split(strings.TrimSpace(s), "\n")
 	for i := range all {
@@ -28,7 +28,7 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// at is a moment in words, as log prints it.
+// at returns a time in words, as log prints it.
 func (s *source) at(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -36,7 +36,7 @@ func (s *source) at(t time.Time) string {
 	return cli.Stamp(t, s.e.Now())
 }
 
-// nameOfSession is what people call a session: by its first prompt.
+// nameOfSession names a session for people, by its first prompt.
 func nameOfSession(id, client, began string) string {
 	client, _, _ = strings.Cut(oneLine(client), "/") // without its version
 	switch {
@@ -49,7 +49,7 @@ func nameOfSession(id, client, began string) string {
 	return strings.TrimSpace(client + " " + id[:min(len(id), 8)])
 }
 
-// cutName is a name whose directory stands apart, so that a page can dim it.
+// cutName splits a name into its directory and the rest, so that a page can dim the directory.
 func cutName(p []byte, dir bool) (above, last string) {
 	n := name(p)
 	if dir {

@@ -1,6 +1,6 @@
-// Package answers keeps answers: those of exact searches and of memo, which depend on
-// what their key says alone and may be shared with other projects and machines, and those
-// that hold for this project only. It also says what the tracked files are, as a digest.
+// Package answers keeps answers. Those of exact searches and of memo depend only on what their
+// key says, and may be shared with other projects and machines; others hold for this project
+// only. The package also computes a digest of the tracked files.
 package answers
 
 import (
@@ -13,7 +13,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Answers are the kept answers. The methods may be called concurrently.
+// Answers holds the kept answers. The methods may be called concurrently.
 type Answers struct {
 	store  *store.Store
 	ingest *ingest.Ingester
@@ -31,14 +31,14 @@ type Answers struct {
 	digests *digests
 }
 
-// Open never fails: without a store there are fewer hits.
+// Open opens the kept answers. It never fails: without a store there are fewer hits.
 func Open(s results.Settings, st *store.Store, in *ingest.Ingester, sv *survey.Survey, log *slog.Logger) *Answers {
 	an := &Answers{store: st, ingest: in, survey: sv, log: log, off: s.Off, digests: &digests{store: st}}
 	an.open(s)
 	return an
 }
 
-// Handlers are those of the requests about kept answers.
+// Handlers returns the handlers of the requests about kept answers, by method.
 func (an *Answers) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MResults: an.request}
 }

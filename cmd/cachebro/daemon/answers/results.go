@@ -60,9 +60,9 @@ func (an *Answers) Close() {
 	}
 }
 
-// Token identifies what the tracked files at a path are. ok is false when that cannot be
-// told: nothing is mounted, somebody may write underneath, the spool has not been read to
-// its end, or a file is being written.
+// Token returns a digest of the tracked files at a path. ok is false if it cannot be told:
+// nothing is mounted, somebody may write underneath, the spool has not been read to its end,
+// or a file is being written.
 func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
 	mounted, attach, _ := an.survey.MountState()
 	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, ingest.FreshWait) || an.ingest.WritingBelow(p) {
@@ -76,7 +76,7 @@ func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq u
 	return sum.String(), seq, true
 }
 
-// request keeps and returns what clients made.
+// request stores and returns answers that clients made.
 func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ResultsRequest
 	if err := r.Decode(&q); err != nil {
@@ -105,8 +105,8 @@ func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, e
 }
 
 // amongTrees adds a digest of the tracked files to a call's arguments. Without it machines
-// with different files would overwrite each other's answers. An answer that is found under
-// the digest may still be of another tree.
+// with different files would overwrite each other's answers. An answer found under the digest
+// may still come from another tree.
 func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
 	if an.shared == nil {
 		return nil, nil
@@ -116,8 +116,8 @@ func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, e
 	return []any{args, sum.String()}, err
 }
 
-// Shared answers a call whose key says all that the answer depends on: other projects
-// and machines may use it.
+// Shared answers a call whose key says everything that the answer depends on, so that other
+// projects and machines may use it.
 func (an *Answers) Shared(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
 	return an.cache.Do(ctx, c)
 }

@@ -24,7 +24,7 @@ func (d digest) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// plus adds o, or takes it away.
+// plus adds o, or subtracts it if minus is set.
 func (d digest) plus(o digest, minus bool) digest {
 	carry := uint64(0)
 	if minus { // two's complement
@@ -48,8 +48,8 @@ func (d digest) plus(o digest, minus bool) digest {
 	return d
 }
 
-// digests is what the tracked files are, as one digest per file and directory.
-// It follows the version log when asked.
+// digests holds a digest for each tracked file and each directory. It follows the version log
+// when asked.
 type digests struct {
 	store *store.Store
 
@@ -60,7 +60,7 @@ type digests struct {
 	sums  map[store.Path]digest // of directories, "" the root
 }
 
-// at says what is at a path now, and up to where in the log that is.
+// at returns the digest of what is at a path now, and the place in the log where that holds.
 func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
 	if err := t.follow(); err != nil {
 		return digest{}, 0, err
@@ -71,8 +71,8 @@ func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 
-// follow reads what the log has got since. Nothing is read under the lock:
-// several may read the same, and the first to come back applies it.
+// follow reads what is new in the log. It reads without the lock: several may read the same,
+// and the first to come back applies it.
 func (t *digests) follow() error {
 	t.mu.Lock()
 	built, seq := t.built, t.seq
@@ -112,8 +112,8 @@ func (t *digests) follow() error {
 	return nil
 }
 
-// set takes a version as what its path is now. It needs mu, or a state that
-// nobody else has.
+// set records a version as the present state of its path. The caller holds mu, or the only
+// reference.
 func (t *digests) set(v store.Version) {
 	was, had := t.files[v.Path]
 	is, has := digestOf(v)
@@ -143,9 +143,9 @@ func (t *digests) set(v store.Version) {
 	}
 }
 
-// digestOf hashes what a search can see of a path: its name and content. Only
-// tracked regular files count: it sees nothing else, and directories come into
-// the log on one machine and not on another.
+// digestOf hashes what a search can see of a path: its name and content. Only tracked regular
+// files count: a search sees nothing else, and directories are in the log on one machine and
+// not on another.
 func digestOf(v store.Version) (digest, bool) {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	if v.Deleted() || v.Class != 0 || kind != syscall.S_IFREG && (kind != 0 || v.Op == store.OpMkdir || v.Op == store.OpSymlink) {
@@ -162,7 +162,7 @@ func digestOf(v store.Version) (digest, bool) {
 	put(uint64(len(v.Path)))
 	h.Write([]byte(v.Path))
 	h.Write(v.Blob[:])
-	if v.Blob == (store.Hash{}) && (v.NoContent != "" || v.Stat.Size > 0) { // not known by its content: by everything else
+	if v.Blob == (store.Hash{}) && (v.NoContent != "" || v.Stat.Size > 0) { // the content is not known: hash everything else
 		put(v.Stat.Dev, v.Stat.Ino, uint64(v.Stat.Size), uint64(v.Stat.Mtime), uint64(v.Stat.Ctime), v.Seq)
 	}
 	var d digest

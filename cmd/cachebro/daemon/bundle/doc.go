@@ -1,6 +1,5 @@
-// Package bundle keeps the graph of a project and composes what a reader should know
-// about one node of it: the end of observe → version → index → serve that answers
-// get_context and get_graph.
+// Package bundle keeps the graph of a project and composes what a reader should know about one
+// node of it. It answers get_context and get_graph.
 //
 // A node is a file, a directory (its name ends with a slash) or a group that
 // cachebro.yml names. Edges are imports and paths that documents name (package
@@ -10,12 +9,11 @@
 //
 // # Rows
 //
-// What a file contributes (Facts) depends on its path and bytes alone. The graph
-// follows the version log when it is asked: a new version costs that one file's
-// row, and those files are linked again that had looked for a name that came or
-// went. Rows are kept under "row NUL path" with the hash they were made from, so
-// that a new process reads no file again; pairs under "pair NUL path". Anything
-// that does not decode is made anew.
+// What a file contributes (Facts) depends only on its path and bytes. The graph follows the
+// version log when it is asked: a new version costs that one file's row, and the files that
+// had looked for a name that came or went are linked again. Rows are kept under
+// "row NUL path" with the hash they were made from, so that a new process reads no file again;
+// pairs are kept under "pair NUL path". Anything that does not decode is made anew.
 //
 // # Validity
 //

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Facts is what one file contributes, from its path and bytes alone.
+// Facts is what one file contributes. It depends only on the file's path and bytes.
 type Facts struct {
 	Lines    int       `cbor:"1,keyasint,omitempty"`
 	Summary  string    `cbor:"2,keyasint,omitempty"`
@@ -33,7 +33,7 @@ const factsVersion = 1
 // mostRead bounds the files whose text is looked at.
 const mostRead = 2 << 20
 
-// factsOf reads a file.
+// factsOf returns what a file contributes.
 func factsOf(p string, content []byte) Facts {
 	content, ok := text.Shown(content)
 	f := Facts{Lines: bytes.Count(content, []byte{'\n'})}
@@ -61,7 +61,7 @@ func factsOf(p string, content []byte) Facts {
 
 const mostSections = 200
 
-// sections cuts a document at its headings; what stands before the first is one
+// sections cuts a document at its headings. What stands before the first heading is a section
 // too.
 func sections(p string, content []byte, lines int) []Section {
 	var out []Section
@@ -83,7 +83,7 @@ func sections(p string, content []byte, lines int) []Section {
 	return append(out, last)
 }
 
-// docSummary is the first sentence behind the first heading.
+// docSummary returns the first sentence after the first heading.
 func docSummary(ss []Section, content []byte) string {
 	var text []string
 	for _, line := range strings.Split(string(content[:min(len(content), 4096)]), "\n") {
@@ -109,7 +109,7 @@ var (
 	goComent = regexp.MustCompile(`(?m)^// Package \w+ (?:[^\n]*\n)(?:// [^\n]+\n)*`)
 )
 
-// codeSummary is the first sentence of the first comment that says something.
+// codeSummary returns the first sentence of the first comment that says something.
 func codeSummary(content []byte) string {
 	head := content[:min(len(content), 8192)]
 	if m := goComent.Find(head); m != nil {
@@ -154,7 +154,7 @@ func codeSummary(content []byte) string {
 	return ""
 }
 
-// sentence is the first one of a text, 160 runes at most.
+// sentence returns the first sentence of a text, cut to 160 runes.
 func sentence(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	for i := 0; i+1 < len(s); i++ {

@@ -21,7 +21,7 @@ type keptRow struct {
 	Build   string     `cbor:"4,keyasint,omitempty"` // of the program that made it
 }
 
-// rowPrefix and PairPrefix are where rows and pairs lie in a KV.
+// rowPrefix and PairPrefix begin the keys of rows and pairs in a KV.
 const (
 	rowPrefix  = "row\x00"
 	PairPrefix = "pair\x00"
@@ -90,9 +90,9 @@ func (g *Graph) take(ctx context.Context) error {
 
 func (g *Graph) release() { <-g.turn }
 
-// Forget takes what the files at and below a path say out of the graph and of
-// what is kept of it. Nothing is read anew before release is called: by then
-// their contents are gone.
+// Forget removes what the files at and below a path contribute from the graph and from the rows
+// that are kept. Nothing is read again before release is called: by then their contents are
+// gone.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
 	if err := g.take(ctx); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (g *Graph) Forget(ctx context.Context, path string) (release func(), err er
 	return g.release, nil
 }
 
-// build makes the graph from what is there, with the rows that were kept.
+// build makes the graph from the present files, using the rows that were kept.
 func (g *Graph) build(ctx context.Context) error {
 	kept := map[string]keptRow{}
 	if g.o.Rows != nil {
@@ -157,7 +157,7 @@ func (g *Graph) build(ctx context.Context) error {
 	for p := range kept {
 		gone[rowPrefix+p] = nil
 	}
-	g.keep(gone) // rows took what it used out of kept
+	g.keep(gone) // rows has removed from kept what it used
 	g.mu.Lock()
 	g.applyLocked(rows)
 	g.seq, g.built = seq, true
@@ -165,7 +165,7 @@ func (g *Graph) build(ctx context.Context) error {
 	return nil
 }
 
-// rows reads what versions say, in parallel, and keeps what is new.
+// rows returns what versions contribute, reading contents in parallel, and keeps what is new.
 func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]keptRow) ([]row, error) {
 	out := make([]row, len(vs))
 	var read []int
@@ -219,8 +219,8 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	return out, nil
 }
 
-// read looks at a version's content. What is not there says nothing: its rows
-// are made when the path has another version.
+// read reads what a version's content contributes. A content that is missing contributes
+// nothing: the row is made again when the path has another version.
 func (g *Graph) read(r *row) {
 	r.facts = &Facts{}
 	if r.v.Blob == (store.Hash{}) {

@@ -12,7 +12,7 @@ import (
 	"cachebro/store/leaf/cache"
 )
 
-// Source is what the graph is made of (store.Store).
+// Source is what the graph is made from (store.Store).
 type Source interface {
 	Seq() uint64
 	Since(seq uint64, limit int) ([]store.Version, error)
@@ -27,21 +27,21 @@ type KV interface {
 	Scan(prefix string, fn func(key string, val []byte) error) error
 }
 
-// Options of New; Source is needed.
+// Options are the options of New. Source is needed.
 type Options struct {
 	Source Source
 	Rows   KV                         // nil: rows are not kept
 	Pairs  *Pairs                     // nil: none
-	Secret func(store.Path) bool      // files of which nothing is told; nil: none
+	Secret func(store.Path) bool      // files that are left out; nil: none
 	By     func(a store.Actor) string // who made a version; nil: the command's name
 	Warn   func(msg string, err error)
 	Build  string // of this program: rows of another one are made anew
 }
 
-// Graph is a project's files and what they have to do with each other.
+// Graph is a project's files and their relations.
 type Graph struct {
 	o       Options
-	turn    chan struct{} // capacity 1: held by who follows the log
+	turn    chan struct{} // capacity 1: held by the goroutine that follows the log
 	symbols *cache.Cache[symbolKey, []symbolLine]
 
 	mu       sync.Mutex // guards all below
@@ -51,7 +51,7 @@ type Graph struct {
 	dirs     map[string]int                 // directories, final slash: files at or below
 	bases    map[string]map[string]struct{} // base name: paths
 	in       map[string]map[string]linkKind // target: who links to it
-	watch    map[string]map[string]struct{} // a name that somebody looked for: who
+	watch    map[string]map[string]struct{} // name: the files that looked for it
 	mods     []Module
 	man      *manifest.Manifest
 	manError string
@@ -78,7 +78,7 @@ const (
 	linkDoc
 )
 
-// New makes a graph that knows nothing yet.
+// New returns a graph that knows nothing yet.
 func New(o Options) *Graph {
 	if o.Secret == nil {
 		o.Secret = func(store.Path) bool { return false }
@@ -113,7 +113,7 @@ type row struct {
 	text  []byte // of cachebro.yml
 }
 
-// applyLocked takes rows as what their paths are now, in order. g.mu is held.
+// applyLocked takes rows, in order, as the present state of their paths. g.mu is held.
 func (g *Graph) applyLocked(rows []row) {
 	for _, r := range rows {
 		p := string(r.v.Path)
@@ -199,14 +199,15 @@ func (g *Graph) removeLocked(e *entry) {
 	}
 }
 
-// cameOrWentLocked has those linked again that looked for a name.
+// cameOrWentLocked marks the files that looked for a name as to be linked again.
 func (g *Graph) cameOrWentLocked(name string) {
 	for p := range g.watch[name] {
 		g.stale[p] = struct{}{}
 	}
 }
 
-// modulesLocked collects the Go modules; every Go file may mean something else.
+// modulesLocked collects the Go modules and marks all Go files as to be linked again, because
+// their imports may mean something else now.
 func (g *Graph) modulesLocked() {
 	g.mods = nil
 	for p := range g.bases["go.mod"] {
@@ -272,7 +273,7 @@ func (g *Graph) linkLocked(e *entry) {
 	}
 }
 
-// thereLocked says what a place stands for, if anything.
+// thereLocked returns the file or directory that a place stands for, if any.
 func (g *Graph) thereLocked(at string) (string, bool) {
 	if base, ok := strings.CutPrefix(at, "**/"); ok {
 		if len(g.bases[base]) == 1 {
@@ -288,5 +289,5 @@ func (g *Graph) thereLocked(at string) (string, bool) {
 	return at, g.files[at] != nil
 }
 
-// dirOf is the directory of a path with a final slash, "" for the root.
+// dirOf returns the directory of a path with a final slash, "" for the root.
 func dirOf(p string) string { return p[:strings.LastIndexByte(p, '/')+1] }

@@ -28,7 +28,7 @@ import (
 // Go is read by its own parser, the others by the shape of their import lines.
 // A spec that means something outside of the project leads to no place that exists.
 
-// mostSpecs bounds what one file may name.
+// mostSpecs bounds the specs of one file.
 const mostSpecs = 500
 
 // ImportsOf returns the specs of a file, sorted, each once.
@@ -114,7 +114,8 @@ func goImports(content []byte, add func(lang, spec string)) {
 	}
 }
 
-// python: "from a.b import c" may mean the module a.b or the module a.b.c.
+// python finds the imports of a Python file. "from a.b import c" may mean the module a.b or
+// the module a.b.c.
 func python(content []byte, add func(lang, spec string)) {
 	each(pyImport, content, func(m []string) {
 		for part := range strings.SplitSeq(m[1], ",") {

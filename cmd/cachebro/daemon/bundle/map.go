@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// PlanGraph says what the graph around a node is; without a reference, of the
-// whole project: the groups, and the directories that have files.
+// PlanGraph returns the plan of the graph around a node. Without a reference it is the plan of
+// the whole project: the groups, and the directories that have files.
 func (g *Graph) PlanGraph(ctx context.Context, q Query) (*Plan, error) {
 	whole := q.Ref == "" || q.Ref == "." || q.Ref == "./"
 	if whole && q.MaxNodes <= 0 {
@@ -38,7 +38,7 @@ func (g *Graph) PlanGraph(ctx context.Context, q Query) (*Plan, error) {
 	return p, ctx.Err()
 }
 
-// placesLocked are the groups, and the directories with the most files.
+// placesLocked returns the groups, and the directories with the most files.
 func (g *Graph) placesLocked(most int) (out []NodeRow, more int) {
 	for _, n := range g.man.Nodes {
 		if !g.isPathLocked(n) {
@@ -61,8 +61,8 @@ func (g *Graph) placesLocked(most int) (out []NodeRow, more int) {
 	return out, more
 }
 
-// betweenLocked are the edges among the nodes of a plan. For the whole project a
-// directory stands for its own files, not for those further below.
+// betweenLocked returns the edges among the nodes of a plan. In the graph of the whole project
+// a directory stands for its own files, not for those further below.
 func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 	in := map[[2]string]bool{{p.Ref, p.Kind}: true}
 	for _, n := range p.Neighbours {
@@ -105,7 +105,7 @@ func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 				continue
 			}
 			for _, w := range strings.Split(e.Words, ", ") {
-				// Each edge once, from the side that it begins at.
+				// List each edge once, in the direction in which it leads.
 				if !strings.Contains(w, " by") && !strings.HasPrefix(w, "written after") {
 					lines[at[0]+" -> "+e.To+" "+w] = true
 				}
@@ -115,7 +115,7 @@ func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 	return slices.Sorted(maps.Keys(lines))
 }
 
-// GraphText is the answer that a plan of PlanGraph describes.
+// GraphText returns the answer for a plan of PlanGraph.
 func GraphText(p *Plan) []byte {
 	w := newWriter()
 	w.field("ref", p.Ref)

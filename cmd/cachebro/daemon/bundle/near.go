@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// meansLocked is the target of one spec of a file as it is now.
+// meansLocked returns the file or directory that an import of a file leads to now.
 func (g *Graph) meansLocked(e *entry, spec string) string {
 	for _, at := range ImportTargets(e.path, spec, g.mods) {
 		if target, ok := g.thereLocked(at); ok {
@@ -20,7 +20,7 @@ func (g *Graph) meansLocked(e *entry, spec string) string {
 	return ""
 }
 
-// nearLocked are up to three nodes whose names are like a reference's.
+// nearLocked returns up to three nodes whose names resemble a reference.
 func (g *Graph) nearLocked(ref string) []string {
 	low := strings.ToLower(strings.Trim(ref, "/"))
 	base := path.Base(low)

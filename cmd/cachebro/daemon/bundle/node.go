@@ -21,8 +21,8 @@ const (
 	KindGroup = "group"
 )
 
-// findLocked says which node a reference means: a group by its name, else a
-// file, else a directory with or without its final slash. "./" is the project.
+// findLocked returns the node that a reference means: a group by its name, else a file, else a
+// directory with or without its final slash. "./" is the project.
 func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
 	if n, found := g.man.Node(ref); found && !g.isPathLocked(n) {
 		return ref, KindGroup, true
@@ -41,8 +41,8 @@ func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
 	return "", "", false
 }
 
-// isPathLocked: an entry of cachebro.yml without a source says more about the
-// path that it is named by.
+// isPathLocked reports whether an entry of cachebro.yml has no source and its name is a path:
+// it then only says more about that path.
 func (g *Graph) isPathLocked(n manifest.Node) bool {
 	if len(n.Source) > 0 {
 		return false
@@ -51,7 +51,7 @@ func (g *Graph) isPathLocked(n manifest.Node) bool {
 	return err == nil && (g.files[p] != nil || p == "./" || g.dirs[strings.TrimSuffix(p, "/")+"/"] > 0)
 }
 
-// saidLocked is what cachebro.yml says of a node.
+// saidLocked returns what cachebro.yml says of a node.
 func (g *Graph) saidLocked(id, kind string) manifest.Node {
 	for _, n := range g.man.Nodes {
 		if n.Name == id && (kind == KindGroup) != g.isPathLocked(n) {
@@ -66,7 +66,7 @@ func (g *Graph) saidLocked(id, kind string) manifest.Node {
 	return manifest.Node{}
 }
 
-// membersLocked are a node's files, sorted.
+// membersLocked returns a node's files, sorted.
 func (g *Graph) membersLocked(id, kind string) []string {
 	switch kind {
 	case KindFile:
@@ -98,7 +98,7 @@ func (g *Graph) belowLocked(dir string) []string {
 	return out
 }
 
-// matchLocked are the files that a path or pattern of cachebro.yml means.
+// matchLocked returns the files that a path or pattern of cachebro.yml means.
 func (g *Graph) matchLocked(pattern string) []string {
 	if strings.ContainsAny(pattern, "*?[{") {
 		var out []string
@@ -120,7 +120,7 @@ func (g *Graph) matchLocked(pattern string) []string {
 	return g.belowLocked(strings.TrimSuffix(pattern, "/") + "/")
 }
 
-// covers reports whether a path is meant by one of the patterns.
+// covers reports whether one of the patterns matches a path.
 func covers(patterns []string, p string) bool {
 	for _, pat := range patterns {
 		if strings.ContainsAny(pat, "*?[{") {
@@ -137,7 +137,7 @@ func covers(patterns []string, p string) bool {
 	return false
 }
 
-// summaryLocked is one line about a node.
+// summaryLocked returns one line about a node.
 func (g *Graph) summaryLocked(id, kind string) string {
 	if n := g.saidLocked(id, kind); n.Summary != "" {
 		return sentenceOr(n.Summary)
@@ -174,8 +174,8 @@ type Edge struct {
 	weight   int
 }
 
-// unitLocked is the node that stands for a file among the neighbours: a Go file
-// is its package, the directory.
+// unitOf returns the node that stands for a file among the neighbours. For a Go file it is the
+// package's directory.
 func unitOf(p string) (id, kind string) {
 	if strings.HasSuffix(p, "/") {
 		return p, KindDir
@@ -186,7 +186,7 @@ func unitOf(p string) (id, kind string) {
 	return p, KindFile
 }
 
-// edgesLocked are a node's neighbours, the closest first.
+// edgesLocked returns the edges to a node's neighbours, the closest first.
 func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 	if id == "./" {
 		return nil
@@ -204,7 +204,7 @@ func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 			counts[key{to, tokind, word}] += n
 		}
 	}
-	outside := func(p string) bool { // not the node itself and nothing in it
+	outside := func(p string) bool { // neither the node itself nor anything in it
 		if strings.HasSuffix(p, "/") {
 			return !(kind == KindDir && strings.HasPrefix(p, id)) && !(kind == KindGroup && g.allMineLocked(p, mine))
 		}
@@ -319,7 +319,7 @@ func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 	return out
 }
 
-// allMineLocked: a directory of which every file is a member.
+// allMineLocked reports whether every file of a directory is a member.
 func (g *Graph) allMineLocked(dir string, mine map[string]bool) bool {
 	n := 0
 	for p := range mine {
@@ -330,13 +330,13 @@ func (g *Graph) allMineLocked(dir string, mine map[string]bool) bool {
 	return n == g.dirs[dir]
 }
 
-// isCode reports whether a file's definitions tell of the node.
+// isCode reports whether a file's definitions belong in a bundle.
 func isCode(p string, tests bool) bool {
 	k := search.KindOf(p)
 	return k == search.Code || tests && k == search.Test
 }
 
-// opWord is what a version did, in a word.
+// opWord returns in a word what a version did.
 func opWord(op store.Op) string {
 	switch op {
 	case store.OpCreate, store.OpMknod:

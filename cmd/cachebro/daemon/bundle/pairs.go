@@ -12,21 +12,21 @@ import (
 // Bounds of what is remembered of reads and writes.
 const (
 	pairWithin = int64(15 * 60 * 1e9) // ns between the read and the write
-	mostActors = 128                  // least recently active ones go
+	mostActors = 128                  // the least recently active ones are dropped
 	mostRecent = 24                   // reads and writes per actor
-	mostPairs  = 32                   // per written file; the rarest go
+	mostPairs  = 32                   // per written file; the rarest are dropped
 	mostRows   = 20_000               // written files
 )
 
-// Pairs counts which files were read before which other files were written by the
-// same actor (a session, or a process and its children). Reads are often reported
-// later than the write that followed them, so both are matched by their times.
+// Pairs counts which files were read before which other files were written by the same actor
+// (a session, or a process and its children). Reads are often reported later than the write
+// that followed them, so both are matched by their times.
 type Pairs struct {
 	mu     sync.Mutex // guards all below
 	actors map[string]*recent
 	clock  uint64
 	wrote  map[string]map[string]*Pair // by the written file, then the read one
-	read   map[string]map[string]bool  // the other way round
+	read   map[string]map[string]bool  // by the read file, then the written one
 	dirty  map[string]bool             // rows that changed since Changed
 }
 
@@ -45,10 +45,10 @@ type recent struct {
 type moment struct {
 	path string
 	t    int64
-	met  map[string]bool // of a read: the files whose writing was counted with it
+	met  map[string]bool // of a read: the written files that it was counted with
 }
 
-// NewPairs takes the rows that Changed gave.
+// NewPairs restores the pairs from rows that Changed returned.
 func NewPairs(rows map[string][]byte) *Pairs {
 	p := &Pairs{actors: map[string]*recent{}, wrote: map[string]map[string]*Pair{}, read: map[string]map[string]bool{}, dirty: map[string]bool{}}
 	for path, raw := range rows {
@@ -72,7 +72,7 @@ func (p *Pairs) Read(actor string, t int64, path string) {
 	defer p.mu.Unlock()
 	a := p.actorLocked(actor)
 	if n := len(a.reads); n > 0 && a.reads[n-1].path == path && len(a.reads[n-1].met) == 0 && a.reads[n-1].t <= t {
-		return // a file that is read in parts
+		return // the file is read in parts
 	}
 	m := moment{path: path, t: t, met: map[string]bool{}}
 	for _, w := range a.writes {
@@ -100,7 +100,7 @@ func lastOf(ms []moment) []moment {
 	return ms
 }
 
-// matchLocked counts a read with a write once, if the one came before the other.
+// matchLocked counts a read and a write as a pair, once, if the read came first.
 func (p *Pairs) matchLocked(r *moment, w moment) {
 	if r.path == w.path || r.t >= w.t || w.t-r.t > pairWithin || r.met[w.path] {
 		return
@@ -161,8 +161,8 @@ func (p *Pairs) dropLocked(wrote, read string) {
 	p.dirty[wrote] = true
 }
 
-// Renamed moves what is known of a file to its new name, where it is added to
-// what is known of that: a save through a temporary file is a rename too.
+// Renamed moves what is known of a file to its new name. What is known of the new name stays: a
+// save through a temporary file is a rename too.
 func (p *Pairs) Renamed(from, to string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +188,7 @@ func (p *Pairs) Renamed(from, to string) {
 	}
 }
 
-// Changed returns the rows that changed since it was last called, nil for one
-// that is empty now.
+// Changed returns the rows that changed since the last call, nil for a row that is empty now.
 func (p *Pairs) Changed() map[string][]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,8 +208,8 @@ func (p *Pairs) Changed() map[string][]byte {
 	return out
 }
 
-// of passes the pairs of a file: what was read before it was written, and what
-// was written after it was read.
+// of calls f with the pairs of a file: what was read before it was written, and what was
+// written after it was read.
 func (p *Pairs) of(path string, f func(other string, n int, before bool)) {
 	if p == nil {
 		return

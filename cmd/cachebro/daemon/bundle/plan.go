@@ -15,7 +15,7 @@ import (
 	"cachebro/store"
 )
 
-// Query asks for a bundle. Zero bounds are the defaults.
+// Query asks for a bundle. A zero bound means its default.
 type Query struct {
 	Ref       string
 	Depth     int // of neighbours; 0: 2
@@ -23,7 +23,7 @@ type Query struct {
 	MaxChunks int // pieces of documents; 0: 10
 }
 
-// The defaults and the most that is given.
+// The default and the upper limit of each bound.
 const (
 	defaultDepth, mostDepth   = 2, 5
 	defaultNodes, mostNodes   = 20, 100
@@ -36,7 +36,7 @@ const (
 	mostEdges       = 300
 )
 
-// filled puts in the defaults and keeps to the bounds.
+// filled returns the query with the defaults put in and the limits applied.
 func (q Query) filled() Query {
 	bound := func(n, def, most int) int {
 		if n <= 0 {
@@ -48,7 +48,7 @@ func (q Query) filled() Query {
 	return q
 }
 
-// Plan is all that a bundle will consist of. Text depends on nothing else.
+// Plan is all that a bundle will consist of. Its text depends on nothing else.
 type Plan struct {
 	Ref, Kind, Label, Summary string
 	Count                     int       // files
@@ -71,7 +71,7 @@ type FileRow struct {
 	Summary string
 }
 
-// Blob is a content under a name.
+// Blob is a content and the path that it has.
 type Blob struct {
 	Path string
 	Hash store.Hash
@@ -89,9 +89,9 @@ type NodeRow struct {
 	Depth                          int
 }
 
-// Hash stands for everything in the plan.
+// Hash returns a hash of everything in the plan.
 func (p *Plan) Hash() string {
-	raw, err := json.Marshal(p) // field order is fixed; names that are not UTF-8 are told apart by Members
+	raw, err := json.Marshal(p) // the field order is fixed; Members tells names apart that are not UTF-8
 	if err != nil {
 		return ""
 	}
@@ -99,7 +99,7 @@ func (p *Plan) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ErrNoNode says that a reference means nothing, and what may have been meant.
+// ErrNoNode says that a reference matches no node, and what may have been meant.
 type ErrNoNode struct {
 	Ref  string
 	Near []string
@@ -107,7 +107,7 @@ type ErrNoNode struct {
 
 func (e *ErrNoNode) Error() string { return fmt.Sprintf("there is no node %q", e.Ref) }
 
-// Plan says what a node's bundle consists of now. Follow comes first.
+// Plan returns what a node's bundle consists of now. Follow must have been called before.
 func (g *Graph) Plan(ctx context.Context, q Query) (*Plan, error) {
 	q = q.filled()
 	g.mu.Lock()
@@ -167,7 +167,7 @@ func (g *Graph) problemsLocked() (out []string) {
 	return out
 }
 
-// history adds a file's newest versions.
+// history adds a file's newest versions to the plan.
 func (g *Graph) history(p *Plan) error {
 	vs, err := g.o.Source.History(store.Path(p.Ref), true)
 	if err != nil {
@@ -185,9 +185,8 @@ func versionLine(seq uint64, t int64, op store.Op, p, by string) string {
 	return fmt.Sprintf("%d %s %s %s by %s", seq, time.Unix(0, t).UTC().Format("2006-01-02T15:04:05Z"), p, opWord(op), by)
 }
 
-// docsLocked picks the pieces of documents that tell of a node: the node's own,
-// those that cachebro.yml pairs with it, those that name it, and the README
-// beside it.
+// docsLocked picks the pieces of documents about a node: the node's own, those that cachebro.yml
+// pairs with it, those that name it, and the README beside it.
 func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []Chunk) {
 	type pick struct {
 		Chunk
@@ -229,7 +228,7 @@ func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []C
 			names[strings.TrimSuffix(s, "/")+"/"] = true
 		}
 	}
-	if len(members) <= 200 { // of a large tree every document speaks
+	if len(members) <= 200 { // every document says something about a large tree
 		for _, m := range members {
 			names[m] = true
 			if e := g.files[m]; search.KindOf(m) == search.Doc {

@@ -7,8 +7,8 @@ import (
 
 var jsExts = []string{".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".json", ".vue", ".svelte", ".css"}
 
-// ImportTargets lists where what spec means in the file from may lie. mods are the
-// project's Go modules.
+// ImportTargets lists the paths where what spec imports into the file from may lie. mods are
+// the project's Go modules.
 func ImportTargets(from, spec string, mods []Module) []string {
 	lang, s, _ := strings.Cut(spec, ":")
 	dir := dirOf(from)
@@ -85,7 +85,7 @@ func ImportTargets(from, spec string, mods []Module) []string {
 
 func goTargets(s string, mods []Module, add func(...string)) {
 	best := -1
-	for i, m := range mods { // the longest name: modules lie within each other
+	for i, m := range mods { // the longest name wins: modules may be nested
 		if (s == m.Name || strings.HasPrefix(s, m.Name+"/")) && (best < 0 || len(m.Name) > len(mods[best].Name)) {
 			best = i
 		}
@@ -106,7 +106,7 @@ func jsTargets(dir, s string, add func(...string)) {
 		if path.Ext(b) != "" {
 			add(b)
 		}
-		if stem, ok := strings.CutSuffix(b, ".js"); ok { // TypeScript names what it will become
+		if stem, ok := strings.CutSuffix(b, ".js"); ok { // TypeScript imports name the compiled file
 			add(stem, ".ts")
 			add(stem, ".tsx")
 		}
@@ -160,7 +160,7 @@ func rustTargets(from, s string, add func(...string)) {
 		root = from[:i+len("src/")]
 	}
 	base := path.Base(from)
-	own := dir // where this file's sub-modules lie
+	own := dir // the directory of this file's sub-modules
 	if base != "mod.rs" && base != "lib.rs" && base != "main.rs" {
 		own = strings.TrimSuffix(from, ".rs") + "/"
 	}

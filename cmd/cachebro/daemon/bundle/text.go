@@ -23,8 +23,8 @@ const (
 	mostChunkBytes = 1500
 )
 
-// Text is the bundle that a plan describes: JSON with one item a line, so that a
-// diff of two bundles is short. The last field is its own hash.
+// Text returns the bundle for a plan: JSON with one item a line, so that the diff of two
+// bundles is short. The last field is the bundle's own hash.
 func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 	w := newWriter()
 	w.field("ref", p.Ref)
@@ -84,7 +84,7 @@ func joined(parts ...string) string {
 	return strings.Join(out, " · ")
 }
 
-// neighbour keeps the order of its fields.
+// neighbour returns a neighbour as JSON with a fixed order of fields.
 func neighbour(n NodeRow) any {
 	return struct {
 		Ref     string `json:"ref"`
@@ -110,7 +110,7 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, 
 			g.o.Warn("a content for a bundle", err)
 			continue
 		}
-		if p.Kind != KindFile { // of many files, what others can use
+		if p.Kind != KindFile { // for more than one file only what others can use
 			if public := publicOf(b.Path, lines); len(public) > 0 {
 				lines = public
 			}
@@ -126,7 +126,7 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, 
 	return out, more, nil
 }
 
-// publicOf are the definitions that a Go package shows to others.
+// publicOf returns the definitions that a Go package exports.
 func publicOf(p string, lines []symbolLine) (out []symbolLine) {
 	if path.Ext(p) != ".go" {
 		return nil
@@ -142,7 +142,7 @@ func publicOf(p string, lines []symbolLine) (out []symbolLine) {
 // symbolLine is one definition.
 type symbolLine struct{ name, text string }
 
-// symbolKey: what a text defines depends on its language too.
+// symbolKey has the extension too: what a text defines depends on its language.
 type symbolKey struct {
 	ext  string
 	hash store.Hash
@@ -150,7 +150,8 @@ type symbolKey struct {
 
 const mostCached = 2000
 
-// definitions of a content: a change of one file costs the reading of that file.
+// definitions returns what a content defines. It is kept by content: after a change only the
+// changed files are parsed again.
 func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 	key := symbolKey{path.Ext(b.Path), b.Hash}
 	lines, ok := g.symbols.Get(key)
@@ -209,7 +210,7 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 	return out, nil
 }
 
-// writer puts a JSON object together, one item a line.
+// writer writes a JSON object with one item a line.
 type writer struct {
 	b     bytes.Buffer
 	comma bool
@@ -235,7 +236,7 @@ func (w *writer) field(name, value string) {
 	w.b.Write(encoded(visible.Line(value)))
 }
 
-// list leaves out an empty one; more says how many items are not in it.
+// list writes a list, unless it is empty. more says how many items are left out.
 func (w *writer) list(name string, items []any, more int) {
 	if len(items) == 0 {
 		return
@@ -263,7 +264,7 @@ func (w *writer) list(name string, items []any, more int) {
 	w.b.WriteString("\n]")
 }
 
-// end closes the object with the hash of all before it.
+// end closes the object with the hash of everything before it.
 func (w *writer) end() []byte {
 	sum := sha256.Sum256(w.b.Bytes())
 	w.field("etag", "sha256:"+hex.EncodeToString(sum[:]))
@@ -271,7 +272,7 @@ func (w *writer) end() []byte {
 	return w.b.Bytes()
 }
 
-// Etag is the hash that a text carries.
+// Etag returns the hash that a bundle's text carries.
 func Etag(text []byte) string {
 	var v struct {
 		Etag string `json:"etag"`

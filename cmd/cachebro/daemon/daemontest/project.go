@@ -1,4 +1,4 @@
-// Package daemontest is for the tests of single services: a project with a store, a spool
+// Package daemontest sets up what tests of single services need: a project with a store, a spool
 // that is ingested, and a survey of its files, but no socket and no index.
 package daemontest
 
@@ -40,7 +40,7 @@ type Project struct {
 	Paths       onwire.Paths
 }
 
-// New makes an empty project for as long as a test takes.
+// New returns an empty project that exists until the test ends.
 func New(t testing.TB) *Project {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -81,7 +81,7 @@ func New(t testing.TB) *Project {
 	return p
 }
 
-// Write writes a file, with the directories above it.
+// Write writes a file and creates the directories above it.
 func (p *Project) Write(name, text string) {
 	p.t.Helper()
 	name = filepath.Join(p.Root, name)
@@ -89,13 +89,13 @@ func (p *Project) Write(name, text string) {
 	must(p.t, os.WriteFile(name, []byte(text), 0o644))
 }
 
-// Remove removes a file or a directory with all that is in it.
+// Remove removes a file or a directory with everything in it.
 func (p *Project) Remove(name string) {
 	p.t.Helper()
 	must(p.t, os.RemoveAll(filepath.Join(p.Root, name)))
 }
 
-// LookAtAll has every file's content in the log.
+// LookAtAll surveys all files, so that the log has the content of each.
 func (p *Project) LookAtAll() {
 	p.t.Helper()
 	missing, err := p.Survey.LookAtAll(p.t.Context())
@@ -104,7 +104,7 @@ func (p *Project) LookAtAll() {
 	}
 }
 
-// Ask asks a handler as a client would.
+// Ask calls a handler as a client would and fails the test on an error.
 func Ask[A any](t testing.TB, handlers map[string]wire.Handler, method string, q any) (A, []byte) {
 	t.Helper()
 	a, body, err := Try[A](t, handlers, method, q)
@@ -114,13 +114,13 @@ func Ask[A any](t testing.TB, handlers map[string]wire.Handler, method string, q
 	return a, body
 }
 
-// Try is Ask where the answer may be an error.
+// Try is like Ask and returns the handler's error.
 func Try[A any](t testing.TB, handlers map[string]wire.Handler, method string, q any) (a A, body []byte, err error) {
 	t.Helper()
 	return TryBody[A](t, handlers, method, q, nil)
 }
 
-// TryBody is Try with a body.
+// TryBody is like Try and sends a body.
 func TryBody[A any](t testing.TB, handlers map[string]wire.Handler, method string, q any, with []byte) (a A, body []byte, err error) {
 	t.Helper()
 	h := handlers[method]

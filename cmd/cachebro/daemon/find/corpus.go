@@ -22,8 +22,8 @@ var _ search.Corpus = corpus{}
 // Secret implements search.Corpus.
 func (c corpus) Secret(p store.Path) bool { return ignore.Secret(string(p)) }
 
-// Read returns a regular file's bytes, in buf where it has room; fs.ErrNotExist
-// also where something else stands now.
+// Read returns a regular file's bytes, in buf if it has room, or fs.ErrNotExist, also if
+// something else is there now.
 func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	dir, err := c.source.Acquire(c.life)
 	if err != nil {
@@ -33,8 +33,8 @@ func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	return readBeneath(dir.File, string(p), buf)
 }
 
-// Run keeps the index after the version log. The first index waits for
-// the baseline: before, there is little to index and the disk is busy.
+// Run keeps the index up to date with the version log. The first index waits for the
+// baseline: before that, there is little to index and the disk is busy.
 func (f *Finder) Run(ctx context.Context) {
 	if !f.Index.Stats().Ready {
 		for f.Store.Seq() == 0 || f.Survey.Scanning() {
@@ -59,7 +59,7 @@ func (f *Finder) Poke() {
 	f.Index.Poke()
 }
 
-// NewCorpus is what an index of the project reads from until life ends.
+// NewCorpus returns what an index of the project reads from, until life ends.
 func NewCorpus(life context.Context, st *store.Store, src *source.Source) search.Corpus {
 	return corpus{Store: st, source: src, life: life}
 }

@@ -60,7 +60,8 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			}
 			return nil, search.ErrBinary
 		}
-		// Has it changed meanwhile? A log that never rests is read as it comes.
+		// Read again if the file has changed meanwhile. A log file that never rests is taken
+		// as it is after a few tries.
 		if err := unix.Fstat(fd, &after); err != nil {
 			return nil, err
 		}

@@ -35,12 +35,12 @@ type grepLine struct {
 	At, Before, Size int
 }
 
-// grep is index.Grep with kept answers. The state of the files is part of the key: a
-// state that comes back finds its answers, on other machines too.
+// grep is Index.Grep with kept answers. The state of the files is part of the key, so a state
+// that comes back finds its answers, even on other machines.
 func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
 	token, seq, ok := f.Answers.Token(ctx, scope)
-	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON would make one of several
+	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON would make several such strings equal
 		return f.Index.Grep(ctx, q)
 	}
 	var fresh *search.Result
@@ -59,7 +59,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 				return results.Answer{}, err
 			}
 			fresh = &r
-			// Nothing may have happened meanwhile, not even there and back.
+			// Keep the answer only if nothing happened meanwhile, not even there and back.
 			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil

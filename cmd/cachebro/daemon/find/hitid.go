@@ -17,7 +17,7 @@ import (
 )
 
 // hitIDs remembers which definition was handed out under which id. The ids of files and
-// versions can be found again without it.
+// versions can be resolved without it.
 type hitIDs struct {
 	mu    sync.Mutex // guards known, used
 	known map[string]wire.SearchHit
@@ -134,7 +134,7 @@ func (f *Finder) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search
 	if len(words) == 0 {
 		return nil
 	}
-	q.Pattern, h.WordsOnly = strings.Join(words, " "), true // the prompt waits for it
+	q.Pattern, h.WordsOnly = strings.Join(words, " "), true // the fast way, because the prompt waits
 	err := f.searchRanked(ctx, q, sq, h, limit, a)
 	f.addNotes(q, sq, limit, a)
 	if err != nil {

@@ -46,7 +46,7 @@ func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 	return a, nil, nil
 }
 
-// indexRequest looks after the index.
+// indexRequest answers requests about the index itself.
 func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
 	p, err := f.Paths.Clean(q.Path)
 	if err != nil {
@@ -107,7 +107,7 @@ func indexText(st search.Stats) string {
 		state, st.Files, st.Indexed, st.Chunks, st.Words, float64(st.Bytes)/1e6, float64(st.DiskBytes)/1e6, st.Lag)
 }
 
-// Status is the index's part of status.
+// Status returns the index's part of status.
 func (f *Finder) Status() map[string]any {
 	st := f.Index.Stats()
 	var m map[string]any

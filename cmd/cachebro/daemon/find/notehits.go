@@ -10,17 +10,17 @@ import (
 	"cachebro/store/wire"
 )
 
-// kindNote is the kind of a search that is for notes alone.
+// kindNote is the kind of a search for notes only.
 const kindNote = "note"
 
-// A search that was not for notes tells of notesTold notes, behind notesAfter other hits.
+// A search that is not for notes only shows notesTold notes, after notesAfter other hits.
 const (
 	notesTold  = 3
 	notesAfter = 5
 )
 
-// noteFit is how well a note must fit to be told unasked. Less is one common word of
-// several.
+// noteFit is how well a note must fit to be shown unasked. A lower score means that it shares
+// one common word of several.
 const noteFit = 0.34
 
 // searchNotes answers a search for notes: those with a matching line, or else
@@ -53,7 +53,7 @@ func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *
 	return nil
 }
 
-// addNotes puts notes that fit a question behind the best hits.
+// addNotes adds notes that fit a question, after the best hits.
 func (f *Finder) addNotes(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
 	if q.Kind != "" || len(sq.Include) > 0 {
 		return // files of one sort were asked for
@@ -77,7 +77,7 @@ func rankNotes(list []wire.Note, question string, least float64) (hits []wire.Se
 	return hits
 }
 
-// noteTexts are what a note is found by.
+// noteTexts returns the texts by which notes are found.
 func noteTexts(list []wire.Note) []string {
 	out := make([]string, len(list))
 	for i, n := range list {
@@ -91,7 +91,7 @@ func noteHit(n wire.Note, score float64, line string) wire.SearchHit {
 	return wire.SearchHit{ID: n.ID, Type: "note", Path: n.Path, Text: line, Title: n.Kind + ": " + first, Score: score, Time: n.Time, Note: &n}
 }
 
-// noteText is what the id of a note stands for.
+// noteText returns what the id of a note stands for.
 func (f *Finder) noteText(id string) (hit wire.SearchHit, ok bool) {
 	n, ok := f.Knowledge.Note(id)
 	if !ok {

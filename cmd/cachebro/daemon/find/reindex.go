@@ -7,15 +7,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// reindex looks at every file and brings the index up to date with what it finds, or makes
-// it anew ("full"). It ends when everything is in, when the store takes nothing, or with
-// ctx; the follower does what is left.
+// reindex looks at every file and updates the index, or with "full" makes it anew. It ends
+// when everything is indexed, when the store takes nothing, or with ctx; the follower does
+// the rest.
 func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full makes the whole index anew", "forget needs a path")
 	}
 	before := f.Index.Stats()
-	// The follower would index what the look finds in small steps, beside it.
+	// The follower would index the same changes at the same time, in small steps.
 	defer f.Index.Suspend()()
 	missing, err := f.Survey.LookAtAll(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 		if err := f.Index.Reset(); err != nil {
 			return err
 		}
-		// Again for what came while the first pass ran.
+		// Twice, for what came while the first pass ran.
 		for range 2 {
 			if err := f.Index.CatchUp(ctx); err != nil {
 				return err
@@ -49,7 +49,7 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 	return nil
 }
 
-// indexProgress is for somebody who watches a reindex.
+// indexProgress returns the progress, for somebody who watches a reindex.
 func (f *Finder) indexProgress() *wire.IndexProgress {
 	b := f.Survey.Progress()
 	p := &wire.IndexProgress{Looking: b.Running, Looked: b.Files}

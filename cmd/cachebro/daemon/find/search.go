@@ -22,7 +22,7 @@ const (
 	searchMost    = 100_000
 )
 
-// search answers from the index, everything closed before included.
+// search answers from the index, which includes everything closed before.
 func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
 	a := wire.SearchAnswer{Hits: []wire.SearchHit{}, How: q.Mode}
 	sq, err := f.searchQuery(ctx, q)
@@ -81,7 +81,7 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	return a, nil, err
 }
 
-// searchQuery checks what can be wrong with a query.
+// searchQuery checks a query and translates it for the index.
 func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Query, error) {
 	sq := search.Query{Pattern: q.Pattern, Regex: q.Regex, CaseSensitive: q.CaseSensitive, Include: q.Include, Exclude: q.Exclude, Kind: search.Kind(q.Kind)}
 	if strings.TrimSpace(q.Pattern) == "" {
@@ -105,8 +105,8 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 	return sq, nil
 }
 
-// worktrees are the linked worktrees inside the root, as globs to leave out
-// unless the query is about one of them.
+// worktrees returns the linked worktrees inside the project as globs to leave out, except one
+// that the query is about.
 func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
 	for _, at := range f.Source.Worktrees(ctx) {
 		if asked != at && !strings.HasPrefix(asked, at+"/") {
@@ -116,7 +116,7 @@ func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
 	return globs
 }
 
-// hints are what a session works on.
+// hints returns what a session works on.
 func (f *Finder) hints(session string) search.Hints {
 	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: f.hitIDs.uses()}
 	if session == "" {
@@ -170,7 +170,7 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 		return err
 	}
 	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
-	a.NotSearched = f.Index.NotIndexed(sq) // more than the lines of were left out, if those were searched before
+	a.NotSearched = f.Index.NotIndexed(sq) // overwrites what an exact search noted: the index leaves out more files
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
 		hit.Line, hit.Text = f.Index.BestLine(r, q.Pattern)
@@ -212,8 +212,7 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 	a.Files, a.Lines = len(a.Hits), len(a.Hits)
 }
 
-// addGone adds the files that are gone and have the pattern in their path, the last gone
-// first.
+// addGone adds the deleted files that have the pattern in their path, the last deleted first.
 func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
 	var gone []store.Version
 	err := f.Store.Gone(store.Path(sq.Path), func(v store.Version) bool {
@@ -238,8 +237,8 @@ func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error
 	return err
 }
 
-// passing reports whether a name that is gone was that of a file on its way to another
-// one, as in an atomic save.
+// passing reports whether a name that is gone belonged to a file on its way to another name,
+// as in an atomic save.
 func (f *Finder) passing(v store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false

@@ -1,5 +1,5 @@
 // Package find answers searches: exact and ranked, for definitions, names, notes and past
-// versions. It keeps the index after the log and looks after it.
+// versions. It keeps the index up to date with the log, and maintains it.
 package find
 
 import (
@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of New. All are needed.
+// Options are the options of New. All are needed.
 type Options struct {
 	Store     *store.Store
 	Source    *source.Source
@@ -43,7 +43,7 @@ func New(o Options) *Finder {
 	return &Finder{Options: o, news: make(chan struct{}, 1)}
 }
 
-// Handlers are those of the requests about searches and the index.
+// Handlers returns the handlers of the requests about searches and the index, by method.
 func (f *Finder) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MSearch: onwire.Decoded(f.search), wire.MIndex: onwire.Decoded(f.indexRequest), wire.MOutline: onwire.Decoded(f.outline),

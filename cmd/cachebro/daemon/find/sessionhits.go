@@ -14,15 +14,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// Bounds of which sessions and files are looked at for a prompt, and how many are told.
+// Bounds of how many sessions and files are looked at for a prompt, and how many are shown.
 const (
 	sessionsAsked = 10
 	sessionsFiles = 5
 	sessionsTold  = 2
 )
 
-// addSessions puts earlier sessions that edited the best files behind these files: perhaps
-// somebody worked before on what the prompt is about.
+// addSessions adds earlier sessions that edited the best files, after these files: somebody
+// may have worked before on what the prompt is about.
 func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
 	sessions, err := f.Store.Sessions.List(sessionsAsked)
 	if err != nil {
@@ -60,8 +60,8 @@ func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 	return nil
 }
 
-// sessionText is what the id of a session stands for: who it was, its prompts'
-// times and ids, what it wrote.
+// sessionText returns what the id of a session stands for: its client, the times and ids of
+// its prompts, and the files that it edited.
 func (f *Finder) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	sessions, err := f.Store.Sessions.List(0)
 	if err != nil {

@@ -2,10 +2,10 @@
 // somebody else works. The directory comes as a descriptor, so the daemon writes where
 // its client may, and nowhere else.
 //
-// The tree of now is taken from the project itself, beside its mount: disk blocks are
-// shared where the file system can, and copied by the kernel where not. So is, of an
-// earlier moment, what has not changed since; the rest comes out of the history. What git
-// ignores is taken as it is now, when it is asked for.
+// The present tree is taken from the project itself, beside its mount: disk blocks are
+// shared if the file system can, and copied by the kernel if not. For an earlier moment, what
+// has not changed since is taken in the same way; the rest comes out of the history. What git
+// ignores is taken as it is now, if it is asked for.
 package fork
 
 import (
@@ -32,7 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many directories are filled at once: they wait for the disk.
+// atOnce is how many directories are filled at once, because they wait for the disk.
 const atOnce = 4
 
 // Service fills directories.
@@ -49,7 +49,7 @@ func New(root string, st *store.Store, src *source.Source, in *ingest.Ingester, 
 	return &Service{root: root, store: st, source: src, ingest: in, survey: sv}
 }
 
-// Handlers are those of its requests.
+// Handlers returns the handler of its request, by method.
 func (s *Service) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MFork: s.fork}
 }
@@ -89,7 +89,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	defer rules.Close()
-	// Nobody looks into the copy who may not look into the project.
+	// Whoever may not look into the project must not look into the unfinished copy.
 	top, err := source.StatOf(from.File)
 	if err == nil {
 		err = unix.Fchmod(int(to.Fd()), 0o700)
@@ -110,8 +110,8 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	return f.out, nil, err
 }
 
-// Fill fills a directory, in which is nothing but perhaps a .git, with what a history had
-// at a moment. There is no project beside it.
+// Fill fills a directory that is empty, except perhaps for a .git, with what a history had at
+// a moment. There is no project beside it.
 func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
 	if err := empty(to); err != nil {
 		return wire.ForkAnswer{}, err
@@ -127,8 +127,8 @@ func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.F
 	return f.out, err
 }
 
-// fits: an empty directory that does not lie in the project. To write through our own
-// mount would be to wait for ourselves.
+// fits checks that a directory is empty and does not lie in the project: to write through our
+// own mount would be to wait for ourselves.
 func (s *Service) fits(to *os.File) error {
 	fi, err := to.Stat()
 	if err != nil {
@@ -152,7 +152,7 @@ func empty(to *os.File) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	for _, n := range names { // git has prepared it
+	for _, n := range names { // git may have prepared the directory
 		if n != ".git" {
 			return wire.Errorf(wire.ErrBadRequest, "name another one", "the directory is not empty")
 		}
@@ -160,7 +160,7 @@ func empty(to *os.File) error {
 	return nil
 }
 
-// settle has everything in the log that happened until now.
+// settle makes sure that the log has everything that happened until now.
 func (s *Service) settle(ctx context.Context) error {
 	missing, err := s.survey.LookAtAll(ctx)
 	if err == nil && missing != "" {
@@ -172,10 +172,10 @@ func (s *Service) settle(ctx context.Context) error {
 	return err
 }
 
-// entry is what is made in the fork.
+// entry is a name to make in the fork.
 type entry struct {
 	undo.Entry
-	live bool       // of the tree as it is now, else of the history
+	live bool       // from the tree as it is now, else from the history
 	at   store.Path // where it is in the project now, if it is live
 }
 
@@ -183,12 +183,12 @@ type entry struct {
 type filler struct {
 	store   *store.Store
 	plan    undo.Planner
-	from    *os.File        // the project itself, beside its mount; nil: there is none
-	rules   *ignore.Matcher // nil: all that the history has
-	now     bool            // the tree as it is
+	from    *os.File        // the project itself, beside its mount; nil if there is none
+	rules   *ignore.Matcher // nil: take everything that the history has
+	now     bool            // fork the tree as it is now
 	ignored bool
 	linked  []string // worktrees of the project's repository that lie in it
-	own     bool     // files get their owners: we are root
+	own     bool     // files get their owners, because we are root
 	group   errgroup.Group
 
 	mu  sync.Mutex // guards out
@@ -213,8 +213,8 @@ func (f *filler) made(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills to with what was in p at the moment, and with what is ignored and lies there
-// now, or where that directory is now.
+// dir fills to with what was in p at the moment and, if asked for, with the ignored files that
+// lie there now, or where that directory is now.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)
@@ -229,7 +229,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 		if err != nil {
 			return err
 		}
-		if there { // else another one may have been made in its place
+		if there { // else another directory may have been made in its place
 			now = at
 		}
 	}
@@ -254,7 +254,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	return f.live(ctx, p, now, to, have)
 }
 
-// isFile: a regular file of that name is in a directory of the project now, and ignored.
+// isFile reports whether the project's directory has an ignored regular file of that name now.
 func (f *filler) isFile(dir store.Path, name string) bool {
 	q := store.Path(path.Join(string(dir), name))
 	st, _, err := source.LstatBeneath(f.from, string(q))
@@ -265,8 +265,8 @@ func (f *filler) tracked(p store.Path, mode uint32) bool {
 	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
 
-// live takes what is in now, which is p in the fork. Of an earlier moment that is only what
-// git ignores and the history does not have.
+// live takes what is in the project's directory now into the fork's directory p. For an earlier
+// moment that is only what git ignores and the history does not have.
 func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
 	in, err := source.OpenBeneath(f.from, string(now), false)
 	if err != nil {
@@ -300,8 +300,8 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 	return nil
 }
 
-// entry makes one name in the directory in. An error is one of the fork's file system;
-// what cannot be had from the project is lost.
+// entry makes one name in the directory in. It returns only errors of the fork's file system;
+// what cannot be read from the project is noted as lost.
 func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -340,7 +340,7 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 		return nil
 	case unix.S_IFREG:
 		return f.file(e, at, name)
-	case unix.S_IFSOCK: // a name of its server, which is elsewhere
+	case unix.S_IFSOCK: // of no use without the server that made it
 		return nil
 	}
 	f.lost(e.Path, "it is no file, directory or link")
@@ -398,16 +398,16 @@ func (f *filler) file(e entry, at int, name string) error {
 	return f.finish(e, to)
 }
 
-// errMoving: somebody went on writing while a file was copied.
+// errMoving reports that somebody went on writing while a file was copied.
 var errMoving = errors.New("the file is being written")
 
 const takeTries = 3
 
-// take copies a file as a whole, as far as its writers let us: what is being written
-// without end is copied as cp would. all is to, or what has taken its place.
+// take copies a whole file, as far as its writers let it: after a few tries, a file that is
+// written without end is left as cp would copy it. all is to, or what has taken its place.
 func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
 	all = to
-	// Attributes do not come along, so they are not asked for: that would be three calls for
+	// Attributes are not copied, so they are not read either: that would be three calls for
 	// each small file.
 	var before, after unix.Stat_t
 	for try := range takeTries {
@@ -446,11 +446,11 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 	return all, size, shared, errMoving
 }
 
-// errOther: the project has something else there now.
+// errOther reports that the project has something else there now.
 var errOther = errors.New("it is no regular file any more")
 
-// open opens the project's own file, of an earlier moment only where it is still what
-// it was: the kernel changes the ctime with every change.
+// open opens the project's own file. For an earlier moment it does so only if the file is still
+// what it was: the kernel changes the ctime with every change.
 func (f *filler) open(e entry) (*os.File, error) {
 	if f.from == nil {
 		return nil, errOther
@@ -482,8 +482,8 @@ func (f *filler) open(e entry) (*os.File, error) {
 	return in, nil
 }
 
-// finish sets what belongs to a file or directory besides its content. Set-uid and
-// set-gid programs lose those bits: a copy in another place gives nobody more rights.
+// finish sets the owner, mode and time of a file or directory. Programs lose their set-uid and
+// set-gid bits: a copy in another place must give nobody more rights.
 func (f *filler) finish(e entry, to *os.File) error {
 	if f.own {
 		if err := to.Chown(int(e.UID), int(e.GID)); err != nil && !errors.Is(err, unix.EPERM) {

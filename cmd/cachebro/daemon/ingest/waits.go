@@ -1,4 +1,4 @@
-// How long the services wait for what.
+// The times that the services wait for things.
 
 package ingest
 
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What failed is tried again after RetryFirst, then after twice as long each
-// time, but no later than RetryLast.
+// After a failure something is tried again after RetryFirst, then after twice as long each time,
+// but RetryLast at most.
 const (
 	RetryFirst = time.Second
 	RetryLast  = time.Minute
@@ -17,22 +17,22 @@ const (
 // FreshWait is how long a read waits for what was closed before it.
 const FreshWait = 20 * time.Millisecond
 
-// RecordWait is within how long after a change is visible its record is in the spool: a
-// mountd that has just begun reads the project's rules before it tells of anything.
+// RecordWait is how long a change may be visible before its record is in the spool: a mountd that
+// has just started reads the project's rules before it reports anything.
 const RecordWait = 500 * time.Millisecond
 
-// QueryWait is how long log, show and the like wait for what has just been
-// spooled: nobody wants "sed -i x; cachebro log" to miss the sed.
+// QueryWait is how long log, show and the like wait for what has just been spooled: after
+// "sed -i x; cachebro log" everybody expects to see what sed did.
 const QueryWait = 2 * time.Second
 
-// ClockTick is within which two changes may leave the same ctime: the kernel's clock
-// for time stamps moves every 4 ms at most systems, 10 ms at some.
+// ClockTick is the time within which two changes may leave the same ctime: the kernel's clock for
+// time stamps advances every 4 ms on most systems, every 10 ms on some.
 const ClockTick = int64(20 * time.Millisecond)
 
-// ClockLag is by how much that clock is behind at most, in ns: a jiffy at 100 Hz.
+// ClockLag is the most that this clock is behind, in ns: a jiffy at 100 Hz.
 const ClockLag = int64(10 * time.Millisecond)
 
-// Sleep waits; false when ctx ended.
+// Sleep waits for d. It returns false if ctx ended before.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

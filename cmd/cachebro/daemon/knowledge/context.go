@@ -20,7 +20,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// bundles is the project's graph, from which contexts are made.
+// bundles holds the project's graph, from which contexts are made.
 type bundles struct {
 	graph *bundle.Graph
 	looks chan struct{} // capacity 1: held while all files are looked at
@@ -30,14 +30,14 @@ type bundles struct {
 // newNodeWait bounds the wait for a name that nobody knows yet.
 const newNodeWait = time.Second
 
-// openBundles makes the graph, which reads the log when it is asked.
+// openBundles makes the graph, which reads the log when it is first asked.
 func (kn *Knowledge) openBundles() {
 	kn.bundles.looks, kn.bundles.build = make(chan struct{}, 1), kn.buildStamp()
 	kn.bundles.graph = kn.newGraph(kn.Store.KV("graph"))
 }
 
-// buildStamp tells this program from others of the same version: each build may make a
-// text differently.
+// buildStamp returns a text that differs for each build of the program: another build of the
+// same version may word a text differently.
 func (kn *Knowledge) buildStamp() string {
 	name, err := os.Executable()
 	if err == nil {
@@ -47,7 +47,7 @@ func (kn *Knowledge) buildStamp() string {
 			return fmt.Sprintf("%s %d %d", kn.Version, st.Size(), st.ModTime().UnixNano())
 		}
 	}
-	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // replaced under us: nothing outlives this process
+	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // our file was replaced: nothing kept outlives this process
 }
 
 // newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was
@@ -122,7 +122,7 @@ func shownAs(q wire.ContextRequest) store.Path {
 	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
 }
 
-// unchangedBundle is the answer to a reader that holds the bundle as it is.
+// unchangedBundle returns the answer for a reader that holds the bundle as it is.
 func unchangedBundle(etag string, since time.Time) string {
 	b, err := json.MarshalIndent(struct {
 		Cached bool   `json:"cached"`
@@ -153,7 +153,7 @@ func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	return missing == "" && !(mounted && attach.Outside), err
 }
 
-// bundle answers from what was kept, as long as its plan is the same.
+// bundle returns a bundle, from what was kept as long as its plan is the same.
 func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
 	g := kn.bundles.graph
 	if q.Anew {
@@ -197,8 +197,8 @@ func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []
 	})
 }
 
-// Forget drops what the graph knows of a path. Nobody learns it anew until release is
-// called.
+// Forget drops what the graph knows of a path. The graph does not read it again until release
+// is called.
 func (kn *Knowledge) Forget(ctx context.Context, p store.Path) (release func(), err error) {
 	return kn.bundles.graph.Forget(ctx, string(p))
 }

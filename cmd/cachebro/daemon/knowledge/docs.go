@@ -18,11 +18,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// docsPause lies between two batches of versions that the pairs of documents and code
-// are brought up to date with. A request does not wait for it.
+// docsPause is the pause between two batches of versions with which the pairs of documents and
+// code are brought up to date. A request does not wait for it.
 const docsPause = 500 * time.Millisecond
 
-// openDocs never fails for a record that cannot be read, or that there is no room for.
+// openDocs opens the pairs of documents and code. It is no error if a record cannot be read,
+// or if there is no room for one.
 func (kn *Knowledge) openDocs() (err error) {
 	kn.news = make(chan struct{}, 1)
 	kn.docs, err = docsync.Open(kn.Store, docsync.Options{
@@ -49,7 +50,7 @@ func (kn *Knowledge) openDocs() (err error) {
 	return nil
 }
 
-// Run takes what was written to the pairs of documents and code.
+// Run brings the pairs of documents and code up to date with what was written.
 func (kn *Knowledge) Run(ctx context.Context) {
 	for {
 		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
@@ -141,8 +142,8 @@ func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, er
 	return w, nil
 }
 
-// docChange compares what a file was in the baseline with what it is. A text that the
-// store has dropped is no error: that it differs is known all the same.
+// docChange compares a file in the baseline with its present state. A text that the store has
+// dropped is no error: it is known to differ all the same.
 func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {
@@ -178,5 +179,5 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	return w
 }
 
-// Pinned reports whether the difference of a document that is behind starts from a content.
+// Pinned reports whether a content is the start of the diff of a document that is behind.
 func (kn *Knowledge) Pinned(h store.Hash) bool { return kn.docs.Pinned(h) }

@@ -17,11 +17,9 @@ import (
 	"cachebro/store"
 )
 
-// NoteBook keeps what people and agents want remembered about a project:
-// a decision, a warning, what is left to do. In observe → version → index →
-// serve it stands beside the version log. A note is derived from nothing, so it stays
-// until somebody removes it: a reindex, a collection or the deletion of its file does
-// not end it.
+// This file keeps what people and agents want remembered about a project: a decision, a
+// warning, what is left to do. A note is derived from nothing, so it stays until somebody
+// removes it: neither a reindex nor a collection nor the deletion of its file ends it.
 //
 // Notes lie in the store's settings under the bucket "notes": the key is the
 // id, the value a Note as CBOR with integer keys. All of them are held in
@@ -75,8 +73,8 @@ type NoteBook struct {
 	list atomic.Pointer[[]Note] // newest first
 }
 
-// OpenNotes reads the notes that are there. A record that cannot be read is left
-// alone; its key is in the error, which does not make the book unusable.
+// OpenNotes reads the notes that are stored. A record that cannot be read is left alone; the
+// error names its key and does not make the book unusable.
 func OpenNotes(kv store.KV) (*NoteBook, error) {
 	b := &NoteBook{kv: kv}
 	var list []Note
@@ -167,7 +165,8 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	return n, i < 0, nil
 }
 
-// id names a note by what it says; two that would share an id get two.
+// id derives a note's id from what it says. Two notes that would share an id get different
+// ones.
 func (b *NoteBook) id(n Note) string {
 	what := n.Kind + "\x00" + string(n.Path) + "\x00" + n.Text
 	for salt := what; ; salt += "\x00" {
@@ -179,8 +178,8 @@ func (b *NoteBook) id(n Note) string {
 	}
 }
 
-// Remove takes notes away, all or none, and returns them. ErrNotFound: one of
-// them is not there.
+// Remove removes notes, all or none, and returns them. It returns ErrNotFound if one of them
+// does not exist.
 func (b *NoteBook) Remove(ids ...string) ([]Note, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// openNotes never fails for a note that cannot be read: the log says so.
+// openNotes opens the notes. A note that cannot be read is only logged.
 func (kn *Knowledge) openNotes() error {
 	book, err := OpenNotes(kn.Store.KV("notes"))
 	if book == nil {
@@ -55,7 +55,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 		}
 		a.Notes, a.Total = []wire.Note{kn.noteOut(n)}, 1
 	case "list":
-		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // where their files are now
+		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // to know where their files are now
 		list := kn.NotesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {
@@ -140,12 +140,12 @@ func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 	return p, true
 }
 
-// Bounds of the notes that a recovery block has room for.
+// maxRecoveryNotes bounds the notes in a recovery block.
 const maxRecoveryNotes = 10
 
-// RecoveryNotes lists what a session should be reminded of: its own notes, those about
-// the files that it works on, then those about the project as a whole, each newest first.
-// more is how many others there are.
+// RecoveryNotes lists what a session should be reminded of: its own notes, those about the
+// files that it works on, then those about the project as a whole, each newest first. more
+// is the number of the other notes.
 func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []wire.Note, more int) {
 	working := map[string]bool{}
 	for _, f := range set.Files {
@@ -173,7 +173,7 @@ func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []w
 	return out, len(all) - len(out)
 }
 
-// Note finds a note.
+// Note returns the note with an id.
 func (kn *Knowledge) Note(id string) (wire.Note, bool) {
 	n, ok := kn.notes.Get(id)
 	if !ok {

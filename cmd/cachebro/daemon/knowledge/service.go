@@ -1,5 +1,5 @@
-// Package knowledge answers what is known about the project's files besides their text:
-// notes, which documents are behind their code, and the graph that get_context tells of.
+// Package knowledge answers what is known about the project's files besides their text: notes,
+// which documents are behind their code, and the graph behind get_context.
 package knowledge
 
 import (
@@ -19,7 +19,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of Open. All are needed.
+// Options are the options of Open. All are needed.
 type Options struct {
 	Store       *store.Store
 	Ingest      *ingest.Ingester
@@ -32,7 +32,7 @@ type Options struct {
 	Texts       *reads.Texts // what Shown makes diffs from
 	Paths       onwire.Paths
 	Version     string      // of this program
-	IndexHeld   func() bool // the index waits with new versions
+	IndexHeld   func() bool // reports whether the index is held back
 	Log         *slog.Logger
 }
 
@@ -46,14 +46,15 @@ type Knowledge struct {
 	news    chan struct{} // capacity 1, never closed: versions have been added
 }
 
-// Open reads what was kept. Run must be called.
+// Open loads what was kept. Run must be called.
 func Open(o Options) (*Knowledge, error) {
 	kn := &Knowledge{Options: o, news: make(chan struct{}, 1)}
 	kn.openBundles()
 	return kn, errors.Join(kn.openNotes(), kn.openDocs())
 }
 
-// Handlers are those of the requests about notes, documents and the graph.
+// Handlers returns the handlers of the requests about notes, documents and the graph, by
+// method.
 func (kn *Knowledge) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MNotes: kn.notesRequest, wire.MDocs: kn.docsRequest, wire.MContext: kn.contextRequest}
 }

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// actorOfPairs names who reads and writes: the session with all its processes, else the
+// actorOfPairs names who reads and writes: the session with all its processes, otherwise the
 // process.
 func actorOfPairs(a store.Actor) string {
 	switch {
@@ -21,7 +21,7 @@ func actorOfPairs(a store.Actor) string {
 	return ""
 }
 
-// pairRead notes reads of a process. The client's hooks tell of the client's own reads.
+// pairRead notes reads of a process. The client's own reads are reported by its hooks.
 func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 	who := actorOfPairs(a)
 	if who == "" || a.Comm == "" || scanners[a.Comm] {
@@ -32,7 +32,7 @@ func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 	}
 }
 
-// NoteWrites notes what was written, and keeps the pairs that it makes.
+// NoteWrites notes what was written and stores the pairs that come from it.
 func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	for _, v := range vs {
 		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
@@ -52,7 +52,7 @@ func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	ws.keepPairs()
 }
 
-// keepPairs stores what changed.
+// keepPairs stores the pairs that changed.
 func (ws *WorkingSets) keepPairs() {
 	rows := map[string][]byte{}
 	for p, row := range ws.pairs.Changed() {
@@ -66,7 +66,7 @@ func (ws *WorkingSets) keepPairs() {
 	}
 }
 
-// openPairs reads the pairs that were kept.
+// openPairs reads the stored pairs.
 func (ws *WorkingSets) openPairs() {
 	ws.rows = ws.store.KV("graph")
 	rows := map[string][]byte{}
@@ -80,5 +80,5 @@ func (ws *WorkingSets) openPairs() {
 	ws.pairs = bundle.NewPairs(rows)
 }
 
-// Pairs tells which files were read before which were written.
+// Pairs returns the pairs of files of which one was read before the other was written.
 func (ws *WorkingSets) Pairs() *bundle.Pairs { return ws.pairs }

@@ -9,38 +9,38 @@ import (
 	"cachebro/store"
 )
 
-// waitingReads are reads through tools that are not in the working set yet. Entering one
-// takes a transaction of the store, whose lock a batch of versions may hold for tens of
-// milliseconds; a reader must not wait for that. Whoever asks for a working set enters
-// them first. The zero value is usable.
+// waitingReads are reads through tools that are not in the working set yet. Entering one takes a
+// transaction of the store, whose lock a batch of versions may hold for tens of milliseconds. A
+// reader must not wait for that. Whoever needs a working set enters them first. The zero value is
+// usable.
 type waitingReads struct {
 	mu      sync.Mutex // guards waiting
 	waiting map[readBy]noted
-	// entering is held while they are entered: whoever finds nothing waiting then knows
-	// that nothing is on its way either. It comes before mu.
+	// entering is held while reads are entered: if nothing is waiting, nothing is being entered
+	// either. It is locked before mu.
 	entering sync.Mutex
 }
 
-// readBy is a session's tool.
+// readBy identifies a session's tool.
 type readBy struct {
 	session store.SessionID
 	tool    string
 }
 
-// noted are the paths that it read, one entry a read, and when last.
+// noted holds the paths that a tool read, one entry for each read, and the time of the last one.
 type noted struct {
 	at    int64
 	paths []store.Path
 }
 
 const (
-	// readsPause bounds how long reads wait, and so what a crash loses.
+	// readsPause bounds how long reads wait, and so how many a crash loses.
 	readsPause = 100 * time.Millisecond
-	// maxToolReads of one tool are entered by the read that brings the last.
+	// maxToolReads is the number of waiting reads of one tool at which they are entered at once.
 	maxToolReads = 256
 )
 
-// add notes a read; full: it is time to enter them.
+// add notes a read. full says that the reads must be entered now.
 func (t *waitingReads) add(session store.SessionID, tool string, at int64, p store.Path) (full bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *waitingReads) add(session store.SessionID, tool string, at int64, p sto
 	return len(n.paths) >= maxToolReads
 }
 
-// Flush enters the waiting reads. After it, every read noted before is in the store.
+// Flush enters the waiting reads. Afterwards every read that was noted before is in the store.
 func (ws *WorkingSets) Flush() {
 	t := &ws.waiting
 	t.entering.Lock()
@@ -70,7 +70,7 @@ func (ws *WorkingSets) Flush() {
 	}
 }
 
-// Run enters reads a moment after they came, and the last ones when ctx ends.
+// Run enters reads shortly after they were noted, and the last ones when ctx ends.
 func (ws *WorkingSets) Run(ctx context.Context) {
 	for {
 		select {
@@ -84,7 +84,7 @@ func (ws *WorkingSets) Run(ctx context.Context) {
 	}
 }
 
-// Of is what a session has read and edited so far.
+// Of returns what a session has read and edited so far.
 func (ws *WorkingSets) Of(session store.SessionID) ([]store.WorkingFile, error) {
 	ws.Flush()
 	return ws.store.Sessions.WorkingSet(session)

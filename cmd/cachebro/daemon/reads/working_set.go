@@ -14,19 +14,18 @@ import (
 	"cachebro/store/wire"
 )
 
-// scanners read files because they read all files; that says nothing of what a
-// session works on.
+// scanners are programs that read all files, which says nothing about what a session works on.
 var scanners = map[string]bool{
 	"git": true, "rg": true, "grep": true, "ag": true, "ack": true, "find": true, "fd": true, "fdfind": true, "tar": true, "rsync": true,
 	"cp": true, "du": true, "ls": true, "wc": true, "tree": true, "updatedb": true, "updatedb.mlocat": true, "tracker-miner-f": true,
 	"gopls": true, "ctags": true, "tsserver": true, "rust-analyzer": true, "clangd": true,
 }
 
-// A process with manyReads in one record is a scanner, whatever its name.
+// A process with more than manyReads in one record is a scanner, whatever its name.
 const manyReads = 16
 
-// NoteReads counts files that a session's process tree has read. The client's
-// own reads are told by its hooks, with what the model saw of them.
+// NoteReads counts files that a session's process tree has read. The client's own reads are
+// reported by its hooks, with what the model saw of them.
 func (ws *WorkingSets) NoteReads(r *spool.Record) {
 	if r.More > 0 || len(r.Paths) > manyReads {
 		return
@@ -47,7 +46,7 @@ func (ws *WorkingSets) NoteReads(r *spool.Record) {
 	}
 }
 
-// Answer lists the files of a session, or of everybody where no session is known.
+// Answer lists the files of a session, or of everybody if no session is known.
 func (ws *WorkingSets) Answer(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
 	ws.ingest.WaitHead(ctx, ingest.FreshWait)
 	session, err := versions.SessionWith(ws.store, q.Session, func(s store.Session) (bool, error) {
@@ -107,8 +106,7 @@ func (ws *WorkingSets) sessionFiles(session store.SessionID, since time.Time) ([
 	return files, nil
 }
 
-// everybodysFiles are the files changed since a time (an hour ago by default),
-// by whomever.
+// everybodysFiles returns the files that anybody changed since a time, by default an hour ago.
 func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]wire.WorkingFile, error) {
 	if since.IsZero() {
 		since = time.Now().Add(-time.Hour)
@@ -123,8 +121,8 @@ func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]
 			return nil, err
 		}
 		for _, v := range vs {
-			// A path that was renamed away is its new name's business; a save
-			// through a temporary file would be listed as two.
+			// A path that was renamed away is listed under its new name only. Otherwise a save
+			// through a temporary file would be listed as two files.
 			if v.Op == store.OpMoved && byPath[v.Path] == nil {
 				renamedAway[v.Path] = true
 			}

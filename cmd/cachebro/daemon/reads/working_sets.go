@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// WorkingSets are the working sets of all sessions. The methods may be called concurrently.
+// WorkingSets holds the working sets of all sessions. The methods may be called concurrently.
 type WorkingSets struct {
 	store       *store.Store
 	source      *source.Source
@@ -23,17 +23,18 @@ type WorkingSets struct {
 	waiting waitingReads
 	news    chan struct{} // capacity 1, never closed: reads are waiting
 	pairs   *bundle.Pairs
-	rows    store.KV // of the pairs
+	rows    store.KV // the stored pairs
 }
 
-// OpenWorkingSets never fails: pairs that cannot be read are lost hints. Run must be called.
+// OpenWorkingSets opens the working sets. It never fails: pairs that cannot be read are only lost
+// hints. Run must be called.
 func OpenWorkingSets(st *store.Store, src *source.Source, in *ingest.Ingester, at *attribution.Attribution, log *slog.Logger) *WorkingSets {
 	ws := &WorkingSets{store: st, source: src, ingest: in, attribution: at, log: log, news: make(chan struct{}, 1)}
 	ws.openPairs()
 	return ws
 }
 
-// Handlers are those of the requests about working sets.
+// Handlers returns the handlers of the requests about working sets, by method.
 func (ws *WorkingSets) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MWorkingSet: onwire.Decoded(ws.Answer)}
 }

@@ -16,12 +16,13 @@ import (
 // errEscapes is returned for a path that leaves the root.
 var errEscapes = errors.New("path escapes from the project")
 
-// rootOf opens the directory through its descriptor: a mount may cover its path.
+// rootOf opens the directory through its descriptor, because a mount may cover its path.
 func rootOf(dir *os.File) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/dev/fd/%d", dir.Fd()))
 }
 
-// OpenBeneath: os.Root walks component by component, since there is no openat2.
+// OpenBeneath opens a path relative to dir and never leaves it. There is no openat2 on macOS;
+// os.Root walks component by component.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	r, err := rootOf(dir)
 	if err != nil {
@@ -75,7 +76,7 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	return fromInfo(fi), "", nil
 }
 
-// StatIn describes a name in an open directory.
+// StatIn returns the stat of a name in an open directory.
 func StatIn(dir *os.File, name string) (store.Stat, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -98,7 +99,7 @@ func fromInfo(fi os.FileInfo) store.Stat {
 	}
 }
 
-// nameOf is a path of an open file.
+// nameOf returns a path of an open file.
 func nameOf(f *os.File) (string, error) {
 	var buf [1024]byte // MAXPATHLEN
 	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETPATH, uintptr(unsafe.Pointer(&buf[0]))); errno != 0 {

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errEscapes is what other systems report for a path that leaves the root.
+// errEscapes is returned on other systems for a path that leaves the root.
 var errEscapes = errors.New("path escapes from the project")
 
-// OpenBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
-// FIFO must not hold us up. What is mounted below is followed, except for the
-// kernel's own file systems: EACCES. O_NOATIME where we may: a scan or an index that
-// reads the whole project must not make every file look used.
+// OpenBeneath opens a path relative to dir and never leaves it. O_NONBLOCK keeps it from
+// hanging at a FIFO. Mounts below are followed, except for the kernel's own file systems, which
+// return EACCES. O_NOATIME is set where allowed: a scan or an index that reads the whole project
+// must not make every file look used.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	if p == "" {
 		p = "."
@@ -33,7 +33,7 @@ func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	}
 	for try := 0; ; try++ {
 		fd, err := unix.Openat2(int(dir.Fd()), p, how)
-		// EAGAIN: a rename somewhere while ".." was being resolved.
+		// EAGAIN: something was renamed while ".." was being resolved.
 		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
 			continue
 		}
@@ -73,7 +73,7 @@ func StatOf(f *os.File) (store.Stat, error) {
 	return st, nil
 }
 
-// LstatBeneath describes p and, for a symbolic link, where it points.
+// LstatBeneath returns the stat of p and the target of a symbolic link.
 func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	if p == "" {
 		p = "."
@@ -108,8 +108,8 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	return st, string(b[:n]), nil
 }
 
-// StatIn describes a name in an open directory, without its attributes: those cost two
-// more calls, and who finds the ctime as it was knows them.
+// StatIn returns the stat of a name in an open directory, without its attributes: those cost two
+// more calls, and a caller that finds the ctime unchanged knows them already.
 func StatIn(dir *os.File, name string) (store.Stat, error) {
 	var x unix.Statx_t
 	for {
@@ -136,7 +136,7 @@ func fromStatx(x *unix.Statx_t) store.Stat {
 
 func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
-// nameOf is a path of an open file that has a name.
+// nameOf returns a path of an open file that has a name.
 func nameOf(f *os.File) (string, error) {
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err == nil && strings.HasSuffix(name, " (deleted)") {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/onwire"
 )
 
-// Branch is the name of git's current branch, the first digits of a detached
-// HEAD's commit, or "" without git. One small file is read, on the source.
+// Branch returns the name of git's current branch, the first digits of a detached HEAD's
+// commit, or "" without git. It reads one small file of the project itself.
 func (s *Source) Branch(ctx context.Context) string {
 	head := s.gitHead(ctx)
 	if ref, ok := strings.CutPrefix(head, "ref: "); ok {
@@ -28,7 +28,7 @@ func (s *Source) gitHead(ctx context.Context) string {
 	if text, ok := s.smallFile(ctx, ".git/HEAD"); ok {
 		return text
 	}
-	// A worktree or submodule: .git is a file that says where.
+	// In a worktree or submodule .git is a file that names the git directory.
 	text, ok := s.smallFile(ctx, ".git")
 	if !ok {
 		return ""

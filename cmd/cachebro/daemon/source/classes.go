@@ -11,32 +11,31 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// classes answers which paths are tracked, for paths that no record from mountd
-// has classified: the baseline's and those of reads without a mount.
+// classes answers which paths are tracked, for paths that no record from mountd has classified:
+// those of the baseline and of reads without a mount.
 type classes struct {
 	o ignore.Options
 
-	// mu guards what follows; the Matcher itself needs no lock.
+	// mu guards the fields below; the Matcher itself needs no lock.
 	mu   sync.Mutex
-	dir  *os.File // what matcher was made for
+	dir  *os.File // the directory that matcher was made for
 	m    *ignore.Matcher
 	made time.Time
 }
 
-// classesFor is how long a Matcher serves: without a mount nobody tells it of
-// changed rule files (git's index it looks at itself).
+// classesFor is how long a Matcher is used: without a mount nothing reports changed rule files.
+// The Matcher itself notices changes of git's index.
 const classesFor = 2 * time.Second
 
-// Class asks for one path. The lock is held over the Matcher's reading of rule
-// files: it must not be closed meanwhile, and who asks for classes here is not
-// in a hurry.
+// class returns the class of one path. It holds the lock while the Matcher reads rule files: the
+// Matcher must not be closed meanwhile, and the callers of class are not in a hurry.
 func (c *classes) class(dir *os.File, p string, isDir bool) ignore.Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil || c.dir != dir || time.Since(c.made) >= classesFor {
 		m, err := ignore.New(dir, c.o)
 		if err != nil {
-			return ignore.Tracked // rather keep too much
+			return ignore.Tracked // better to keep too much
 		}
 		if c.m != nil {
 			c.m.Close()
@@ -55,8 +54,8 @@ func (c *classes) close() {
 	}
 }
 
-// Rules reads the rules that classify the paths below an acquired directory. The
-// caller closes them.
+// Rules reads the rules that classify the paths below an acquired directory. The caller closes
+// them.
 func (s *Source) Rules(dir *Dir) (*ignore.Matcher, error) {
 	m, err := ignore.New(dir.File, s.classes.o)
 	if err != nil {
@@ -65,7 +64,7 @@ func (s *Source) Rules(dir *Dir) (*ignore.Matcher, error) {
 	return m, nil
 }
 
-// Class classifies a file's path.
+// Class returns the class of a file's path.
 func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
 	dir, err := s.Acquire(ctx)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
 	return s.classes.class(dir.File, string(p), false)
 }
 
-// Excluded reports whether nothing is kept of a path.
+// Excluded reports whether no versions are kept of a path.
 func (s *Source) Excluded(ctx context.Context, p store.Path) bool {
 	return s.Class(ctx, p) == ignore.Excluded
 }

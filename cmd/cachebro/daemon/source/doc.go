@@ -1,3 +1,3 @@
-// Package source is the project's files as they stand, read below the mount and
-// never through it: a mount that hangs must not hang the daemon.
+// Package source reads the project's files below the mount and never through it: a mount that
+// hangs must not hang the daemon.
 package source

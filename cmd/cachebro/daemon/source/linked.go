@@ -12,18 +12,18 @@ import (
 	"cachebro/store/onwire"
 )
 
-// linkedFor is how long the list of linked worktrees serves.
+// linkedFor is how long the list of linked worktrees is used.
 const linkedFor = 5 * time.Second
 
-// linkedTable remembers the linked worktrees for a moment.
+// linkedTable remembers the linked worktrees for linkedFor.
 type linkedTable struct {
 	mu   sync.Mutex // guards made, list
 	made time.Time
 	list []string
 }
 
-// Worktrees are the paths of worktrees inside the project that are linked to its
-// own repository.
+// Worktrees returns the paths of worktrees that are inside the project and linked to its own
+// repository.
 func (s *Source) Worktrees(ctx context.Context) []string {
 	dir, err := s.Acquire(ctx)
 	if err != nil {
@@ -33,14 +33,14 @@ func (s *Source) Worktrees(ctx context.Context) []string {
 	return s.linked.under(dir.File, s.root)
 }
 
-// Inside reports whether a path, absolute, lies in the project.
+// Inside reports whether an absolute path lies in the project.
 func (s *Source) Inside(p string) bool {
 	_, ok := onwire.Below(p, s.root)
 	return ok
 }
 
-// under are the paths, below root, of worktrees that are linked to the
-// project's own repository (git worktree add), as .git/worktrees tells.
+// under returns the paths below root of worktrees that are linked to the project's own
+// repository (git worktree add), from .git/worktrees.
 func (t *linkedTable) under(dir *os.File, root string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,52 +19,52 @@ import (
 	"cachebro/store/wire"
 )
 
-// Source is the project's files themselves, never as seen through a mount: a
-// directory descriptor that mountd sent, or, where nothing is mounted, one of
-// our own. A mountd that hangs must not hang us.
+// Source gives access to the project's files themselves, never through a mount: by a directory
+// descriptor that mountd sent or, where nothing is mounted, one that it opened. A mountd that
+// hangs must not hang the daemon.
 type Source struct {
 	root string
 
 	classes classes
 	linked  linkedTable
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	dir     *Dir
-	from    string        // "mountd" or "root"
+	from    string        // "mountd", or "root" if it was opened here
 	is      os.FileInfo   // of the directory that was set last
-	arrived chan struct{} // closed and replaced when a directory was set
-	idle    *time.Timer   // lets go of a directory of our own; nil: none was opened yet
+	arrived chan struct{} // closed and replaced when a directory is set
+	idle    *time.Timer   // closes a directory that was opened here; nil: none was yet
 }
 
-// linger is how long a directory of our own is kept after its last use: it keeps
-// the file system below from being unmounted, and to open it for each file of a
-// listing would cost as much as the look.
+// linger is how long a directory that was opened here is kept after its last use. It keeps the
+// file system below from being unmounted, but opening it for each file of a listing would cost
+// as much as reading the file's stat.
 const linger = 250 * time.Millisecond
 
-// Dir counts users, so that replacing it does not close a descriptor in use.
+// Dir counts its users, so that replacing it does not close a descriptor in use.
 type Dir struct {
 	File *os.File
 	refs int // guarded by source.mu
 }
 
-// coverWait bounds the wait for mountd where our own mount covers the root.
+// coverWait bounds the wait for mountd's descriptor where a cachebro mount covers the root.
 const coverWait = 3 * time.Second
 
-// New opens nothing yet. o holds what decides the class of a path besides
-// the project's own files.
+// New returns the source for a root and opens nothing yet. o holds what decides the class of a
+// path besides the project's own files.
 func New(root string, o ignore.Options) *Source {
 	s := &Source{root: root, classes: classes{o: o}, arrived: make(chan struct{})}
 	if !covered(root) {
 		is, err := os.Lstat(root)
-		if err == nil && !covered(root) { // nor was it mounted over at this very moment
+		if err == nil && !covered(root) { // it was not mounted over meanwhile either
 			s.is = is
 		}
 	}
 	return s
 }
 
-// Set takes a descriptor over from mountd.
+// Set takes over a descriptor from mountd.
 func (s *Source) Set(f *os.File, from string) {
 	s.mu.Lock()
 	old := s.dir
@@ -89,9 +89,9 @@ func (s *Source) Release(d *Dir) {
 	}
 }
 
-// Gone says that the project's directory is not there any more, or another one.
-// A mount of ours that covers it keeps it, and a daemon that was started for the
-// history of a project that is gone serves that.
+// Gone returns an error if the project's directory no longer exists or is another one. It
+// returns nil while a cachebro mount covers the directory, and if it did not exist at the start:
+// a daemon may be started for the history of a project that is gone.
 func (s *Source) Gone() error {
 	s.mu.Lock()
 	was := s.is
@@ -115,7 +115,7 @@ func (s *Source) Drop() {
 	s.classes.close()
 }
 
-// letGo forgets a directory of our own that nobody has used for a moment.
+// letGo forgets a directory that was opened here and that nobody has used for linger.
 func (s *Source) letGo() {
 	s.mu.Lock()
 	switch {
@@ -131,8 +131,8 @@ func (s *Source) letGo() {
 	s.Drop()
 }
 
-// Unmounted forgets the descriptor that a mountd had sent, unless the files can be
-// reached by nothing else: our mount namespace may have a copy of the mount.
+// Unmounted forgets the descriptor that a mountd had sent, unless the files cannot be reached
+// in any other way: the daemon's mount namespace may have a copy of the mount.
 func (s *Source) Unmounted() {
 	if covered(s.root) {
 		return
@@ -145,8 +145,8 @@ func (s *Source) Unmounted() {
 	}
 }
 
-// Acquire returns the directory; the caller releases it. Where a mount of ours
-// covers the root it waits for mountd to send its own, coverWait at most.
+// Acquire returns the directory, which the caller releases. Where a cachebro mount covers the
+// root, it waits up to coverWait for mountd to send its descriptor.
 func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 	deadline := time.Now().Add(coverWait)
 	for {
@@ -166,7 +166,7 @@ func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !covered(s.root) { // or it was mounted over at this very moment
+			if !covered(s.root) { // otherwise it was mounted over meanwhile
 				s.mu.Lock()
 				if s.dir == nil {
 					s.dir, s.from = &Dir{File: f, refs: 1}, "root"
@@ -212,8 +212,8 @@ func openRoot(root string) (*os.File, error) {
 	return f, nil
 }
 
-// Open opens a file for reading. Symbolic links are followed as long as they
-// stay inside the project. Errors are sentinels of wire.
+// Open opens a file for reading. It follows symbolic links that stay inside the project. Its
+// errors are sentinels of wire.
 func (s *Source) Open(ctx context.Context, p store.Path) (*os.File, store.Stat, error) {
 	d, err := s.Acquire(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Source) Open(ctx context.Context, p store.Path) (*os.File, store.Stat, 
 	return nil, st, err
 }
 
-// RealName is the path, without symbolic links, of an open file of ours.
+// RealName returns the path, without symbolic links, of a file that Open returned.
 func (s *Source) RealName(ctx context.Context, f *os.File) (store.Path, bool) {
 	d, err := s.Acquire(ctx)
 	if err != nil {
@@ -260,7 +260,7 @@ func (s *Source) RealName(ctx context.Context, f *os.File) (store.Path, bool) {
 	return store.Path(rel), ok
 }
 
-// Lstat describes a path without following its last component.
+// Lstat returns the stat of a path without following its last component.
 func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
 	d, err := s.Acquire(ctx)
 	if err != nil {
@@ -274,15 +274,15 @@ func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
 	return st, nil
 }
 
-// ReadStable reads an open file whole, and says what its stat was if no write
-// came in between; it tries a few times, for a file that is being written.
+// ReadStable reads an open file whole and returns the stat that belongs to the content, if no
+// write came in between. It tries a few times in case the file is being written.
 func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	for try := 0; ; try++ {
 		if st.Size > limits.Content {
 			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, limits.Content)
 		}
 		b := make([]byte, st.Size, st.Size+1)
-		n, err := f.ReadAt(b[:cap(b)], 0) // one byte more: has it grown?
+		n, err := f.ReadAt(b[:cap(b)], 0) // one byte more shows whether it has grown
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, st, err
 		}
@@ -293,15 +293,15 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 		if n == int(st.Size) && SameContent(st, after) {
 			return b[:n], after, nil
 		}
-		if try == 4 { // a log that never rests: what was read is some content it had
+		if try == 4 { // written without end, like a log: any content it had will do
 			return b[:min(n, cap(b))], after, nil
 		}
 		st = after
 	}
 }
 
-// SameContent reports whether two stats of one path can only be of the same
-// content, except for changes within one clock tick.
+// SameContent reports whether two stats of a path can only belong to the same content, except
+// for changes within one clock tick.
 func SameContent(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
 }
@@ -323,8 +323,8 @@ func sourceError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// covered reports whether a mount of ours lies on root. It reads the mount
-// table instead of asking the mount, which may hang.
+// covered reports whether a cachebro mount lies on root. It reads the mount table and does not
+// access the mount, which may hang.
 func covered(root string) bool {
 	all, err := table.Mounts()
 	top, ok := table.At(all, root)

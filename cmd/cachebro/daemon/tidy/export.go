@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portableBuckets are the settings that are part of the history: not those
-// about processes of this machine, nor what open contexts were shown.
+// portableBuckets are the KV buckets that are part of the history. The others are about
+// processes of this machine, or about what open contexts were shown.
 var portableBuckets = []string{"notes", "docsync", attribution.ProcessBucket}
 
-// Portable is what travels with the history of root.
+// Portable returns what travels with the history of root.
 func Portable(root, version string) portable.Options {
 	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
 }
 
-// Said is what people and agents told a store: one that holds some of it is not
-// empty, whereas docsync notes its own beginning.
+// Said returns what people and agents told a store: a store that holds some of it is not
+// empty. Docsync does not count, because it notes its own beginning.
 func Said() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
 
-// readWithin is how long the reader of an export may take for what a pipe holds:
-// retention waits for it.
+// readWithin is how long the reader of an export may take to empty the pipe, because retention
+// waits for the export.
 const readWithin = time.Minute
 
 // export writes the history into the pipe that came along.
@@ -57,13 +57,13 @@ func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error
 	return wire.Totals{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
 }
 
-// timedPipe gives up on a reader that does not read, and when ctx ends.
+// timedPipe is a pipe that gives up on a reader that does not read, and when ctx ends.
 type timedPipe struct {
 	f   *os.File
 	ctx context.Context
 }
 
-// openPipe takes a descriptor over, made such that a write to it can time out.
+// openPipe takes over a descriptor and makes writes to it able to time out.
 func openPipe(ctx context.Context, f *os.File) (*timedPipe, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -89,7 +89,7 @@ func (w *timedPipe) Write(b []byte) (int, error) {
 	if err := w.f.SetWriteDeadline(time.Now().Add(readWithin)); err != nil {
 		return 0, err
 	}
-	if err := w.ctx.Err(); err != nil { // it may have ended before the line above
+	if err := w.ctx.Err(); err != nil { // it may have ended before the deadline was set
 		return 0, err
 	}
 	return w.f.Write(b)

@@ -20,7 +20,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// maintain answers what concerns the store as a whole.
+// maintain answers requests about the store as a whole.
 func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
 	p, err := td.Paths.Clean(q.Path)
 	if err != nil {
@@ -92,9 +92,9 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	return a, nil, err
 }
 
-// bringBack takes the contents that fsck found to be lost from the files that still hold
-// them, and says how many. Who overwrites such a file does not copy it: the mount knows
-// that the store has it.
+// bringBack restores the contents that fsck found to be lost from the files that still hold
+// them, and returns how many. The mount would not save such a content when the file is
+// overwritten, because it believes that the store has it.
 func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 	var vs []store.Version
 	for _, seq := range lost {
@@ -113,7 +113,7 @@ func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 	return len(vs) - len(td.Ingest.Secure(ctx, vs, math.MaxInt64)), nil
 }
 
-// age is a limit in words.
+// age returns a limit in words.
 func age(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return text.Count(int(d/day), "day")
@@ -121,7 +121,7 @@ func age(d time.Duration) string {
 	return d.String()
 }
 
-// dueText is what prune would do.
+// dueText says what prune would do.
 func dueText(d keep.Due) string {
 	if d.Versions == 0 {
 		return fmt.Sprintf("nothing to drop: no version is older than %s and has %s of its file", age(d.Age), text.Count(d.Keep, "newer one"))
@@ -140,7 +140,7 @@ func reportText(r keep.Report) string {
 	return fmt.Sprintf("dropped %s (%s) of %s; the store takes %s, before %s", text.Count(r.Blobs, "content"), text.Bytes(r.Bytes), text.Count(r.Versions, "version"), text.Bytes(r.After), text.Bytes(r.Before))
 }
 
-// shares keeps what lies at or below p.
+// shares returns the shares at or below p.
 func shares(all []keep.Share, p store.Path) []keep.Share {
 	var out []keep.Share
 	for _, s := range all {
@@ -237,17 +237,17 @@ func purgedText(p store.Path, r keep.Purged) string {
 	return b.String()
 }
 
-// purgeThere is the command that purges the same path in a sibling worktree.
+// purgeThere returns the command that purges the same path in a sibling worktree.
 func purgeThere(sib content.Sibling, p store.Path) string {
 	if sib.Root == "" {
-		return filepath.Dir(sib.Dir) // of no project any more: the directory may go as a whole
+		return filepath.Dir(sib.Dir) // it belongs to no project any more, so the directory can be deleted
 	}
 	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
-// pins tells retention which contents diffs start from: those of live readers, and of
-// documents whose code has changed. It is asked for every content, so the set is made anew
-// once a second at most.
+// pins returns a test for the contents that diffs start from, which retention must keep: those
+// of live readers, and of documents whose code has changed. It is called for every content, so
+// it renews the set at most once a second.
 func (td *Tidy) pins() func(store.Hash) bool {
 	var mu sync.Mutex // guards what follows
 	var set map[store.Hash]struct{}
@@ -263,18 +263,18 @@ func (td *Tidy) pins() func(store.Hash) bool {
 	}
 }
 
-// collectEvery is the pause between two looks at the store's limits.
+// collectEvery is the pause between two checks of the store's limits.
 const collectEvery = time.Minute
 
-// Collect keeps the store within its limits, when the last look is collectEvery ago. A
-// store without space is what it is for, so it runs then too.
+// Collect keeps the store within its limits, if the last check was collectEvery ago. It also
+// runs if the store has no space, because that is what it is for.
 func (td *Tidy) Collect(ctx context.Context) {
 	if time.Since(td.collected) >= collectEvery {
 		td.CollectNow(ctx)
 	}
 }
 
-// CollectNow is Collect whenever the last look was. The same goroutine calls it.
+// CollectNow is Collect without that pause. The same goroutine must call it.
 func (td *Tidy) CollectNow(ctx context.Context) {
 	td.collected = time.Now()
 	r, err := td.keep.Collect(ctx)

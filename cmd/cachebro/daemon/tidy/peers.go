@@ -13,12 +13,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// The cap is the user's: it bounds the stores of all projects in the state
-// directory together. There is no process above the daemons, so each looks at
-// what the others take (an lstat per file, once a minute), comes to the same
-// shares (space.Allot), and keeps to its own. A project without a daemon is
-// tidied by one that is started for it, since nobody else may open its store. The user's
-// own history, of what happens outside of projects, has as much again for itself.
+// The cap is the user's: it bounds the stores of all projects in the state directory together.
+// No process stands above the daemons, so each looks at what the others take (an lstat per
+// file, once a minute), computes the same shares (space.Allot), and keeps to its own. For a
+// project without a daemon, one is started to tidy it, since nobody else may open its store.
+// The user's own history, of what happens outside of projects, has a cap of the same size for
+// itself.
 
 // Peer is one of the user's projects.
 type Peer struct {
@@ -53,7 +53,7 @@ func Peers(base string, limit int64, now time.Time) []Peer {
 	return append(all, outside...)
 }
 
-// outsideIn is the state directory of the user's own history among those in base.
+// outsideIn returns the state directory of the user's own history among those in base.
 func outsideIn(base string) string {
 	state, err := wire.Paths{Override: base}.State(wire.OutsideRoot)
 	if err != nil {
@@ -62,13 +62,13 @@ func outsideIn(base string) string {
 	return state
 }
 
-// OutsideLimits says what the user's own history keeps, where limit is its size.
+// OutsideLimits says what the user's own history keeps if limit is its cap.
 func OutsideLimits(limit int64) string {
 	return fmt.Sprintf("up to %s, of files up to %d MiB, for %d days", text.Bytes(limit), limits.Content>>20, limits.OutsideFor/(24*time.Hour))
 }
 
-// Allowed is what the store of a state directory may take at present, where all share
-// limit.
+// Allowed returns what the store of a state directory may take at present, if all stores
+// share limit.
 func Allowed(state string, limit int64) int64 {
 	for _, p := range Peers(filepath.Dir(state), limit, time.Now()) {
 		if p.State == state {
@@ -79,8 +79,8 @@ func Allowed(state string, limit int64) int64 {
 }
 
 const (
-	// tidyPause is the time between two requests to the same project; longer
-	// where the last one did not help: what files hold now is never dropped.
+	// tidyPause is the time between two requests to the same project, and tidyBeyond that
+	// after a request that did not help: what files hold now is never dropped.
 	tidyPause  = 10 * time.Minute
 	tidyBeyond = 24 * time.Hour
 )
@@ -98,8 +98,8 @@ func (td *Tidy) Run(ctx context.Context) {
 	}
 }
 
-// tidyPeers has the project that is most above its share keep to it, one at a time so
-// that not all daemons run at once.
+// tidyPeers makes the project that is most above its share keep to it. It does one project at
+// a time, so that not all daemons run at once.
 func (td *Tidy) tidyPeers(ctx context.Context) {
 	if td.Tidy == nil || !td.tidying.CompareAndSwap(false, true) {
 		return

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// powerSupplies is where Linux tells of the machine's power supplies; a system without it
-// is taken for one on mains.
+// powerSupplies is where Linux describes the machine's power supplies. A system without it
+// counts as one on mains.
 const powerSupplies = "/sys/class/power_supply"
 
-// onBattery: a battery of the machine gives, and no mains is there. dir has a directory
-// for each supply (Documentation/ABI/testing/sysfs-class-power).
+// onBattery reports whether a battery supplies the machine and no mains does. dir has a
+// directory for each supply (Documentation/ABI/testing/sysfs-class-power).
 func onBattery(dir string) bool {
 	supplies, err := os.ReadDir(dir)
 	if err != nil {
@@ -25,7 +25,7 @@ func onBattery(dir string) bool {
 		}
 		switch {
 		case is("type", "Battery"):
-			gives = gives || is("status", "Discharging") && !is("scope", "Device") // a mouse has one, too
+			gives = gives || is("status", "Discharging") && !is("scope", "Device") // a mouse has a battery, too
 		case is("online", "1"):
 			return false
 		}

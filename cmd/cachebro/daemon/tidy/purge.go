@@ -16,16 +16,15 @@ import (
 // purgeWait bounds the wait for what is in the spool before a purge.
 const purgeWait = 30 * time.Second
 
-// purge takes the contents of a path out of everything that the daemon keeps:
-// the answers and bundles that were kept, the store, the spool, the index. What it cannot
-// reach is named.
+// purge removes the contents of a path from everything that the daemon keeps: kept answers and
+// bundles, the store, the spool, the index. It names what it cannot reach.
 func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
 	late := !td.Ingest.WaitHead(ctx, purgeWait)
 	if late {
 		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
 	}
-	// Before the store, which rewrites the files that held them.
+	// Before the store, because the store then rewrites the files that held the answers.
 	unreached = append(unreached, td.Answers.Clear(ctx)...)
 	release, err := td.Knowledge.Forget(ctx, p)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options of New. All but Tidy are needed.
+// Options are the options of New. All but Tidy are needed.
 type Options struct {
 	Root      string // of the project; absolute
 	State     string // its state directory
@@ -33,9 +33,9 @@ type Options struct {
 	Index     *search.Index
 	Shown     *readers.Tracker
 	Paths     onwire.Paths
-	Changed   func() // what follows the log has something to do; never blocks
-	// Tidy has the project of another state directory keep to its share of the
-	// cap, by its own daemon; nil: nobody does. It may take minutes.
+	Changed   func() // called if those who follow the log have something to do; never blocks
+	// Tidy makes the daemon of another state directory keep that project to its share of
+	// the cap; nil: nobody does. It may take minutes.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger
 }
@@ -46,7 +46,7 @@ type Tidy struct {
 
 	keep      *keep.Keeper
 	collected time.Time        // when the limits of the store were last looked at; only Collect uses it
-	tidying   atomic.Bool      // one looks after the other projects
+	tidying   atomic.Bool      // a goroutine is looking after the other projects
 	asked     map[string]asked // by state directory; used while tidying is set
 }
 
@@ -57,11 +57,11 @@ func New(o Options) *Tidy {
 	return td
 }
 
-// calm: packing takes a processor and the disk for a while, which the index needs first,
-// and which on battery can wait.
+// calm reports whether it is a good time for packing, which takes a processor and the disk for
+// a while: the index needs those first, and on battery it can wait.
 func (td *Tidy) calm() bool { return !td.Index.Working() && !onBattery(powerSupplies) }
 
-// Handlers are those of the requests about the store as a whole.
+// Handlers returns the handlers of the requests about the store as a whole, by method.
 func (td *Tidy) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MStore: onwire.Decoded(td.maintain), wire.MExport: td.export}
 }
