@@ -1,9 +1,8 @@
-// Package e2e holds the tests that look at cachebro as its users do: the real
-// binary, real mounts, real processes writing through them, and the command
-// line as the only witness. Nothing here imports the packages under test; the tests
-// see what anybody with the binary would see.
+// Package e2e holds the tests that use cachebro as its users do: the real binary, real mounts,
+// real processes that write through them, and the command line as the only witness. Nothing here
+// imports the packages under test.
 //
-// Every test has its own project, state and runtime directories, and fails
-// when a mount or a process of its own outlives it. Without /dev/fuse the
-// tests are skipped, unless CACHEBRO_NEED_FUSE=1 makes that a failure.
+// Every test has its own project, state and runtime directories, and fails if a mount or a
+// process of its own outlives it. Without /dev/fuse the tests are skipped, unless
+// CACHEBRO_NEED_FUSE=1 makes that a failure.
 package e2e

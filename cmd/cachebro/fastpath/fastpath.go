@@ -1,19 +1,18 @@
-// Package fastpath answers an agent's hook events and its status line, and git's
-// question which files changed, before the rest of the program is initialised. It
-// stands at the end of observe → version → index → serve, in front of main.
+// Package fastpath answers an agent's hook events, its status line, and git's question which
+// files changed, before the rest of the program is initialised. It stands at the end of
+// observe → version → index → serve, in front of main.
 //
-// One tool call of an agent starts up to three hook processes, so the cost of starting
-// a process is paid all day. The libraries behind the index and the MCP server build
-// tables when their packages are initialised, needed or not: 8 ms of CPU and 1,000 page
-// faults, of 11 ms and 1,600 for any command. The language fixes the order in which
-// packages are initialised: of those whose imports are ready, the one whose path sorts
-// first. This package sorts before every library and imports little, so its init runs
-// before theirs. For a hook, that init is the whole program. A second binary would do
-// as well, but it could be forgotten, moved or out of date. TestFastPath checks that
-// nothing heavy is initialised earlier.
+// One tool call of an agent starts up to three hook processes, so the cost of starting a process
+// is paid very often. The libraries behind the index and the MCP server build tables when their
+// packages are initialised, needed or not: that takes 8 ms of CPU and 1,000 page faults, of
+// 11 ms and 1,600 for any command. The language fixes the order in which packages are
+// initialised: of those whose imports are ready, the one whose path sorts first. This package
+// sorts before every library and imports little, so its init runs before theirs. For a hook, that
+// init is the whole program. A second binary would serve as well, but it could be forgotten,
+// moved or outdated. TestFastPath checks that nothing heavy is initialised earlier.
 //
-// What may have to start a daemon or a mount (SessionStart, and a hook without
-// an event's name) goes on to main. No state, no locks.
+// What may have to start a daemon or a mount (SessionStart, and a hook without an event's name) is
+// left to main. The package has no state and no locks.
 package fastpath
 
 import (
@@ -30,7 +29,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Version is the one place that says which cachebro this is.
+// Version is the version of cachebro; nothing else defines it.
 const Version = "0.2.0"
 
 func init() {
@@ -53,8 +52,8 @@ func init() {
 	}
 }
 
-// answer runs f. Exit status 2 would block the agent's tool call, and 2 is also
-// that of a Go panic, hence the recover and the silence.
+// answer runs f. Exit status 2 would block the agent's tool call, and a Go panic exits with 2:
+// that is why it recovers and prints nothing.
 func answer(f func(context.Context) int) (status int) {
 	debug.SetTraceback("none")
 	defer func() {
@@ -65,7 +64,7 @@ func answer(f func(context.Context) int) (status int) {
 	return f(context.Background())
 }
 
-// changes answers git. Only status 0 makes it believe the answer.
+// changes answers git. Git believes the answer only if the status is 0.
 func changes(token string) (status int) {
 	debug.SetTraceback("none")
 	status = 1
@@ -76,9 +75,9 @@ func changes(token string) (status int) {
 	return status
 }
 
-// Env is the environment of a hook process. Start and Mount are left to main.
-// CACHEBRO_HOOK_WAIT (as "2s") replaces the daemon's 100 ms and 200 ms, for a machine
-// so busy that they are too short.
+// Env returns the environment of a hook process. Start and Mount are left to main.
+// CACHEBRO_HOOK_WAIT (such as "2s") replaces the waits of 100 ms and 200 ms for the daemon, on a
+// machine so busy that they are too short.
 func Env(args []string) hooks.Env {
 	p, limits, limit := Paths(os.Getenv), wire.HookTimeouts, time.Duration(0)
 	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_HOOK_WAIT")); err == nil && d > 0 {
@@ -95,7 +94,7 @@ func Env(args []string) hooks.Env {
 	}
 }
 
-// wake starts the daemon of a mounted project and waits until it answers questions.
+// wake starts the daemon of a mounted project and waits until it answers requests.
 func wake(ctx context.Context, p wire.Paths, root string) bool {
 	exe, err := os.Executable()
 	if err != nil || !wire.Mounted(ctx, p, root) {
@@ -110,23 +109,23 @@ func wake(ctx context.Context, p wire.Paths, root string) bool {
 	return err == nil
 }
 
-// Dir is the working directory, "" when it is gone. Not os.Getwd, which believes
-// $PWD after a look at it: that look goes through the mount, which mountd itself
-// does not serve yet when it asks.
+// Dir returns the working directory, "" if it no longer exists. It does not use os.Getwd, which
+// checks $PWD with a stat: that would go through the mount, which mountd does not serve yet when
+// it calls Dir.
 func Dir() string {
 	dir, err := syscall.Getwd()
 	if err != nil || !filepath.IsAbs(dir) {
-		return "" // "(unreachable)": the mount it was in is gone
+		return "" // "(unreachable)": its mount is gone
 	}
 	return dir
 }
 
-// Paths says where sockets and state lie for this user.
+// Paths returns where sockets and state are for this user.
 func Paths(getenv func(string) string) wire.Paths {
 	home := getenv("HOME")
 	if home == "" {
 		if u, err := user.Current(); err == nil {
-			home = u.HomeDir // a service or a bare container may not say it
+			home = u.HomeDir // a service or a bare container may not set HOME
 		}
 	}
 	return wire.Paths{

@@ -10,25 +10,24 @@ import (
 	"cachebro/store/wire"
 )
 
-// Git's question which files changed since it looked last (core.fsmonitor, version 2 of
-// the protocol in githooks(5)) is passed on to mountd, which knows it from package
-// changes.
+// Git asks which files changed since its last look (core.fsmonitor, version 2 of the protocol in
+// githooks(5)). The question is passed on to mountd, which knows the answer from package changes.
 //
 //	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
 //
 // The working directory is the top of the work tree. The answer on stdout is what
-// wire.AskChanges returns. The exit status is 1 when the mount cannot speak for the whole
-// work tree: nothing is mounted there, something else is mounted inside it, or nobody
-// answers. Git then looks at everything itself.
+// wire.AskChanges returns. The exit status is 1 if the mount cannot speak for the whole work tree:
+// nothing is mounted there, something else is mounted inside it, or nobody answers. Git then
+// examines all files itself.
 
-// monitorWait is how long mountd may take. Git would look at everything meanwhile.
+// monitorWait is how long mountd may take. Git would examine all files in that time.
 const monitorWait = 3 * time.Second
 
-// errUnknown: git must look itself.
+// errUnknown makes git examine the files itself.
 var errUnknown = errors.New("not known: git looks at everything itself")
 
-// asksForChanges reports whether these arguments are a question of git's, and not a
-// person who wants to know what this command is.
+// asksForChanges reports whether the arguments are a question of git, and not those of a person
+// who wants to know what this command does.
 func asksForChanges(args []string) bool { return len(args) == 2 && args[0] == "2" }
 
 // WriteChanges writes what changed in the work tree dir since the token.

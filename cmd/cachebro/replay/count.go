@@ -11,30 +11,30 @@ import (
 // counter counts the tokens of a text.
 type counter func(string) int
 
-// ask is one read as a reader asks for it.
+// ask is one read, as a reader asks for it.
 type ask struct {
 	path        string
-	now         []string // the file's lines, what follows its last newline included
+	now         []string // the file's lines, including what follows the last newline
 	first, last int
 	whole       bool
 	full        string // what the tool sends without cachebro
 }
 
-// result of one session.
+// result holds what was counted of one session.
 type result struct {
 	name                string
 	reads, stubs, diffs int
 	edits, unplaced     int
 	full, sent, oracle  int // tokens of reads and edits
-	young               int // as oracle, of one that lets a base expire as the design does
+	young               int // like oracle, but for one that lets a base expire as cachebro does
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int
-	bill, billed        float64 // in tokens of fresh input, without cachebro and with it
-	outChars, outSent   int     // of commands' outputs
-	outFull, outGiven   int     // their tokens
+	bill, billed        float64 // in tokens of fresh input: without cachebro, with it
+	outChars, outSent   int     // characters of commands' outputs
+	outFull, outGiven   int     // tokens of these outputs
 	folds, cleared      int
-	news, newsTokens    int // words of what others changed
+	news, newsTokens    int // notices about changes by others
 	newsBill            float64
 	rules               map[string]*ruled
 	wrong               []string       // stubs and diffs that were not true
@@ -62,7 +62,7 @@ func (r *result) saved() int    { return r.full - r.sent - r.overhead() + r.less
 func (r *result) best() int     { return r.full - r.oracle + r.less() }
 func (r *result) within() int   { return r.full - r.young + r.less() }
 
-// less is what commands' outputs had fewer.
+// less returns the tokens that commands' outputs were shortened by.
 func (r *result) less() int { return r.outFull - r.outGiven }
 
 func percent(a, b int) string {

@@ -13,19 +13,19 @@ import (
 	"cachebro/store/readers"
 )
 
-// A session is played as each client would tell of it. Claude Code's way is in
-// playhooks.go; what others do otherwise is here: which tool shows a file, what an event
-// is called and holds, how a text is put in its place, and what tells of a loss.
+// A session is played as each client would report it. playhooks.go has Claude Code's way; this
+// file has what the others do differently: which tool shows a file, the names and fields of
+// events, how a text is replaced, and what reports a loss of context.
 const (
 	claude   = "claude"
-	codex    = "codex"    // cat and sed, its record beside it
+	codex    = "codex"    // reads with cat and sed, and keeps a record of its own
 	opencode = "opencode" // a plugin that sees each request
-	gemini   = "gemini"   // no word of what its model holds: every text must stay
+	gemini   = "gemini"   // does not report what its model holds: every text must stay
 )
 
 var clientNames = []string{claude, codex, opencode, gemini}
 
-// codexCut is what Codex leaves of a result, in bytes.
+// codexCut is the length in bytes to which Codex cuts a result.
 const codexCut = 10_000
 
 // sayings are Gemini CLI's names of events and tools.
@@ -34,8 +34,8 @@ var sayings = map[string]string{
 	"Bash": "run_shell_command", "Read": "read_file", "Edit": "replace", "Write": "write_file",
 }
 
-// dialect turns an event of Claude Code's into the client's; false: it has none of that
-// kind.
+// dialect turns an event of Claude Code into the client's. It returns false if the client has no
+// such event.
 func (pl *player) dialect(agent int, ev fields) bool {
 	name, _ := ev["hook_event_name"].(string)
 	switch pl.o.client {
@@ -78,7 +78,7 @@ func (pl *player) dialect(agent int, ev fields) bool {
 	return true
 }
 
-// rollout is a thread's record as Codex writes it, beside the transcript.
+// rollout returns a thread's record as Codex writes it, beside the transcript.
 func (pl *player) rollout(agent int) *transcript {
 	t := pl.records[agent]
 	if t == nil {
@@ -100,16 +100,16 @@ func (t *transcript) record(kind string, payload fields) {
 	}
 }
 
-// recordCall is the entry of a command that Codex is about to run.
+// recordCall records a command that Codex is about to run.
 func (pl *player) recordCall(agent int, command string) {
 	if pl.o.client != codex {
 		return
 	}
-	args, _ := json.Marshal(fields{"cmd": command, "workdir": pl.p.dir}) // strings alone
+	args, _ := json.Marshal(fields{"cmd": command, "workdir": pl.p.dir}) // strings only: it cannot fail
 	pl.rollout(agent).record("response_item", fields{"type": "function_call", "name": "exec_command", "call_id": pl.last, "arguments": string(args)})
 }
 
-// recordResult is what its model got.
+// recordResult records what Codex's model got.
 func (pl *player) recordResult(agent int, own bool, text string) {
 	if own {
 		text = "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n" + text
@@ -117,14 +117,14 @@ func (pl *player) recordResult(agent int, own bool, text string) {
 	pl.rollout(agent).record("response_item", fields{"type": "function_call_output", "call_id": pl.last, "output": text})
 }
 
-// lost tells of a loss as the client does: what is left are the messages that stand in the
-// context.
+// lost reports a loss as the client does. Left in the context are the messages of the
+// conversation.
 func (pl *player) lost(agent int) error {
 	switch pl.o.client {
 	case codex:
 		pl.rollout(agent).record("compacted", fields{"message": ""})
 	case opencode:
-		if agent != 0 { // of a sub-agent's context the daemon knows only its beginning
+		if agent != 0 { // the daemon only learns when a sub-agent's context begins
 			_, err := pl.hook(agent, "SubagentStart", nil)
 			return err
 		}
@@ -140,7 +140,7 @@ func (pl *player) lost(agent int) error {
 	return nil
 }
 
-// openCodeText is what OpenCode's read shows of lines.
+// openCodeText returns what OpenCode's read shows of lines.
 func openCodeText(path string, lines []string, first, total int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<path>%s</path>\n<type>file</type>\n<content>\n", path)
@@ -151,7 +151,7 @@ func openCodeText(path string, lines []string, first, total int) string {
 	return b.String()
 }
 
-// readOpenCode is OpenCode's read. It shows nothing for what follows the last newline.
+// readOpenCode plays OpenCode's read, which shows nothing for what follows the last newline.
 func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 	total := len(a.now)
 	ends := total > 1 && a.now[total-1] == ""
@@ -186,7 +186,7 @@ func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 			runs, err = notedNumbers(final)
 		}
 	}
-	if a.whole && ends { // "End of file"
+	if a.whole && ends { // OpenCode adds "End of file"
 		runs = append(runs, lineRun{at: len(a.now), shown: a.now[len(a.now)-1:]})
 	}
 	pl.delivered(st, m, a, runs, err)
@@ -212,7 +212,8 @@ func notedNumbers(text string) ([]lineRun, error) {
 	return noted(note, first, lines)
 }
 
-// best is what an oracle would have given of a read whose lines are shown as they are.
+// best returns the tokens that an oracle would have sent for a read whose lines are shown as they
+// are.
 func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string) (best, young int, err error) {
 	if pl.outside[st.file] {
 		best = pl.o.tokens(a.full)
@@ -226,7 +227,7 @@ func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string
 		}
 		q.Offset, q.Limit = 0, 0
 		shown := strings.Join(lines[first-1:last], "\n")
-		if lines[last-1] == "" && last < len(lines) { // it is nothing without its newline
+		if lines[last-1] == "" && last < len(lines) { // an empty line shows nothing without its newline
 			shown += "\n"
 		}
 		q.Rewrite = &readers.Rewrite{Rendering: store.RenderRaw, StartLine: first, NumLines: last - first + 1, Text: shown}

@@ -8,26 +8,25 @@ import (
 	"strings"
 )
 
-// The judge knows nothing of the code that it judges: a context is the list of what
-// stands in it, and what a reader believes of a file is worked out from that list
-// anew, each time. So a context that was taken back, cleared without a word or
-// compacted is a shorter list, and nothing else.
+// The judge knows nothing of the code that it judges. A context is the list of the messages in
+// it, and what a reader believes of a file is worked out from that list anew each time. So a
+// context that was rewound, cleared silently or compacted is just a shorter list.
 
-// message is what stands in a context about one file.
+// message is a message in a context about one file.
 type message struct {
 	file   int
-	call   string // the tool call that brought it; "" once that was cleared
+	call   string // the tool call that it came from; "" once that was cleared
 	clock  int    // tokens that the context had been given before
-	result int    // tokens of a tool's result: clients clear those
-	// take makes what is believed after it of what was before: the file's lines from
-	// parts of the old ones and from lines that the message shows.
+	result int    // tokens of a tool's result, which clients may clear; else 0
+	// take changes what the reader believes: the file's lines are made from parts of the old ones
+	// and from lines that the message shows.
 	take func(m *mind)
 }
 
 // conversation is one context window.
 type conversation struct{ said []message }
 
-// mind is what is believed of a file.
+// mind returns what the reader believes of a file.
 func (c *conversation) mind(file, clock int) *mind {
 	m := &mind{}
 	for _, s := range c.said {
@@ -42,7 +41,7 @@ func (c *conversation) mind(file, clock int) *mind {
 
 func (c *conversation) add(m message) { c.said = append(c.said, m) }
 
-// cleared drops all results of tools but the newest n, if they have so many tokens,
+// cleared drops the results of all tools but the newest n, if they have at least so many tokens,
 // and returns how many they had.
 func (c *conversation) cleared(n, atLeast int) (tokens int) {
 	var old []*message
@@ -62,21 +61,21 @@ func (c *conversation) cleared(n, atLeast int) (tokens int) {
 	return tokens
 }
 
-// showing is a message that shows lines under their numbers.
+// showing returns the effect of a message that shows lines under their numbers.
 func showing(first int, lines []string, end bool) func(*mind) {
 	return func(m *mind) { m.told(first, lines, end) }
 }
 
-// lineRun are lines from..to of the text before that are now at..; or lines that
-// are shown there.
+// lineRun says that n lines from line from of the earlier text are now at line at, or that the
+// shown lines are there.
 type lineRun struct {
 	at, from, n int
 	shown       []string
 }
 
-// arranged is a message that says where the lines of the text before are now.
-// whole: nothing follows the last of them. based: that text is the last one of the whole
-// file, whatever was told of single lines since.
+// arranged returns the effect of a message that says where the lines of the earlier text are now.
+// whole: nothing follows the last of them. based: the earlier text is the last one of the whole
+// file, whatever was said about single lines since.
 func arranged(runs []lineRun, whole, based bool) func(*mind) {
 	return func(m *mind) {
 		was := *m
@@ -105,8 +104,8 @@ func arranged(runs []lineRun, whole, based bool) func(*mind) {
 	}
 }
 
-// judged reports what is false or missing in what a reader was told of lines
-// first..last: all of them must be what it believes after that, and true.
+// judged returns an error if something is false or missing in what a reader was told of lines
+// first..last. All of them must be what it believes afterwards, and true.
 func judged(before *mind, take func(*mind), now []string, first, last int) error {
 	m := &mind{lines: slices.Clone(before.lines), known: slices.Clone(before.known), marks: slices.Clone(before.marks), end: before.end, clock: before.clock, base: before.base}
 	take(m)
@@ -128,7 +127,7 @@ var (
 	movedLines  = regexp.MustCompile(`^old (?:lines? )?(\d+)(?:-(\d+))? (?:is|are) now (\d+)(?:-(\d+))?, otherwise unchanged$`)
 )
 
-// span is the numbers of a match, a single one for both ends.
+// span returns the two numbers of a match; a single number stands for both.
 func span(first, last string) (from, to int) {
 	from, _ = strconv.Atoi(first)
 	to = from
@@ -138,8 +137,7 @@ func span(first, last string) (from, to int) {
 	return from, to
 }
 
-// repeated reads the sentence that stands in place of a text: the lines that are as
-// they were.
+// repeated reads the sentence that replaces a text, and returns the lines that are unchanged.
 func repeated(text string) (runs []lineRun, err error) {
 	f := notRepeated.FindStringSubmatch(text)
 	if f == nil {
@@ -161,10 +159,10 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 	}
 	from, to := span(note[f[2]:f[3]], end)
 	if n := len(shown); n == to-from+2 && shown[n-1] == "" {
-		to++ // what follows the last newline is shown as a line, and is none in words
+		to++ // what follows the last newline is shown as a line, but the note does not count it
 	}
 	if start == 0 {
-		start = from // a shell's output names no line
+		start = from // the output of a shell names no line
 	}
 	if from != start || to-from+1 != len(shown) {
 		return nil, fmt.Errorf("the note speaks of lines %d-%d, %d lines from %d are shown", from, to, len(shown), start)
@@ -195,20 +193,20 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// patched reads a unified diff of the text that a mind holds; the runs are those of
-// the text after.
+// patched reads a unified diff of the text that a mind holds, and returns the runs of the new
+// text.
 func patched(m *mind, patch string) (runs []lineRun, err error) {
 	if _, ok := m.whole(); !ok {
 		return nil, fmt.Errorf("a diff was sent to a reader that does not hold the file")
 	}
-	old, at := 1, 1 // the next lines
+	old, at := 1, 1 // the numbers of the next lines
 	keep := func(n int) {
 		if n > 0 {
 			runs = append(runs, lineRun{at: at, from: old, n: n})
 			old, at = old+n, at+n
 		}
 	}
-	// What follows the last newline is a line here, and none of a diff.
+	// What follows the last newline is a line here but not in a diff.
 	total := len(m.lines)
 	ends := m.lines[total-1] == ""
 	if ends {
@@ -243,7 +241,7 @@ func patched(m *mind, patch string) (runs []lineRun, err error) {
 			runs = append(runs, lineRun{at: at, shown: []string{l[1:]}})
 			at++
 			last = '+'
-		case '\\': // no newline: of the old text, or of the new one
+		case '\\': // no newline at the end of the old or the new text
 			ends = last == '-'
 		}
 	}

@@ -4,22 +4,22 @@ import (
 	"strings"
 )
 
-// words are what made-up lines consist of; common words of code, so that their
-// tokens are those of code.
+// words are what made-up lines consist of: common words of code, so that the lines have as many
+// tokens as code.
 var words = strings.Fields(`return value const func string error nil if err != for range len result
 context type struct import async await function export default null true false this new
 request response client server state index name path file line count node list config
 options handler event data.items() => { } ( ) [0] == && || + "text" 'id' // note: the user
 interface public void int self def None elif try except raise class map filter key`)
 
-// texts makes the text of every line of a trace: of exactly the recorded
-// length, and no two alike.
+// texts makes the text of every line of a trace. Each has exactly the recorded length, and no two
+// are alike.
 type texts struct {
 	lens  []int
-	order []int // the how-manieth line of its length
+	order []int // a line's index among the lines of its length
 	made  map[int]string
 	mean  int
-	next  int // line number of the next made-up line
+	next  int // the number of the next made-up line
 }
 
 func newTexts(lens []int) *texts {
@@ -38,8 +38,8 @@ func newTexts(lens []int) *texts {
 	return t
 }
 
-// of is the text of line number n; numbers behind the recorded ones are lines
-// that nobody ever looked at.
+// of returns the text of line number n. Numbers behind the recorded ones are lines that nobody
+// ever looked at.
 func (t *texts) of(n int) string {
 	if s, ok := t.made[n]; ok {
 		return s
@@ -48,7 +48,7 @@ func (t *texts) of(n int) string {
 	if n < len(t.lens) {
 		size, order = t.lens[n], t.order[n]
 	} else {
-		order += 1 << 20 // apart from recorded lines of the same length
+		order += 1 << 20 // keeps it apart from recorded lines of the same length
 	}
 	s := lineText(size, order, n)
 	t.made[n] = s
@@ -92,14 +92,13 @@ func lineText(size, order, seed int) string {
 	return s + "#" + tag
 }
 
-// filler makes the number of a line that no recording shows.
+// filler returns the number of a line that no recording shows.
 func (t *texts) filler() int {
 	t.next++
 	return t.next
 }
 
-// empty is the number of the line without text: what follows a file's last
-// newline.
+// empty returns the number of the line without text: what follows a file's last newline.
 func (t *texts) empty() int {
 	for i, n := range t.lens {
 		if n == 0 {

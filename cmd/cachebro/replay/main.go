@@ -18,7 +18,7 @@ func main() {
 	}
 }
 
-// run replays the chosen traces and prints a table for each way.
+// run replays the chosen traces and prints a table for each mode.
 func run(args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
 	fs.SetOutput(stderr)

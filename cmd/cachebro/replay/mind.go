@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// mind is what a context window holds of a file: what a reader that follows
-// everything that still stands in it would say the file's lines are. The piece behind the
-// last newline counts as a line, as it does in the client's numbering.
+// mind is what a context window holds of a file: the lines that a reader would name who follows
+// everything that is still in it. What follows the last newline counts as a line, as it does in
+// the client's numbering.
 type mind struct {
 	lines []string
 	known []bool
-	marks []int // tokens that the context had been given when a line's text came
-	end   bool  // it has seen where the file ends
-	clock int   // tokens that the context has been given by now
-	base  *mind // the last text of the whole file, as it was told
+	marks []int // the context's tokens when a line's text came
+	end   bool  // the reader has seen where the file ends
+	clock int   // the context's tokens now
+	base  *mind // the last text of the whole file, as it was shown
 }
 
-// within is the mind without what came more than n tokens ago: clients drop old
-// results without a word, and so the design lets a base expire.
+// within returns the mind without what came more than n tokens ago: clients drop old results
+// silently, which is why cachebro lets a base expire.
 func (m *mind) within(n int) *mind {
 	young := &mind{lines: m.lines, known: slices.Clone(m.known), end: m.end}
 	for i := range young.known {
@@ -27,7 +27,7 @@ func (m *mind) within(n int) *mind {
 	return young
 }
 
-// holds reports whether lines first..last are all held and are those of now.
+// holds reports whether lines first..last are all held and are as they are now.
 func (m *mind) holds(now []string, first, last int) bool {
 	if last > len(m.lines) || last > len(now) || last < first {
 		return false
@@ -40,7 +40,7 @@ func (m *mind) holds(now []string, first, last int) bool {
 	return true
 }
 
-// whole is the file as the reader believes it to be, if it holds all of it.
+// whole returns the file as the reader believes it to be, if it holds all of it.
 func (m *mind) whole() (string, bool) {
 	if len(m.lines) == 0 || !m.end || slices.Contains(m.known, false) {
 		return "", false
@@ -66,15 +66,16 @@ func (m *mind) told(first int, shown []string, end bool) {
 	}
 }
 
-// rest has later words of a change rest on what is held now.
+// rest makes what is held now the base of later messages about changes.
 func (m *mind) rest() {
 	if _, ok := m.whole(); ok {
 		m.base = &mind{lines: slices.Clone(m.lines), known: slices.Clone(m.known), marks: slices.Clone(m.marks), end: m.end, clock: m.clock}
 	}
 }
 
-// place is where the reader believes lines to be that are at a place in the file: there,
-// unless it holds others there and these in one place; -1 where it does not know of them.
+// place returns the position at which the reader believes lines to be that are at a position of
+// the file. It is the same position, unless the reader holds other lines there and holds these in
+// exactly one place. It is -1 if the reader does not know them.
 func (m *mind) place(at int, lines []string) int {
 	stands := func(at int, known bool) bool {
 		for i, l := range lines {
@@ -99,9 +100,9 @@ func (m *mind) place(at int, lines []string) int {
 	return at
 }
 
-// edited follows the reader's own edit of lines from..to (0-based, half open).
-// What it wrote stands there as whole lines only if it held the lines that it
-// replaced: an edit's text may begin and end anywhere in a line.
+// edited follows the reader's own edit of lines from..to (0-based, half open). The new lines are
+// known as whole lines only if the reader held the lines that they replaced: an edit's text may
+// begin and end anywhere in a line.
 func (m *mind) edited(from, to int, with []string) {
 	if from >= len(m.lines) {
 		return

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/readers"
 )
 
-// oracle knows exactly what a context window holds and sends the shortest of
-// full text, diff and stub. It speaks in the same words because it asks the
-// read decision itself, for a reader that was given just what matters now.
+// oracle knows exactly what a context window holds and sends the shortest of full text, diff and
+// stub. It uses the same words because it calls the real read decision, for a reader that was
+// given just what matters now.
 type oracle struct {
 	s        *readers.Tracker
 	contents memory
@@ -20,7 +20,7 @@ type oracle struct {
 	tokens   counter
 }
 
-// memory is contents by hash.
+// memory holds contents by hash.
 type memory map[store.Hash]string
 
 // Content implements shown.Contents.
@@ -40,10 +40,10 @@ func newOracle(count counter) (*oracle, error) {
 	return &oracle{s: s, contents: m, tokens: count}, err
 }
 
-// expiry is how many tokens after its text a base counts for nothing.
+// expiry is the number of tokens after which a base no longer counts.
 const expiry = 60_000
 
-// least is what a read costs with an oracle, and with one that holds to the
+// least returns the tokens that a read costs with an oracle, and with one that respects the
 // expiry of bases.
 func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), send func(readers.Answer) string) (best, young int, err error) {
 	best, err = o.read(m, r, rewrite, send)
@@ -53,9 +53,9 @@ func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), s
 	return best, young, err
 }
 
-// read is the least that the asked lines would cost this reader. rewrite makes
-// a request into one of a client's own result; send is what the model gets of
-// an answer.
+// read returns the fewest tokens that the lines of a read could cost this reader. rewrite makes a
+// request into one about a client's own result, and send returns what the model gets of an
+// answer.
 func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *readers.Request), send func(readers.Answer) string) (int, error) {
 	full := o.tokens(r.full)
 	now := strings.Join(r.now, "\n")

@@ -13,20 +13,19 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// A recording tells of a command's output how long it was and of what kind, but not a
-// word of it. In its place stands an output of that kind that a real tool printed,
-// of the nearest length.
+// A recording has the length and the kind of a command's output, but not the text. The output of
+// a real tool replaces it, of the same kind and the nearest length.
 
 // sample is what a tool printed.
 type sample struct{ command, text string }
 
-// kinds of recorded commands, and the files of the corpus that have such.
+// kinds maps the kinds of recorded commands to the files of the corpus that have such outputs.
 var kinds = map[string][]string{
 	"grep": {"rg", "grep"}, "search": {"rg", "grep"}, "glob": {"find"}, "list": {"ls", "find", "tree"},
 	"test/build": {"go", "pytest", "cargo", "js", "make"}, "git-read": {"git"}, "git-write": {"git"}, "other": {"never"}, "script": {"never"},
 }
 
-// corpus is samples by kind, ordered by length.
+// corpus holds samples by kind, ordered by length.
 type corpus map[string][]sample
 
 func loadCorpus(dir string) (corpus, error) {
@@ -51,7 +50,7 @@ func loadCorpus(dir string) (corpus, error) {
 	return c, nil
 }
 
-// near is one of the samples of a kind whose length is nearest; n chooses among them.
+// near returns one of the samples of a kind with the nearest lengths; n chooses among them.
 func (c corpus) near(kind string, chars, n int) (sample, bool) {
 	all := c[kind]
 	if len(all) == 0 || chars <= 0 {
@@ -63,7 +62,7 @@ func (c corpus) near(kind string, chars, n int) (sample, bool) {
 	return few[n%len(few)], true
 }
 
-// command is a command that prints for people.
+// command plays a command that prints for people.
 func (pl *player) command(st step) error {
 	s, ok := pl.o.corpus.near(st.kind, st.chars, pl.n)
 	if !ok {
@@ -102,8 +101,8 @@ func (pl *player) command(st step) error {
 	return pl.batch(st.agent, "Bash", input, final)
 }
 
-// judgeOutput: no word of the output may be missing in what took its place, unless
-// it says under which id all of it is, and there it is.
+// judgeOutput counts an output as wrong if words of it are missing in what replaced it, unless
+// that names an id under which the whole output is kept.
 func (pl *player) judgeOutput(s sample, out string) {
 	if _, rest, ok := strings.Cut(out, " output "); ok && strings.HasPrefix(out, "cachebro: ") && strings.Contains(out, "folded") {
 		id := strings.FieldsFunc(rest, func(r rune) bool { return r == '\n' || r == ' ' || r == ';' })[0]
@@ -117,7 +116,7 @@ func (pl *player) judgeOutput(s sample, out string) {
 		return
 	}
 	if strings.ContainsAny(s.text, "\x1b\r\b") {
-		return // a terminal does not show all of it
+		return // a terminal does not show all of this text
 	}
 	words := func(r rune) bool { return !unicode.IsLetter(r) }
 	has := map[string]bool{}

@@ -15,19 +15,19 @@ import (
 	"cachebro/store/wire"
 )
 
-// options of a replay.
+// options are the options of a replay.
 type options struct {
 	mode     string // mcp, hooks
-	client   string // hooks: who tells of the session; "" is Claude Code
-	profile  string // mcp: the tools that are offered
-	process  bool   // every hook as a process of its own, as a client starts it
+	client   string // hooks: the client that is played; "" is Claude Code
+	profile  string // mcp: the set of tools that is offered
+	process  bool   // run every hook as a process of its own, as a client does
 	verbose  bool
 	tokens   counter
 	binary   string
 	version  string
 	progress func(string)
-	corpus   corpus // outputs of commands; nil: they count by their length alone
-	seed     uint64 // of what is woven into a session; 0: nothing
+	corpus   corpus // outputs of commands; nil: only the length of outputs counts
+	seed     uint64 // for the events that are woven into a session; 0: none
 }
 
 // player plays one session.
@@ -37,7 +37,7 @@ type player struct {
 	texts  *texts
 	oracle *oracle
 	res    *result
-	// Of sessions that were varied.
+	// outside and points are for sessions that are varied.
 	outside map[int]bool
 	points  []checkpoint
 	prompts int
@@ -75,7 +75,7 @@ func play(t *trace, o options) (res *result, err error) {
 			pl.disk[st.file] = content(st.pre, tx)
 			files[pl.file(st.file)] = pl.disk[st.file]
 		} else if !seen && st.op == "write" {
-			pl.disk[st.file] = "" // begins with the write
+			pl.disk[st.file] = "" // the file begins with the write
 		}
 	}
 	pl.p, err = newProject(o.binary, o.version, files)
@@ -124,7 +124,7 @@ func play(t *trace, o options) (res *result, err error) {
 	return pl.res, nil
 }
 
-// file is the path of a file from the project's directory.
+// file returns the path of a file relative to the project's directory.
 func (pl *player) file(n int) string {
 	if pl.outside[n] {
 		return "../elsewhere/" + fileName(n)
@@ -207,7 +207,7 @@ func (pl *player) step(st step) error {
 	return fmt.Errorf("a step %q is not known", st.op)
 }
 
-// compact: the context is another one, with whatever is put into it.
+// compact plays a compaction: the context is replaced by what the hooks put into it.
 func (pl *player) compact(agent int) error {
 	pl.bills[agent].end(pl.res)
 	for _, ev := range []struct {
@@ -241,7 +241,7 @@ func (pl *player) inject(agent int, text string) {
 	}
 }
 
-// told is what others changed, or a warning before a write.
+// told enters a notice of what others changed, or a warning before a write.
 func (pl *player) told(agent int, text string) {
 	if text == "" {
 		return
@@ -269,8 +269,8 @@ func (pl *player) read(st step) error {
 	return pl.readHooks(st, m, a)
 }
 
-// score enters a read: what it was without and with cachebro, and what the
-// oracle would have sent.
+// score enters the tokens of a read without and with cachebro, and those that the oracle would
+// have sent.
 func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
 	full := pl.o.tokens(a.full)
 	pl.res.full += full
@@ -293,11 +293,11 @@ func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
 	}
 }
 
-// delivered takes in what the model was given of a read, judged.
+// delivered judges what the model was given of a read and enters it into the context.
 func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) {
 	last := a.last
 	if last == len(a.now) && len(a.now) > 1 && a.now[last-1] == "" {
-		last-- // what follows the last newline
+		last-- // do not judge what follows the last newline
 	}
 	reading := func(based bool) func(*mind) {
 		if a.whole {
@@ -316,7 +316,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 			}
 		}
 	}
-	// What is said of an earlier read holds for that text, though parts were shown since.
+	// What is said of an earlier read refers to that text, even if parts were shown since.
 	take := reading(true)
 	if err == nil && judged(m, take, a.now, a.first, last) != nil {
 		take = reading(false)
@@ -331,8 +331,8 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 	pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
 }
 
-// toTheEnd are the lines that were shown from at on, and whether they end the file. Who
-// read up to its last newline has read all of it.
+// toTheEnd returns the lines that were shown from line at on, and whether they reach the end of
+// the file. A reader that has read up to the last newline has read all of it.
 func toTheEnd(at int, shown, now []string) ([]string, bool) {
 	if n := len(now) - 1; at-1+len(shown) == n && now[n] == "" {
 		shown = append(slices.Clone(shown), "")
@@ -367,7 +367,7 @@ type hookOutput struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// hook sends one event, in this process or through one of its own.
+// hook sends one event, in this process or through a process of its own.
 func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err error) {
 	ev := fields{"session_id": session, "prompt_id": fmt.Sprintf("prompt-%d", pl.prompts), "transcript_path": pl.transcript(0).name, "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
 	if agent != 0 {

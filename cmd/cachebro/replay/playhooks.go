@@ -10,7 +10,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// numbered is a client's rendering of lines.
+// numbered returns lines in a client's form, with their numbers.
 func numbered(text string, start int) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -19,8 +19,8 @@ func numbered(text string, start int) string {
 	return strings.Join(lines, "\n")
 }
 
-// readHooks is a built-in Read: the client reads through the mount, the hook
-// may replace the result.
+// readHooks plays a built-in Read: the client reads through the mount, and the hook may replace
+// the result.
 func (pl *player) readHooks(st step, m *mind, a ask) error {
 	b, err := os.ReadFile(pl.p.path(a.path))
 	if err != nil {
@@ -68,7 +68,7 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 	return pl.batch(st.agent, "Read", input, final)
 }
 
-// batch confirms what the model got.
+// batch reports to the hooks what the model got.
 func (pl *player) batch(agent int, tool string, input fields, final string) error {
 	pl.transcript(agent).result(pl.last, final)
 	if tool == "Edit" || tool == "Write" {
@@ -99,7 +99,7 @@ func sentByHooks(a readers.Answer) string {
 	return text
 }
 
-// edit is the client's own Edit, or our edit_file.
+// edit plays the client's own Edit or cachebro's edit_file.
 func (pl *player) edit(st step) error {
 	pre, post := content(st.pre, pl.texts), content(st.post, pl.texts)
 	old, repl := pl.strings(st, pre)
@@ -131,16 +131,16 @@ func (pl *player) edit(st step) error {
 	return nil
 }
 
-// wrote takes in what the reader wrote itself. A patch of Codex's is known to its model
-// alone: what it is told of a file then is said of a read of that file, which it names.
+// wrote enters what the reader wrote itself. Only Codex's model knows its own patches: what
+// cachebro says about the file refers to an earlier read, which it names.
 func (pl *player) wrote(st step, take func(*mind)) {
 	if pl.o.client != codex {
 		pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], take: take})
 	}
 }
 
-// edited is what the reader's own edit tells it: the lines that it wrote, where it
-// held those that they replace, and that all others moved.
+// edited returns what the reader learns from its own edit: the lines that it wrote, if it held
+// those that they replace, and that all later lines moved.
 func (pl *player) edited(st step) func(*mind) {
 	var with []string
 	for _, c := range st.with {
@@ -173,8 +173,8 @@ func (pl *player) edited(st step) func(*mind) {
 	}
 }
 
-// strings are the texts of an edit, with as many lines around as it takes to
-// name one place only.
+// strings returns the old and new texts of an edit, with as many lines around as are needed to
+// match one place only.
 func (pl *player) strings(st step, pre string) (old, repl string) {
 	line := func(c *cell) string { return pl.texts.of(c.n) }
 	join := func(cs []*cell) string {
@@ -210,7 +210,7 @@ func glue(yes bool) string {
 	return ""
 }
 
-// clientEdit is the client's own tool.
+// clientEdit plays the client's own tool.
 func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	name := pl.p.path(pl.file(st.file))
 	input := fields{"file_path": name, "old_string": old, "new_string": repl, "replace_all": st.everywhere}
@@ -219,7 +219,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 		input = fields{"filePath": name, "file_path": name, "oldString": old, "newString": repl, "replaceAll": st.everywhere}
 		response = fields{"output": "Edit applied successfully.", "before": pre}
 	}
-	if pl.o.client == codex { // a patch of its own, without a hook
+	if pl.o.client == codex { // Codex applies a patch itself and calls no hook
 		pl.transcript(st.agent).result(pl.last, editedText(name))
 		return os.WriteFile(name, []byte(post), 0o644)
 	}
@@ -237,7 +237,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	return pl.batch(st.agent, "Edit", input, editedText(name))
 }
 
-// editedText is what the client's own Edit answers.
+// editedText returns what the client's own Edit answers.
 func editedText(name string) string { return "The file " + name + " has been updated successfully." }
 
 func (pl *player) write(st step) error {

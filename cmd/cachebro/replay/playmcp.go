@@ -21,7 +21,7 @@ type mcpClient struct {
 	out    *bufio.Reader
 	id     int
 	tools  map[string]bool
-	schema string // what of it stands in every context
+	schema string // the part that is in every context
 }
 
 func startMCP(p *project, profile string) (*mcpClient, error) {
@@ -104,8 +104,8 @@ func (c *mcpClient) request(method string, params, result any) error {
 	}
 }
 
-// tool calls a tool as the client does: its hooks before, the call with the
-// tool use's id, and what the model got after. texts are the result's blocks.
+// tool calls a tool as the client does: the hook before, the call with the tool use's id, and the
+// report of what the model got. texts are the blocks of the result.
 func (pl *player) tool(agent int, name string, input fields) (texts []string, err error) {
 	out, err := pl.hook(agent, "PreToolUse", fields{"tool_name": "mcp__cachebro__" + name, "tool_use_id": pl.last, "tool_input": input})
 	if err != nil {
@@ -135,10 +135,10 @@ var (
 	nextPart = regexp.MustCompile(`offset=(\d+)`)
 )
 
-// readMCP is read_file, until all that was asked for is there.
+// readMCP calls read_file until everything that was asked for is there.
 func (pl *player) readMCP(st step, m *mind, a ask) error {
 	if n := len(a.now); a.first > 1 && a.first == n && a.now[n-1] == "" {
-		return nil // the client counts what follows the last newline as a line, we do not
+		return nil // only the client counts what follows the last newline as a line
 	}
 	text := strings.Join(a.now[a.first-1:a.last], "\n")
 	if a.last < len(a.now) {
@@ -230,8 +230,7 @@ func (pl *player) writeMCP(st step, post string) error {
 	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(pl.file(st.file)))
 }
 
-// answered counts the result of a tool that saves nothing: the oracle has the
-// same words.
+// answered counts the result of a tool that saves nothing: the oracle would say the same.
 func (pl *player) answered(agent int, texts []string, without string) error {
 	n := pl.o.tokens(strings.Join(texts, "\n"))
 	pl.res.sent += n

@@ -17,7 +17,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// project is a mounted directory with a state of its own.
+// project is a mounted directory with a state directory of its own.
 type project struct {
 	binary, version string
 	base, dir       string
@@ -25,7 +25,7 @@ type project struct {
 	paths           wire.Paths
 }
 
-// newProject makes a project of files and mounts it.
+// newProject makes a project from files and mounts it.
 func newProject(binary, version string, files map[string]string) (*project, error) {
 	base, err := os.MkdirTemp("", "cachebro-replay")
 	if err != nil {
@@ -64,7 +64,7 @@ func newProject(binary, version string, files map[string]string) (*project, erro
 // agentName is what the client puts into its hooks' environment.
 const agentName = "claude-code_2-1-197_agent"
 
-// baseline waits until the files that were there have been captured.
+// baseline waits until all existing files have been captured.
 func (p *project) baseline() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -104,8 +104,8 @@ func (p *project) write(name, text string) error {
 	return os.WriteFile(p.path(name), []byte(text), 0o644)
 }
 
-// others writes a file as somebody would who has nothing to do with the session: a
-// process whose parents have gone.
+// others writes a file as a process that has nothing to do with the session: its parents have
+// ended.
 func (p *project) others(name, text string) error {
 	from, done := filepath.Join(p.base, "theirs"), filepath.Join(p.base, "theirs-done")
 	if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
@@ -125,7 +125,7 @@ func (p *project) others(name, text string) error {
 	return fmt.Errorf("nobody wrote %s", name)
 }
 
-// close unmounts, ends the daemon and removes everything.
+// close unmounts the project, ends the daemon and removes everything.
 func (p *project) close() error {
 	var errs []error
 	if out, err := p.command("umount", p.dir).CombinedOutput(); err != nil {
@@ -148,7 +148,7 @@ func (p *project) close() error {
 	return errors.Join(append(errs, os.RemoveAll(p.base))...)
 }
 
-// processes are those with our runtime directory in their environment.
+// processes returns the processes with this project's runtime directory in their environment.
 func (p *project) processes() (pids []int) {
 	mark := []byte("XDG_RUNTIME_DIR=" + p.paths.RuntimeDir)
 	for _, pid := range procfs.All() {
@@ -162,8 +162,7 @@ func (p *project) processes() (pids []int) {
 	return pids
 }
 
-// build makes the binary that is replayed, unless one is given, and tells its
-// version.
+// build builds the binary that is replayed, unless one is given, and returns its version.
 func build(dir, given string) (binary, version string, err error) {
 	binary = filepath.Join(dir, "cachebro")
 	if given != "" {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// cell is a line of a file at some time. Its number may become known only by a
-// later read; until then it is unknown (-1). Versions of a file share the cells
-// of the lines that they have in common.
+// cell is a line of a file at some time. Its number may become known only by a later read; until
+// then it is unknown (-1). Versions of a file share the cells of the lines that they have in
+// common.
 type cell struct{ n int }
 
 const unknown = -1
 
 func (c *cell) may(n int) bool { return c.n == unknown || c.n == n }
 
-// step is what a replay does: pre is what the file has to be before, post what
-// an edit or a write makes of it.
+// step is one step of a replay. pre is what the file must be before, and post what an edit or a
+// write makes of it.
 type step struct {
 	op          string // read, edit, write, compact, other
 	agent, file int
@@ -25,17 +25,17 @@ type step struct {
 	from, to    int // edit: pre[from:to] becomes with
 	with        []*cell
 	everywhere  bool
-	others      bool   // what makes the file pre is none of the session's processes
-	chars       int    // of the recorded result
-	kind        string // of a command
+	others      bool   // a process outside of the session makes the file pre
+	chars       int    // length of the recorded result
+	kind        string // kind of a command
 }
 
 // script turns a trace into steps whose file contents agree with every read.
 type script struct {
 	steps    []step
 	now      map[int][]*cell
-	sizes    map[int]int // lines of a file, where its first read does not say so
-	unplaced int         // edits that could not be found in what is known of their file
+	sizes    map[int]int // number of lines, for files whose first read does not say it
+	unplaced int         // edits whose place in the known lines was not found
 }
 
 func newScript(t *trace) *script {
@@ -67,8 +67,8 @@ func newScript(t *trace) *script {
 	return s
 }
 
-// sizes are the first totals that reads tell of files, else as far as any of
-// them goes.
+// sizes returns the number of lines of each file: the first total that a read reports, otherwise
+// as far as any read goes.
 func sizes(t *trace) map[int]int {
 	out, told := map[int]int{}, map[int]bool{}
 	for _, e := range t.Events {
@@ -120,8 +120,8 @@ func (s *script) read(e traceEvent) {
 	})
 }
 
-// agree makes a version of cur in which lines stand at start, with total lines
-// (0: not known), changing as little as it can.
+// agree returns a version of cur with the given lines at start and total lines in all (0: not
+// known). It changes as little as possible.
 func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	n := len(lines)
 	best, bestScore := 0, -1
@@ -148,7 +148,7 @@ func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	from := start - best
 	to := min(from+n, len(cur))
 	if total > 0 {
-		// What follows the shown lines is as long as the recording says.
+		// The rest after the shown lines is as long as the recording says.
 		to = len(cur) - (total - start - n)
 		if to < from {
 			to = from
@@ -183,7 +183,7 @@ func around(n int) (out []int) {
 	return out
 }
 
-// merged is lines, with the cells of old wherever those can be the same line.
+// merged returns cells for lines. It uses the cells of old wherever they can be the same line.
 func merged(old []*cell, lines []int) []*cell {
 	if len(old) == len(lines) {
 		out := make([]*cell, len(lines))
@@ -204,8 +204,8 @@ func merged(old []*cell, lines []int) []*cell {
 			return out
 		}
 	}
-	// The longest common subsequence of what is known; runs between that are
-	// equally long are matched with what is unknown.
+	// Find the longest common subsequence of what is known. Runs in between that are equally long
+	// are matched with what is unknown.
 	a, b := len(old), len(lines)
 	t := make([][]int32, a+1)
 	for i := range t {
@@ -239,8 +239,8 @@ func merged(old []*cell, lines []int) []*cell {
 	return out
 }
 
-// edit finds the old lines of an edit. Recorded texts may begin and end in the
-// middle of a line: then only the lines between are compared.
+// edit finds the old lines of an edit. Recorded texts may begin and end in the middle of a line;
+// then only the lines in between are compared.
 func (s *script) edit(e traceEvent) {
 	cur := s.now[e.File]
 	at, trim := place(cur, e.Old, 0), 0
@@ -294,8 +294,8 @@ func (s *script) edit(e traceEvent) {
 	s.now[e.File] = post
 }
 
-// place finds lines in cur: where most of them are known to be, else where they
-// may be. margin lines must be left on both sides.
+// place finds lines in cur: where most of them are known to be, otherwise where they may be.
+// margin is the number of lines that must be left on both sides.
 func place(cur []*cell, lines []int, margin int) int {
 	best, score := -1, 0
 	for at := margin; at+len(lines)+margin <= len(cur); at++ {
@@ -316,7 +316,7 @@ func place(cur []*cell, lines []int, margin int) int {
 	return best
 }
 
-// fillIn gives every line that nobody looked at a made-up one.
+// fillIn gives a made-up text to every line that nobody looked at.
 func (s *script) fillIn(t *texts) {
 	fill := func(cs []*cell) {
 		for i, c := range cs {

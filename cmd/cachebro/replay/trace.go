@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// trace is one recorded session; testdata/traces/README.md has the format.
+// trace is one recorded session; testdata/traces/README.md describes the format.
 type trace struct {
 	name      string
 	LineBytes []int        `json:"line_bytes"`
@@ -80,8 +80,8 @@ func load(file string) (*trace, error) {
 	return t, nil
 }
 
-// loadAll reads the traces of a directory whose names are listed, all of them
-// for an empty list, in the order of their names.
+// loadAll reads the traces of a directory in the order of their names: those that are listed, or
+// all of them for an empty list.
 func loadAll(dir string, names []string) ([]*trace, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json.gz"))
 	if err != nil {

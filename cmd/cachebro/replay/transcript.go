@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// firstTokens is what a context holds before anything was read: the system
-// prompt and the client's own tools.
+// firstTokens is the size of a context before anything was read: the system prompt and the
+// client's own tools.
 const firstTokens = 18_000
 
-// transcript is the client's record of one context: a file of entries, each
-// naming its parent; answers carry how many tokens their request had. The
-// replayed client clears nothing silently; a compaction makes it small again.
+// transcript is the client's record of one context: a file of entries, each of which names its
+// parent. Answers have the number of tokens of their request. Unless varied, the client clears
+// nothing silently, and only a compaction makes the context small again.
 type transcript struct {
 	name   string
 	agent  int
 	f      *os.File
 	n      int
-	last   string // entry; the next one follows it
-	tokens int    // of the context
+	last   string // the parent of the next entry
+	tokens int    // tokens of the context
 	count  counter
 	err    error
 }
 
-// transcript of an agent; sub-agents have files of their own.
+// transcript returns the transcript of an agent. Sub-agents have files of their own.
 func (pl *player) transcript(agent int) *transcript {
 	t := pl.logs[agent]
 	if t == nil {
@@ -56,20 +56,20 @@ func (t *transcript) prompt(text string) {
 	t.add(fields{"type": "user", "message": fields{"role": "user", "content": text}})
 }
 
-// use is an answer that calls a tool.
+// use adds an answer that calls a tool.
 func (t *transcript) use(id string) {
 	t.add(fields{"type": "assistant", "message": fields{"id": "msg_" + id, "model": "replayed", "usage": fields{"input_tokens": 2, "cache_read_input_tokens": t.tokens},
 		"content": []fields{{"type": "tool_use", "id": id, "input": fields{}}}}})
 	t.tokens += 60
 }
 
-// result is what the model got for a call.
+// result adds what the model got for a call.
 func (t *transcript) result(id, text string) {
 	t.tokens += t.count(text)
 	t.add(fields{"type": "user", "message": fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": text}}}})
 }
 
-// other is a call and its result, of which only the size is known.
+// other adds a call and its result, of which only the size is known.
 func (t *transcript) other(chars int) {
 	id := fmt.Sprintf("toolu_other%d", t.n)
 	t.use(id)

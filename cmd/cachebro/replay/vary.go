@@ -11,14 +11,12 @@ import (
 	"cachebro/store/readers"
 )
 
-// What recordings lack is woven into them: further prompts, conversations that are
-// taken back to an earlier prompt, sessions that are resumed, results that the client
-// clears without a word (only the usage falls), files that a shell command shows, and
-// files outside of the project. Half of the changes are those of a process that is none of
-// the session's.
+// Events that recordings lack are woven into them: more prompts, rewinds to an earlier prompt,
+// resumed sessions, results that the client clears silently (only the usage falls), files shown
+// by a shell command, and files outside of the project. Half of the changes are made by a process
+// outside of the session.
 
-// clearsAtLeast is how many tokens a client clears at once; it keeps the newest
-// results.
+// A client clears at least clearsAtLeast tokens at once and keeps the clearsBut newest results.
 const clearsAtLeast, clearsBut = 10_000, 3
 
 // vary returns the steps with such events between them, and which files are outside.
@@ -48,7 +46,7 @@ func vary(steps []step, seed uint64) (out []step, outside map[int]bool) {
 	return out, outside
 }
 
-// checkpoint is a conversation as it was before a prompt.
+// checkpoint is the state of a conversation before a prompt.
 type checkpoint struct {
 	entry  string
 	tokens int
@@ -69,7 +67,7 @@ func (pl *player) prompt() error {
 	return err
 }
 
-// rewind takes the conversation back by some prompts and says something else.
+// rewind takes the conversation back by some prompts and continues with another one.
 func (pl *player) rewind(back int) error {
 	if len(pl.points) == 0 {
 		return nil
@@ -97,10 +95,10 @@ func (pl *player) resume() error {
 	return pl.prompt()
 }
 
-// silence clears old results of the main loop, if they are many.
+// silence clears old results of the main loop, if they have enough tokens.
 func (pl *player) silence() error {
 	c := pl.agents[0]
-	if c == nil || pl.o.client == codex { // which clears nothing
+	if c == nil || pl.o.client == codex { // Codex clears nothing
 		return nil
 	}
 	if n := c.cleared(clearsBut, clearsAtLeast); n > 0 {
@@ -114,14 +112,14 @@ func (pl *player) silence() error {
 	return nil
 }
 
-// shell is a read by a command that shows lines of one file.
+// shell plays a read by a command that shows lines of one file.
 func (pl *player) shell(st step) error {
 	lines := strings.Split(pl.disk[st.file], "\n")
 	a := ask{path: pl.file(st.file), now: lines, first: st.first, last: min(st.last, len(lines))}
 	whole := st.first == 1 && a.last == len(lines)
 	a.full = strings.TrimRight(strings.Join(lines[a.first-1:a.last], "\n"), " \t\r\n")
 	if a.full == "" || pl.o.client != codex && strings.TrimLeft(a.full, " \t\r\n") != a.full {
-		return nil // the client takes white space off
+		return nil // the client trims white space
 	}
 	shown := strings.Split(a.full, "\n")
 	a.last = a.first + len(shown) - 1
@@ -139,7 +137,7 @@ func (pl *player) shell(st step) error {
 		return err
 	}
 	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
-	a.whole = whole && a.last == len(lines)-1 // the end of the output is that of the file
+	a.whole = whole && a.last == len(lines)-1 // the output reaches the end of the file
 	best, young, err := pl.best(st, m, a, func(r readers.Answer) string { return r.Note + "\n" + r.Text })
 	if err != nil {
 		return err
@@ -177,7 +175,7 @@ func (pl *player) shell(st step) error {
 	return pl.batch(st.agent, "Bash", input, final)
 }
 
-// bash tells of a command's output and returns what takes its place.
+// bash reports a command's output to the hooks and returns what replaces it.
 func (pl *player) bash(agent int, input fields, stdout string) (string, error) {
 	response := fields{"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}
 	if pl.o.client == opencode {
