@@ -44,7 +44,7 @@ func Root(e *cli.Env) *cobra.Command {
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{
-		e.Group(&cobra.Command{Use: "store", Short: "the history as it lies on the disk"},
+		e.Group(&cobra.Command{Use: "store", Short: "the history as it is on disk"},
 			storage.PruneCommand(e), storage.DuCommand(e), storage.FsckCommand(e), storage.PurgeCommand(e), storage.ExportCommand(e), storage.ImportCommand(e), knowledge.ReindexCommand(e), knowledge.IndexCommand(e)),
 		storage.RemoteCommand(e), history.GitCommand(e),
 		e.Group(&cobra.Command{Use: "docs", Short: "documents that follow code, notes, what belongs together"},

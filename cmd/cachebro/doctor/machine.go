@@ -38,7 +38,7 @@ func macFindings() []Finding {
 		found = wrong("macFUSE", fix, "%s: %s; reads still save", why, mounting.Unmounted())
 	}
 	return []Finding{found, portableFinding(), good("system", "%s/%s: built and tested through the portable layer, not yet run on a Mac by us; "+
-		"who stands in a project from before is not seen, so a mount looks at the source again each second", runtime.GOOS, runtime.GOARCH)}
+		"processes that were in a project before the mount are not seen, so a mount checks the source again each second", runtime.GOOS, runtime.GOARCH)}
 }
 
 // portableFinding says what a mount cannot do without Linux's own file calls.

@@ -61,7 +61,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
 	if st.Unheard != "" {
-		out = append(out, good("sessions", "%s is known only by its environment: no hook told of it, so its prompts and calls are not known (cachebro init sets hooks up)", cli.OneLine(st.Unheard)))
+		out = append(out, good("sessions", "%s is known only by its environment: no hook reported it, so its prompts and calls are not known (cachebro init sets hooks up)", cli.OneLine(st.Unheard)))
 	}
 	if st.Remote != nil {
 		out = append(out, remoteFindings(ctx, e, t, *st.Remote)...)
@@ -85,7 +85,7 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	fsck := "cachebro store fsck --dir " + cli.Arg(t.Root)
 	switch s := st.Store; {
 	case !s.Healthy && low:
-		out = append(out, wrong("store", "free some space, it goes on by itself then; else "+fsck, "stopped: %s", s.Reason))
+		out = append(out, wrong("store", "free some space, then it continues by itself; else "+fsck, "stopped: %s", s.Reason))
 	case !s.Healthy:
 		out = append(out, wrong("store", fsck, "stopped: %s", s.Reason))
 	default:

@@ -128,7 +128,7 @@ func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	if cli.IsDir(dir) {
 		own, err := git(ctx, dir, "rev-parse", "--show-toplevel")
 		if err == nil && own != dir {
-			err = fmt.Errorf("%s is there and is no worktree", cli.Quote(dir))
+			err = fmt.Errorf("%s exists and is not a worktree", cli.Quote(dir))
 		}
 		return dir, err
 	}

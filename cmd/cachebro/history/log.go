@@ -50,7 +50,7 @@ machine did, an id all that was done under it, by whomever it was handed over to
 	fs.IntVarP(&f.limit, "limit", "n", 0, "at most this many (default: all)")
 	fs.BoolVarP(&f.patch, "patch", "p", false, "show what was changed")
 	fs.BoolVar(&f.stat, "stat", false, "list all files, and who started what")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what is done from now on")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "continue with new changes as they come")
 	fs.BoolVar(&f.versions, "versions", false, "one line per version")
 	fs.BoolVar(&f.actions, "actions", false, "by what was done, also with --json or of one file")
 	fs.BoolVar(&f.lost, "lost", false, "only lost updates: what a session wrote from an older version, without the lines of others")

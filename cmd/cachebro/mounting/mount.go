@@ -48,7 +48,7 @@ Inside a git work tree the top level of the work tree is mounted.`,
 	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
 	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
 	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
-	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files go on")
+	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files stay open")
 	fs.BoolVar(&f.all, "all", false, "mount every project that cachebro up was run for")
 	fs.BoolVar(&f.Beside, "beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
@@ -131,7 +131,7 @@ func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 		return nil
 	}
 	if newer {
-		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Mountpoint), "%s is served by version %s, which is newer than this one (%s): it goes on as it is", cli.Quote(m.Mountpoint), old.Version, cli.Version)
+		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Mountpoint), "%s is served by version %s, which is newer than this one (%s): it stays as it is", cli.Quote(m.Mountpoint), old.Version, cli.Version)
 	}
 	m.Exe, err = e.SelfOutside(m.Mountpoint, state)
 	if err != nil {

@@ -99,7 +99,7 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 	parent := fs.Int("supervisor", 0, "pid of the process that watches over this one")
 	device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
 	ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
-	takeOver := fs.Bool("take-over", false, "go on where a mountd was killed")
+	takeOver := fs.Bool("take-over", false, "continue after a mountd was killed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckConfig(e, c); err != nil {
 			return err

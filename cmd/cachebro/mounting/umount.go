@@ -90,7 +90,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
 	if lazy && !force {
 		if open := mounts.Databases(m.Point, mounts.Ours); len(open) > 0 {
-			fmt.Fprintf(e.Stderr, "note: these go on with files on the detached mount, beside whoever opens the same files from now on: locks hold between them, and what one has mapped as memory the other finds locked; restart them when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
+			fmt.Fprintf(e.Stderr, "note: these keep files open on the detached mount, while others may open the same files without it: locks hold between them, and a file that one has mapped into memory is locked for the other; restart them when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
 		}
 	}
 	if err := unmount(m, lazy || force); err != nil {
@@ -192,7 +192,7 @@ func sayHeld(e *cli.Env, l leftMount) error {
 	case len(users) > 0:
 		fmt.Fprintf(e.Stderr, "note: it is still in use by %s\n", cli.OneLine(mounts.Describe(users, 8)))
 	default:
-		fmt.Fprintf(e.Stderr, "note: nobody has anything open there; mountd (pid %d) goes on until these namespaces end, and cachebro mount goes on with it\n", l.record.PID)
+		fmt.Fprintf(e.Stderr, "note: nobody has anything open there; mountd (pid %d) keeps running until these namespaces end, and cachebro mount continues with it\n", l.record.PID)
 		return nil
 	}
 	fmt.Fprintf(e.Stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, cli.Arg(l.record.Mountpoint))

@@ -26,7 +26,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	modes := fs.String("mode", "hooks,mcp", "hooks, mcp, or both")
 	profile := fs.String("tools", "default", "mcp: profile of the tools")
 	names := fs.String("session", "", "numbers of the traces, comma-separated; all of them")
-	client := fs.String("client", claude, "hooks: as this client tells of a session: "+strings.Join(clientNames, ", "))
+	client := fs.String("client", claude, "hooks: the client to play: "+strings.Join(clientNames, ", "))
 	process := fs.Bool("process", false, "run each hook as a process of its own")
 	given := fs.String("binary", "", "a cachebro that was built before; else it is built")
 	outputs := fs.String("outputs", "", "hooks: a directory of commands' outputs, as hooks/reshape/testdata/corpus, that stand for the recorded ones")

@@ -193,7 +193,7 @@ func (s *session) over() {
 
 // restarted reports that the net's recorder was replaced. Nothing that it saw is lost.
 func (s *session) restarted() {
-	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one goes on where it stopped\n", s.Now().Format(time.TimeOnly))
+	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one continues where it stopped\n", s.Now().Format(time.TimeOnly))
 }
 
 func (s *session) unwatched(err error) {

@@ -18,11 +18,11 @@ func UpgradeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "upgrade", Short: "let this version take over the mounts that an older one serves",
 		Long: `After another version was installed: takes over all your mounts that an older
-version serves. Who works in them notices nothing; open files go on. The packages
-run it. What a newer version serves is left to it.
+version serves. Who works in them notices nothing; open files stay open. The packages
+run it. Mounts that a newer version serves are left alone.
 
-With --check nothing is changed, and the exit status is 1 where something older
-runs. Nobody is asked over a network.`,
+With --check nothing is changed, and the exit status is 1 if something older
+runs. Nothing is asked over a network.`,
 		Example: `  cachebro upgrade --check
   cachebro upgrade`,
 		Args: e.Args(0, 0),
@@ -48,7 +48,7 @@ runs. Nobody is asked over a network.`,
 			old := wire.Older(record.Version, cli.Version) || known && wire.Older(daemon, cli.Version)
 			switch {
 			case wire.Older(cli.Version, record.Version):
-				fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and goes on\n", cli.Quote(m.Point), record.Version)
+				fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and continues\n", cli.Quote(m.Point), record.Version)
 			case !old:
 				fmt.Fprintf(e.Stdout, "%s is served by this version\n", cli.Quote(m.Point))
 			case *check:
@@ -56,7 +56,7 @@ runs. Nobody is asked over a network.`,
 				status = cli.ExitStatus(1)
 			default:
 				if err := takeOver(ctx, e, m, wire.Older(record.Version, cli.Version)); err != nil {
-					fmt.Fprintf(e.Stderr, "cachebro: %s goes on with version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
+					fmt.Fprintf(e.Stderr, "cachebro: %s continues with version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
 					status = cli.ExitStatus(1)
 					continue
 				}

@@ -59,7 +59,7 @@ func bucketDuCommand(e *cli.Env) *cobra.Command {
 func bucketFsckCommand(e *cli.Env) *cobra.Command {
 	l := &bucketFlags{}
 	cmd := &cobra.Command{
-		Use: "fsck", Short: "compare what lies in the bucket with what was sent",
+		Use: "fsck", Short: "compare what is in the bucket with what was sent",
 		Example: "  cachebro remote fsck --whole",
 	}
 	cmd.Flags().BoolVar(&l.whole, "whole", false, "read all contents")

@@ -31,7 +31,7 @@ included, so only its owner can read it. cachebro store import brings it back.`,
 	}
 
 	fs := cmd.Flags()
-	force := fs.BoolP("force", "f", false, "replace FILE if it is there")
+	force := fs.BoolP("force", "f", false, "replace FILE if it exists")
 	asJSON := jsonFlag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

@@ -91,7 +91,7 @@ machine is refused when it comes back and says so; else under an id of its own.`
 			if r.Note != "" {
 				fmt.Fprintln(e.Stdout, cli.OneLine(r.Note))
 			}
-			fmt.Fprintf(e.Stdout, "cachebro up %s goes on from there\n", cli.Arg(root))
+			fmt.Fprintf(e.Stdout, "cachebro up %s continues from there\n", cli.Arg(root))
 		}
 		if err == nil && len(r.Lost) > 0 {
 			return cli.ExitStatus(1)

@@ -87,14 +87,14 @@ func request(q url.Values) (wire.PlanRequest, error) {
 		}
 	case "redo":
 		if r.Plan == "" {
-			return r, wire.Errorf(wire.ErrBadRequest, "", "which plan is to be brought back is not said")
+			return r, wire.Errorf(wire.ErrBadRequest, "", "the request does not say which plan to bring back")
 		}
 	case "revert":
 		r.Path, r.Version = []byte(path), wire.ShowQuery{Seq: number(q, "seq")}
 	case "restore":
 		r.At = wire.ShowQuery{Seq: number(q, "at")}
 		if path == "" || r.At.Seq == 0 {
-			return r, wire.Errorf(wire.ErrBadRequest, "", "what is to be restored is not said")
+			return r, wire.Errorf(wire.ErrBadRequest, "", "the request does not say what to restore")
 		}
 		for _, p := range q["path"] {
 			r.Paths = append(r.Paths, []byte(p))

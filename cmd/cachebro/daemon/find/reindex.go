@@ -12,7 +12,7 @@ import (
 // the rest.
 func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
-		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full makes the whole index anew", "forget needs a path")
+		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full rebuilds the whole index", "forget needs a path")
 	}
 	before := f.Index.Stats()
 	// The follower would index the same changes at the same time, in small steps.

@@ -538,7 +538,7 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 			seq = v.Seq
 		}
 	default:
-		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or session-start", "say what moment is to be restored")
+		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or session-start", "name the moment to restore")
 	}
 	return paths, seq, err
 }

@@ -312,7 +312,7 @@ func (s *Service) Last(ctx context.Context) {
 		}
 	}
 	if n := s.State().Unsent; n > 0 {
-		s.Log.Warn("not sent yet: the next daemon goes on", "versions", n)
+		s.Log.Warn("not sent yet: the next daemon continues", "versions", n)
 	}
 }
 
@@ -358,7 +358,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	}
 	defer s.give()
 	if err := s.sender.Add(ctx, p, q.Name, q.Recipients); err != nil {
-		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote --help tells of addresses"), "%v", err)
+		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote --help explains addresses"), "%v", err)
 	}
 	s.note()
 	s.mu.Lock()

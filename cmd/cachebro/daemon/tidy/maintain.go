@@ -78,7 +78,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost, "back": back}
 	case "purge":
 		if p == "" {
-			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro store purge PATH", "name what is to be purged")
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro store purge PATH", "name what to purge")
 		}
 		r, err := td.purge(ctx, p)
 		if err != nil {

@@ -52,7 +52,7 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	}
 	td.Changed()
 	r.Spooled = erased
-	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say of it",
+	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say about it",
 		"exports, and copies in a remote, that were made before")
 	return r, nil
 }

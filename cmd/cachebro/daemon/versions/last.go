@@ -73,7 +73,7 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 		}
 	}
 	if len(all) == 0 {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro log shows what changed; cachebro run -- COMMAND makes a session of a command", "no session is known: no client has told of one")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro log shows what changed; cachebro run -- COMMAND makes a session of a command", "no session is known: no client has reported one")
 	}
 	return all[0].ID, nil
 }
@@ -95,7 +95,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro undo --since 10m what is younger", "no prompt is known: no client has told of one")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro undo --since 10m what is younger", "no prompt is known: no client has reported one")
 	}
 	i := slices.IndexFunc(all, func(p store.Prompt) bool {
 		var ok bool
