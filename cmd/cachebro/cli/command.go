@@ -43,7 +43,7 @@ func (e *Env) Run(root *cobra.Command, args []string) int {
 	return e.Report(err)
 }
 
-// inOrder has the help of all commands show flags as they were declared.
+// inOrder makes the help of all commands show flags as they were declared.
 func inOrder(c *cobra.Command) {
 	c.Flags().SortFlags = false
 	for _, sub := range c.Commands() {

@@ -23,7 +23,7 @@ type hinted struct {
 func (h *hinted) Error() string { return h.err.Error() }
 func (h *hinted) Unwrap() error { return h.err }
 
-// Hint is a command to run, or what to do.
+// Hint returns a command to run or other advice.
 func (h *hinted) Hint() string { return h.hint }
 
 // Hintf makes an error with a hint.
@@ -34,13 +34,13 @@ func Hintf(hint, format string, args ...any) error {
 // usage is a mistake on the command line: exit status 2.
 type usage struct{ hinted }
 
-// Usagef is a mistake on the command line: exit status 2, with the command's help
-// as its hint.
+// Usagef returns an error for a mistake on the command line, with exit status 2 and the command's
+// help as its hint.
 func (e *Env) Usagef(format string, args ...any) error {
 	return &usage{hinted{fmt.Errorf(format, args...), helpOf(e.Cmd)}}
 }
 
-// UsageHint is a mistake on the command line with a hint of its own.
+// UsageHint returns an error for a mistake on the command line with a hint of its own.
 func UsageHint(hint, format string, args ...any) error {
 	return &usage{hinted{fmt.Errorf(format, args...), hint}}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ExcludesFile is the user's own ignore file, which git reads for every
+// ExcludesFile returns the user's own ignore file, which git reads for every
 // repository: core.excludesFile, else git/ignore in the configuration directory.
 func (e *Env) ExcludesFile() string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

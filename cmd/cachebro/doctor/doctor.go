@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DoctorCommand is cachebro doctor.
+// DoctorCommand returns the command cachebro doctor.
 func DoctorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "does everything work here? each problem with its remedy",

@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// StatusCommand is cachebro status.
+// StatusCommand returns the command cachebro status.
 func StatusCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "is the project watched, and is everything kept?",

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command is cachebro fork.
+// Command returns the command cachebro fork.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fork [DIR]", Short: "a copy of the project, of now or of any moment, to work in",

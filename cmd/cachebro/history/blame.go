@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// BlameCommand is cachebro blame.
+// BlameCommand returns the command cachebro blame.
 func BlameCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "blame PATH[@VERSION]", Short: "who wrote each line of a file: process, session, prompt",

@@ -156,7 +156,7 @@ func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
 	nameStays(e, w, plan.Conflicts, plan.Lost)
 }
 
-// gitPlanObject is a plan as JSON, without contents.
+// gitPlanObject returns a plan as JSON, without contents.
 func gitPlanObject(plan wire.GitPlan) map[string]any {
 	steps := []map[string]any{}
 	for _, s := range plan.Steps {

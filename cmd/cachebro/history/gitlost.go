@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// GitCommand is cachebro git.
+// GitCommand returns the command cachebro git.
 func GitCommand(e *cli.Env) *cobra.Command {
 	return e.Group(&cobra.Command{Use: "git", Short: "commits, branches and stashes that were lost"}, gitLostCommand(e), gitBackCommand(e))
 }

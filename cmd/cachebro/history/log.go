@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// LogCommand is cachebro log.
+// LogCommand returns the command cachebro log.
 func LogCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log [PATH]", Short: "what changed, when, and who did it",

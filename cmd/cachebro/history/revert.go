@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// RevertCommand is cachebro revert.
+// RevertCommand returns the command cachebro revert.
 func RevertCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revert PATH[@VERSION]", Short: "take a file back to an earlier version",
@@ -72,7 +72,7 @@ deleted file comes back. The revert is a version itself: nothing is lost by it.`
 	return cmd
 }
 
-// UndoCommand is cachebro undo.
+// UndoCommand returns the command cachebro undo.
 func UndoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undo [NUMBER] [PATH…]", Short: "take back what a prompt, command, session or process did",
@@ -240,7 +240,7 @@ func selects(r wire.PlanRequest) bool {
 	return r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero()
 }
 
-// RedoCommand is cachebro redo.
+// RedoCommand returns the command cachebro redo.
 func RedoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "redo", Short: "bring back what undo, revert or restore took away",
@@ -264,7 +264,7 @@ func RedoCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// RestoreCommand is cachebro restore.
+// RestoreCommand returns the command cachebro restore.
 func RestoreCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore [PATH…] --at TIME", Short: "bring files or the whole tree back to a moment",

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ShowCommand is cachebro show.
+// ShowCommand returns the command cachebro show.
 func ShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show [NAME:]PATH[@VERSION] | NUMBER", Short: "a file's content as it was",
@@ -92,7 +92,7 @@ here whose name has a colon is ./NAME:PATH.`,
 	return cmd
 }
 
-// DiffCommand is cachebro diff.
+// DiffCommand returns the command cachebro diff.
 func DiffCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff [NUMBER [NUMBER]] [[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ContextCommand is cachebro docs context.
+// ContextCommand returns the command cachebro docs context.
 func ContextCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "context [REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// CheckCommand is cachebro docs check.
+// CheckCommand returns the command cachebro docs check.
 func CheckCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [PATH | GROUP]", Short: "which documents may be out of date with the code",
@@ -89,7 +89,7 @@ status 1 when a pair is stale or its code is not there.`,
 	return cmd
 }
 
-// MarkCommand is cachebro docs mark.
+// MarkCommand returns the command cachebro docs mark.
 func MarkCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mark PATH | GROUP…", Short: "mark documents as true again",

@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// MemoCommand is cachebro memo.
+// MemoCommand returns the command cachebro memo.
 func MemoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "memo [--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
@@ -105,7 +105,7 @@ Nothing is repeated by guess: --explain tells what a call would do, and why.`,
 	return cmd
 }
 
-// TracedCommand is cachebro traced.
+// TracedCommand returns the command cachebro traced.
 func TracedCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "traced", Short: "runs a command whose system calls are watched (started by cachebro memo)",

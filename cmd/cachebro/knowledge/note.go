@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NoteCommand is cachebro docs note.
+// NoteCommand returns the command cachebro docs note.
 func NoteCommand(e *cli.Env) *cobra.Command {
 	return e.Group(&cobra.Command{
 		Use: "note", Short: "remember a decision, a warning, what is left to do",

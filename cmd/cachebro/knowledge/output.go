@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// OutputCommand is cachebro output.
+// OutputCommand returns the command cachebro output.
 func OutputCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "output ID", Short: "the whole output of a command that an agent saw folded",

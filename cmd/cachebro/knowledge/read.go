@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ReadCommand is cachebro read.
+// ReadCommand returns the command cachebro read.
 func ReadCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "read PATH", Short: "a file as a reader should get it: text, diff, or unchanged",
@@ -70,7 +70,7 @@ A reader is a session and an agent; without --session nothing was seen before.`,
 	return cmd
 }
 
-// WorkingSetCommand is cachebro working-set.
+// WorkingSetCommand returns the command cachebro working-set.
 func WorkingSetCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "working-set", Short: "the files a session works on",
@@ -147,7 +147,7 @@ func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
 	return nil
 }
 
-// MetricsCommand is cachebro metrics.
+// MetricsCommand returns the command cachebro metrics.
 func MetricsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "metrics", Short: "tokens saved, by tool",

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ReindexCommand is cachebro store reindex.
+// ReindexCommand returns the command cachebro store reindex.
 func ReindexCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reindex", Short: "bring the search index up to date, or rebuild it with --full",
@@ -36,7 +36,7 @@ func ReindexCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// IndexCommand is cachebro store index.
+// IndexCommand returns the command cachebro store index.
 func IndexCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "index stats|list|forget|reconcile [PATH]", Short: "what the search index holds",

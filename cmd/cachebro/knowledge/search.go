@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// SearchCommand is cachebro search.
+// SearchCommand returns the command cachebro search.
 func SearchCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "search PATTERN [PATH]", Short: "find text, definitions, files, and what is no longer there",

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// AtCommand is cachebro at.
+// AtCommand returns the command cachebro at.
 func AtCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "at [MOMENT]", Short: "the project as it was, as read-only files",
@@ -34,7 +34,7 @@ nothing was kept gives an input/output error; its attribute user.cachebro.why sa
 	return cmd
 }
 
-// ServePastCommand is cachebro past, which serves what cachebro at prints.
+// ServePastCommand returns the command cachebro past, which serves what cachebro at prints.
 func ServePastCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "past", Short: "serves the past of a project (started by cachebro at)", Args: e.Args(0, 0)}
 	root := cmd.Flags().String("root", "", "the project's root")

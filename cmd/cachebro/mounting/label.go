@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LabelCommand is cachebro label.
+// LabelCommand returns the command cachebro label.
 func LabelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "label [NAME [MOMENT]]", Short: "give a moment a name, to come back to",

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// MountCommand is cachebro mount.
+// MountCommand returns the command cachebro mount.
 func MountCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mount [DIR]", Short: "watch a project: mount the overlay over it",

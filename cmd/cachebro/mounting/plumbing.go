@@ -46,7 +46,7 @@ func CheckConfig(e *cli.Env, c *supervisor.Config) error {
 	return nil
 }
 
-// SuperviseCommand is cachebro supervise.
+// SuperviseCommand returns the command cachebro supervise.
 func SuperviseCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "supervise", Short: "watches over a mount (started by cachebro mount)",
@@ -85,7 +85,7 @@ func SuperviseCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// MountdCommand is cachebro mountd.
+// MountdCommand returns the command cachebro mountd.
 func MountdCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mountd", Short: "serves a mount (started by cachebro supervise)",

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// RelocateCommand is cachebro relocate.
+// RelocateCommand returns the command cachebro relocate.
 func RelocateCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "relocate OLD [NEW]", Short: "join a project that was moved or renamed to its history",

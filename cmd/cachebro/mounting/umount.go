@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UmountCommand is cachebro umount.
+// UmountCommand returns the command cachebro umount.
 func UmountCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "umount [DIR]", Short: "stop watching a project; its files stay as they are",

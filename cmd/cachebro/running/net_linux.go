@@ -26,7 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetCommand is cachebro net.
+// NetCommand returns the command cachebro net.
 func NetCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "net", Short: "keeps what watched commands destroy outside of mounts (started by cachebro run)",

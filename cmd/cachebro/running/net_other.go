@@ -13,7 +13,7 @@ import (
 func (s *session) start(cmd *exec.Cmd) error { return cmd.Start() }
 func (s *session) over()                     {}
 
-// NetCommand is cachebro net.
+// NetCommand returns the command cachebro net.
 func NetCommand(*cli.Env) *cobra.Command {
 	return &cobra.Command{Use: "net", Short: "needs Linux", RunE: func(*cobra.Command, []string) error {
 		return cli.Hintf("cachebro run", "the net needs Linux")

@@ -74,7 +74,7 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	return true, err
 }
 
-// PrivateCommand is cachebro private.
+// PrivateCommand returns the command cachebro private.
 func PrivateCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "private", Short: "mounts and runs a command inside a namespace (started by cachebro run --private)",

@@ -14,7 +14,7 @@ func (s *session) runPrivate(context.Context) (began bool, err error) {
 	return false, cli.Hintf("cachebro run without --private", "--private needs the namespaces of Linux")
 }
 
-// PrivateCommand is cachebro private.
+// PrivateCommand returns the command cachebro private.
 func PrivateCommand(*cli.Env) *cobra.Command {
 	return &cobra.Command{Use: "private", Short: "needs Linux", RunE: func(*cobra.Command, []string) error {
 		return cli.Hintf("cachebro run", "namespaces need Linux")

@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// RunCommand is cachebro run.
+// RunCommand returns the command cachebro run.
 func RunCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run [--] COMMAND…", Short: "run a command, or an agent, on the watched project",

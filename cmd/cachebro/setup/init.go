@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// InitCommand is cachebro init.
+// InitCommand returns the command cachebro init.
 func InitCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "init [DIR]", Short: "register cachebro with the agents that are installed",
@@ -79,7 +79,7 @@ underneath in the second of its last look it can then miss, with or without us.`
 	return cmd
 }
 
-// UninitCommand is cachebro uninit.
+// UninitCommand returns the command cachebro uninit.
 func UninitCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninit [DIR]", Short: "take back what init wrote",

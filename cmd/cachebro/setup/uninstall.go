@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UninstallCommand is cachebro uninstall.
+// UninstallCommand returns the command cachebro uninstall.
 func UninstallCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "take back everything; --history deletes the versions too",

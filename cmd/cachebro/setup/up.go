@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UpCommand is cachebro up.
+// UpCommand returns the command cachebro up.
 func UpCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "up [DIR]", Short: "mount the project and register with the installed agents",
@@ -145,7 +145,7 @@ func upClients(e *cli.Env, f InitFlags, root string) error {
 	return err
 }
 
-// DownCommand is cachebro down.
+// DownCommand returns the command cachebro down.
 func DownCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "down [DIR]", Short: "take back what up did; the history stays",

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UpgradeCommand is cachebro upgrade.
+// UpgradeCommand returns the command cachebro upgrade.
 func UpgradeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "upgrade", Short: "let this version take over the mounts that an older one serves",

@@ -22,7 +22,7 @@ import (
 // kernel gives its thread precedence over those of the index.
 const spareProcs = 2
 
-// DaemonCommand is cachebro daemon.
+// DaemonCommand returns the command cachebro daemon.
 func DaemonCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "daemon", Short: "owns a project's store (started when it is needed)",

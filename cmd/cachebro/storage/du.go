@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DuCommand is cachebro store du.
+// DuCommand returns the command cachebro store du.
 func DuCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "du [PATH]", Short: "how much disk the history takes, and for what",

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExportCommand is cachebro store export.
+// ExportCommand returns the command cachebro store export.
 func ExportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export FILE", Short: "write the project's whole history into one file",

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ImportCommand is cachebro store import.
+// ImportCommand returns the command cachebro store import.
 func ImportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "import a history that export wrote, where there is none",

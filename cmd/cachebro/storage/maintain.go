@@ -43,7 +43,7 @@ func jsonFlag(fs *pflag.FlagSet) *bool {
 	return fs.Bool("json", false, "print JSON")
 }
 
-// PruneCommand is cachebro store prune.
+// PruneCommand returns the command cachebro store prune.
 func PruneCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "prune [N]", Short: "drop old versions: keep N per file and all of the last 7 days",
@@ -88,7 +88,7 @@ largest give way first, and those not written to for a week), CACHEBRO_KEEP
 	return cmd
 }
 
-// FsckCommand is cachebro store fsck.
+// FsckCommand returns the command cachebro store fsck.
 func FsckCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fsck", Short: "check the store, repair what can be repaired, report the rest",
@@ -105,7 +105,7 @@ func FsckCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// PurgeCommand is cachebro store purge.
+// PurgeCommand returns the command cachebro store purge.
 func PurgeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge PATH", Short: "remove a path's contents from the history for good",

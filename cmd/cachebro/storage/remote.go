@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// RemoteCommand is cachebro remote.
+// RemoteCommand returns the command cachebro remote.
 func RemoteCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remote", Short: "keep a copy of the history in a bucket, while you work",
@@ -81,7 +81,7 @@ func addRemoteCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// remoteRequest is a command that only passes a request on.
+// remoteRequest returns a command that only passes a request on.
 func remoteRequest(e *cli.Env, name, short string, q wire.RemoteRequest) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Example: "  cachebro remote " + name, Args: e.Args(0, 0)}
 	asJSON := jsonFlag(cmd.Flags())
@@ -175,7 +175,7 @@ func shortly(url string) string {
 	return cli.Quote(url)
 }
 
-// MachinesCommand is cachebro remote machines.
+// MachinesCommand returns the command cachebro remote machines.
 func MachinesCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "machines [s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",

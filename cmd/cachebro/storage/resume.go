@@ -26,7 +26,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ResumeCommand is cachebro remote resume.
+// ResumeCommand returns the command cachebro remote resume.
 func ResumeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "resume s3://BUCKET/PREFIX DIR", Short: "bring a project and its history back from a bucket",

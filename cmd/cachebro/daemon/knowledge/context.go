@@ -116,7 +116,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	}}, []byte(a.Text), nil
 }
 
-// shownAs is the name under which a bundle is remembered as shown: the whole question,
+// shownAs returns the name under which a bundle is remembered as shown: the whole question,
 // which is no path of a file.
 func shownAs(q wire.ContextRequest) store.Path {
 	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
