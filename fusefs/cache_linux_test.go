@@ -122,10 +122,10 @@ func TestAbsentNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.under("echo y > b")
-	time.Sleep(outsideTTL + 200*time.Millisecond)
-	if f.read("b") != "y\n" {
-		t.Error("made underneath and not found")
-	}
+	eventually(t, "a file that was made underneath is found", func() bool {
+		b, err := os.ReadFile(filepath.Join(f.dir, "b"))
+		return err == nil && string(b) == "y\n"
+	})
 	if got := names(t, f.dir); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("listed %q", got)
 	}
@@ -142,10 +142,9 @@ func TestSetOutside(t *testing.T) {
 		t.Errorf("read %q", got)
 	}
 	f.under("rm d/b; mv d/c d/e")
-	time.Sleep(outsideTTL + 200*time.Millisecond)
-	if got := names(t, filepath.Join(f.dir, "d")); !slices.Equal(got, []string{"a", "e"}) {
-		t.Errorf("listed %q", got)
-	}
+	eventually(t, "only a and e are listed", func() bool {
+		return slices.Equal(names(t, filepath.Join(f.dir, "d")), []string{"a", "e"})
+	})
 }
 
 func names(t *testing.T, dir string) []string {
@@ -322,7 +321,10 @@ func TestDirectoryMovedUnderneath(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.sh("mkdir -p d/e; echo x > d/e/a; cat d/e/a")
 	f.under("mv d g")
-	time.Sleep(outsideTTL + 200*time.Millisecond)
+	eventually(t, "the old name is gone", func() bool {
+		_, err := os.Stat(filepath.Join(f.dir, "d"))
+		return errors.Is(err, os.ErrNotExist)
+	})
 	if got := f.sh("cat g/e/a; test ! -e d; echo y > g/e/a; cat g/e/a"); got != "x\ny\n" {
 		t.Errorf("read %q", got)
 	}

@@ -2,10 +2,11 @@ package fusefs
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A file that was made underneath, or put in the place of another there, was
@@ -18,11 +19,11 @@ func TestMadeUnderneath(t *testing.T) {
 	f.read("e")
 	f.rec.take()
 	f.under("printf made >new; printf saved >e.tmp; mv e.tmp e; mkdir d; printf listed >d/l")
-	time.Sleep(outsideTTL + 50*time.Millisecond)
 	for name, want := range map[string]string{"new": "made", "e": "saved", "d/l": "listed"} {
-		if got := f.read(name); got != want {
-			t.Errorf("%s reads %q, want %q", name, got, want)
-		}
+		eventually(t, name+" reads "+want, func() bool {
+			got, err := os.ReadFile(filepath.Join(f.dir, name))
+			return err == nil && string(got) == want
+		})
 	}
 	f.sh("ls -l d >/dev/null; cat own >/dev/null")
 	var told []string

@@ -26,21 +26,19 @@ status=0
 # No cached results: the end-to-end tests run a binary that the test cache knows nothing of.
 flags='-vet=off -count=1 -timeout 20m'
 run() { go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg "$@" || status=1; }
-# In a run of everything a test that fails is run again on its own, at most twice,
-# and named: on a loaded machine one in thousands may meet its deadline. What fails
-# each time, panics or does not build fails.
-again() { run --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again-$1" --packages="$2" -- -p "$3" $flags; }
 if [ $# -gt 0 ]; then
 	run -- -p 1 $flags "$@"
 else
-	# Mounts of several packages at once compete for the processors, and some tests
-	# measure time: those packages one after the other.
-	slow="$slow|cachebro/fusefs/"
-	again light "$(printf '%s\n' "$all" | grep -vE "$slow" | tr '\n' ' ')" "$(getconf _NPROCESSORS_ONLN)"
-	again slow "$(printf '%s\n' "$all" | grep -E "$slow" | tr '\n' ' ')" 1
+	# The tests wait for half of their time: for mounts, servers and the kernel. So there is
+	# one package more at a time than processors, and those that take longest begin first.
+	longest='cachebro/cmd/cachebro/e2e$'
+	ordered=$(printf '%s\n' "$all" | grep -E "$longest" && printf '%s\n' "$all" | grep -E "$slow" | grep -vE "$longest" && printf '%s\n' "$all" | grep -vE "$slow")
+	# A test that fails is run again on its own, at most twice, and named: on a loaded
+	# machine one in thousands may meet its deadline. What fails each time, panics or does
+	# not build fails.
+	run --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again" \
+		--packages="$(echo $ordered)" -- -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" $flags
+	[ ! -s "$tmp/again" ] || { echo "run again:" && cat "$tmp/again"; }
 fi
-for f in "$tmp"/again-*; do
-	[ ! -s "$f" ] || { echo "run again:" && cat "$f"; }
-done
 scripts/nomounts.sh "$tmp/before" || status=1
 exit $status
