@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -41,13 +42,7 @@ func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	}
 	x.mu.RUnlock()
 	slices.SortFunc(out, func(a, b NameHit) int {
-		if a.Score != b.Score {
-			if a.Score > b.Score {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(string(a.Path), string(b.Path))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Path, b.Path))
 	})
 	return out[:min(len(out), limit)]
 }

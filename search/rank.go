@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -194,13 +195,7 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 			Score: score(hit, query, weight(p, &f, query, h))})
 	}
 	slices.SortFunc(out, func(a, b Ranked) int {
-		if a.Score != b.Score {
-			if a.Score > b.Score {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(string(a.Path), string(b.Path))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Path, b.Path))
 	})
 	return out, nil
 }

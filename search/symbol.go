@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -65,13 +66,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 		return true
 	})
 	slices.SortFunc(order, func(a, b weighed) int {
-		if a.w != b.w {
-			if a.w > b.w {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(string(a.p), string(b.p))
+		return cmp.Or(cmp.Compare(b.w, a.w), cmp.Compare(a.p, b.p))
 	})
 	for i, c := range order {
 		if i >= maxParsed {

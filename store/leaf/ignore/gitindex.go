@@ -2,11 +2,9 @@ package ignore
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"sort"
-	"strings"
+
+	"cachebro/store/leaf/gitdir"
 )
 
 // tracked holds the paths in git's index as one string of names, sorted by bytes as git does.
@@ -46,86 +44,30 @@ func (t *tracked) find(path string) bool {
 	return i < len(t.begins) && t.name(i) == path
 }
 
-var errIndex = errors.New("not an index of git, version 2 to 4")
-
-// readIndex decodes the names in git's index (gitformat-index(5), versions 2, 3 and 4, SHA-1
-// or SHA-256).
+// readIndex decodes the names in git's index.
 func readIndex(raw []byte) (*tracked, error) {
-	if len(raw) < 12 || !bytes.HasPrefix(raw, []byte("DIRC")) {
-		return nil, errIndex
-	}
-	version, count := binary.BigEndian.Uint32(raw[4:]), binary.BigEndian.Uint32(raw[8:])
-	if version < 2 || version > 4 {
-		return nil, fmt.Errorf("%w: version %d", errIndex, version)
-	}
-	for _, hash := range []int{20, 32} {
-		if t, err := readEntries(raw, version, count, hash); err == nil {
-			return t, nil
-		}
-	}
-	return nil, errIndex
-}
-
-func readEntries(raw []byte, version, count uint32, hash int) (*tracked, error) {
-	if int64(count) > int64(len(raw)/(42+hash)) {
-		return nil, errIndex
-	}
-	t := &tracked{begins: make([]uint32, 0, count)}
-	all := make([]byte, 0, len(raw)/2)
-	at := 12
-	name := ""
-	for range count {
-		fixed := at + 40 + hash + 2
-		if fixed > len(raw) {
-			return nil, errIndex
-		}
-		flags := binary.BigEndian.Uint16(raw[fixed-2:])
-		if flags&0x4000 != 0 {
-			if version < 3 {
-				return nil, errIndex
+	var t *tracked
+	var all []byte
+	_, err := gitdir.ReadIndex(raw, func() func(gitdir.IndexEntry) error {
+		t, all = &tracked{}, make([]byte, 0, len(raw)/2)
+		return func(e gitdir.IndexEntry) error {
+			if n := len(t.begins); n > 0 {
+				switch bytes.Compare(all[t.begins[n-1]:], e.Name) {
+				case 0:
+					return nil // further stages of a conflict
+				case 1:
+					return gitdir.ErrIndex
+				}
 			}
-			fixed += 2
+			t.dirs = t.dirs || bytes.HasSuffix(e.Name, []byte("/"))
+			t.begins = append(t.begins, uint32(len(all)))
+			all = append(all, e.Name...)
+			return nil
 		}
-		if version == 4 {
-			strip, n := offsetVarint(raw[min(fixed, len(raw)):])
-			end := bytes.IndexByte(raw[min(fixed+n, len(raw)):], 0)
-			if n == 0 || strip > len(name) || end < 0 {
-				return nil, errIndex
-			}
-			name = name[:len(name)-strip] + string(raw[fixed+n:fixed+n+end])
-			at = fixed + n + end + 1
-		} else {
-			end := bytes.IndexByte(raw[min(fixed, len(raw)):], 0)
-			if end < 0 || int(flags&0xfff) != min(end, 0xfff) {
-				return nil, errIndex
-			}
-			name = string(raw[fixed : fixed+end])
-			at += (fixed + end - at + 8) &^ 7
-		}
-		if n := len(t.begins); n > 0 && string(all[t.begins[n-1]:]) >= name {
-			if string(all[t.begins[n-1]:]) == name {
-				continue // further stages of a conflict
-			}
-			return nil, errIndex
-		}
-		t.dirs = t.dirs || strings.HasSuffix(name, "/")
-		t.begins = append(t.begins, uint32(len(all)))
-		all = append(all, name...)
+	})
+	if err != nil {
+		return nil, err
 	}
 	t.names = string(all)
 	return t, nil
-}
-
-// offsetVarint decodes git's "offset encoding". n is 0 if the number does not end.
-func offsetVarint(raw []byte) (v, n int) {
-	for n < len(raw) && n < 8 {
-		c := raw[n]
-		n++
-		v |= int(c & 0x7f)
-		if c&0x80 == 0 {
-			return v, n
-		}
-		v = (v + 1) << 7
-	}
-	return 0, 0
 }

@@ -200,26 +200,7 @@ func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) 
 	if !ok {
 		return nil
 	}
-	within := func(t time.Time) bool {
-		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
-	}
-	gaps, _, err := s.store.Notes.Gaps(1000)
-	if err != nil {
-		return err
-	}
-	for _, g := range gaps {
-		if within(onwire.Time(g.Time)) && g.Path.Inside(f.Path) {
-			out.Gaps = append(out.Gaps, onwire.Gap(g))
-		}
-	}
-	if f.Path != "" {
-		return nil
-	}
-	notices, err := s.store.Notes.Notices(1000)
-	for _, n := range notices {
-		if within(onwire.Time(n.Time)) {
-			out.Notices = append(out.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
-		}
-	}
+	var err error
+	out.Gaps, out.Notices, err = versions.Beside(s.store, f.Path, from, to)
 	return err
 }

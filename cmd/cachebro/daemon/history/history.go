@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"syscall"
-	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/versions"
@@ -101,27 +100,8 @@ func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs 
 			to = first
 		}
 	}
-	within := func(t time.Time) bool {
-		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
-	}
-	gaps, _, err := h.store.Notes.Gaps(1000)
-	if err != nil {
-		return err
-	}
-	for _, g := range gaps {
-		if _, ok := onwire.Below(string(g.Path), string(p)); within(onwire.Time(g.Time)) && (ok || p == "") {
-			a.Gaps = append(a.Gaps, onwire.Gap(g))
-		}
-	}
-	if p != "" {
-		return nil
-	}
-	notices, err := h.store.Notes.Notices(1000)
-	for _, n := range notices {
-		if within(onwire.Time(n.Time)) {
-			a.Notices = append(a.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
-		}
-	}
+	var err error
+	a.Gaps, a.Notices, err = versions.Beside(h.store, p, from, to)
 	if q.Oldest {
 		slices.Reverse(a.Gaps)
 		slices.Reverse(a.Notices)
