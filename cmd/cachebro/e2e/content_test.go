@@ -16,6 +16,7 @@ import (
 // that each content that was closed, or was there before, can be shown again
 // byte for byte.
 func TestContents(t *testing.T) {
+	t.Parallel()
 	random := make([]byte, 300_000)
 	rand.New(rand.NewSource(1)).Read(random)
 	old := "one\ntwo\nthree\n"

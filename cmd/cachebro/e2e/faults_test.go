@@ -219,6 +219,7 @@ func TestMountdCannotBeReplaced(t *testing.T) {
 // TestStateDiskFull fills the state's file system: programs on the mount go
 // on, the gap is shown, and capture resumes when there is space again.
 func TestStateDiskFull(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root for a loop mount")
 	}

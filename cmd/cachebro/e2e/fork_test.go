@@ -41,6 +41,7 @@ func plainTree(t *testing.T, dir string) map[string]string {
 // A fork of any moment of a random history is the tree as it was then: contents, modes,
 // links. It is so after the daemon was killed, and what is written in it stays there.
 func TestForkIsTheMoment(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{}
 	for i := range 12 {
 		files[fmt.Sprintf("d%d/e%d/f%d.txt", i%3, i%2, i)] = fmt.Sprintf("first %d\n", i)
@@ -230,6 +231,7 @@ func TestForkMergeOfShapes(t *testing.T) {
 // repository and a branch has them: work that is committed so was called lost, and the
 // drop refused. In a repository of the fork's own they go with it, and were not looked at.
 func TestForkDropAndCommits(t *testing.T) {
+	t.Parallel()
 	const commit = "git -c user.name=n -c user.email=e commit -qm "
 	p := newProject(t, map[string]string{"a.txt": "a\n", "gone.txt": "gone\n", "run.sh": "#!/bin/sh\n"})
 	p.sh("git init -q . && git add -A && " + commit + "one")

@@ -121,6 +121,7 @@ var commands = [][]string{
 // underneath, git sees the same by asking us as by looking at every file.
 // CACHEBRO_SEED and CACHEBRO_ROUNDS are for longer runs.
 func TestFsmonitor(t *testing.T) {
+	t.Parallel()
 	number := func(name string, usual int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 			return n

@@ -90,6 +90,7 @@ var quickDisasters = map[string]bool{"index": true, "repository": true, "moved r
 // daemon or mountd killed before a third of the undos: each time the repository is as it
 // was, by all that git says of it and by its own files.
 func TestGitDisasters(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, nil)
 	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
 	p.sh(gitSetup)
@@ -105,6 +106,7 @@ func TestGitDisasters(t *testing.T) {
 // The same where the state directory is on another file system than the repository, so that
 // what git removes cannot be kept by a hard link and is copied.
 func TestGitDisastersAcrossFileSystems(t *testing.T) {
+	t.Parallel()
 	state, err := os.MkdirTemp("/dev/shm", "cachebro-e2e")
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +130,7 @@ func TestGitDisastersAcrossFileSystems(t *testing.T) {
 
 // The same of an ordinary user's own mount.
 func TestGitDisastersOfAUser(t *testing.T) {
+	t.Parallel()
 	u := newUsers(t, someUser)
 	u.env = append(u.env, "R="+filepath.Join(u.base, "home", "remote"))
 	as := func(script string) string { return u.as(someUser, script) }
@@ -164,6 +167,7 @@ func endure(t *testing.T, sh func(string) string, kill func(int), undo func(stri
 // repository that a running git has locked, and whatever was not recorded here. It says
 // what it does before, gives files back to whom they belonged, and can be undone itself.
 func TestGitUndoLeavesOthers(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, nil)
 	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
 	who := "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; "

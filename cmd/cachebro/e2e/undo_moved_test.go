@@ -43,6 +43,7 @@ var movedCases = []string{
 // TestUndoAndRestoreOfMovedDirectories: each comes back exactly, goes again and
 // comes back again, whatever was in the directories.
 func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{".gitignore": "ign/\n*.ign\nonly/\n"}
 	for i := range movedCases {
 		d := fmt.Sprintf("c%d/", i)
@@ -140,6 +141,7 @@ func TestUndoOfMovedDirectoriesWithoutMount(t *testing.T) {
 // versions without content. What they held is kept when it is destroyed, under the
 // name that they have by then; the undo looked for it under the name before.
 func TestUndoOfMovedIgnoredFiles(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, map[string]string{".gitignore": "*.ign\n"})
 	p.mount()
 	x := &twoActors{p: p}

@@ -53,6 +53,7 @@ func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]st
 // TestKilledUndoIsFinished: what was agreed to is finished by the next command
 // that changes something, a mount or an undo, and redo takes all of it back.
 func TestKilledUndoIsFinished(t *testing.T) {
+	t.Parallel()
 	x, before, after := cutShort(t, 1200)
 	p := x.p
 	p.cb("umount", p.dir)
@@ -70,6 +71,7 @@ func TestKilledUndoIsFinished(t *testing.T) {
 }
 
 func TestKilledUndoIsRolledBack(t *testing.T) {
+	t.Parallel()
 	x, before, after := cutShort(t, 1200)
 	p := x.p
 	p.cb("undo", "--dir", p.dir, "--rollback", "--yes")

@@ -31,5 +31,6 @@ func staged(raw []byte) (sum [32]byte, ok bool) {
 	all.Sum(sum[:0])
 	return sum, true
 }
+
 // staged returns a digest of what git's index says of names, modes, stages and objects.
 // A split index has no digest.
