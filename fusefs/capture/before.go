@@ -83,19 +83,12 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
 		return // of a file that was moved to a forbidden place only the name may be known
 	}
-	if class == ignore.Ignored || !c.scanned(p, st) {
+	if class == ignore.Ignored || !c.scans.have(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {
 			ch.File.Mark().And(^markSafe) // saved only for the name that goes
 		}
 	}
-}
-
-// scanned reports whether a completed baseline scan has the content. A file that is
-// tracked only because of git's index may have become so after the scan.
-func (c *Capture) scanned(p string, st event.Stat) bool {
-	c.checkClock()
-	return st.Ctime != 0 && st.Ctime < c.baseline.Load() && (c.opt.Matcher == nil || !c.opt.Matcher.Forced(p))
 }
 
 // found records the present content of f as a baseline if no version has it.
@@ -104,7 +97,7 @@ func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
 		return
 	}
 	st, err := f.Stat()
-	if err != nil || !isRegular(st) || c.scanned(p, st) {
+	if err != nil || !isRegular(st) || c.scans.have(p, st) {
 		return
 	}
 	c.version(f, c.asFound(f, p, st, class), fusefs.Caller{}, true, false)
@@ -127,7 +120,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		return
 	}
 	class := c.Class(name, isDir(st))
-	if class == ignore.Excluded || class == ignore.Tracked && c.scanned(name, st) {
+	if class == ignore.Excluded || class == ignore.Tracked && c.scans.have(name, st) {
 		return
 	}
 	r := c.asFound(f, name, st, class)

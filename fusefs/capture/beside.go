@@ -30,7 +30,7 @@ func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.S
 		c.forget(p, true)
 		if to != "" {
 			c.forget(to, true)
-			c.relocated(class != ignore.Excluded)
+			c.scans.relocated(class != ignore.Excluded)
 		}
 	}
 	if class == ignore.Excluded {

@@ -33,15 +33,8 @@ type Capture struct {
 	readMu sync.Mutex // guards reads
 	reads  map[uint32]*reading
 
-	clockMu   sync.Mutex // guards clock
-	clock     clock
-	baseline  atomic.Int64 // ns; content with an older ctime was captured by the scan
-	moved     atomic.Int64 // ns; when a directory was last renamed
-	scanBegan atomic.Int64 // ns; start of the scan that baseline comes from
-	// scanning: a scan is under way or will come. It would attribute files that are being
-	// written to nobody, so new files are reported when they are made, too.
-	scanning atomic.Bool
-	watched  atomic.Bool // Beside hears of all changes that bypass the mount
+	scans   scans
+	watched atomic.Bool // Beside hears of all changes that bypass the mount
 
 	ticker sync.WaitGroup
 	syncs  sync.WaitGroup // Synced's goroutines
@@ -57,9 +50,9 @@ var (
 func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
-	c := &Capture{sink: s, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}, lines: newLines()}
+	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
-	c.scanning.Store(true)
+	c.scans.running.Store(true)
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	c.copies.start()
 	c.ticker.Go(c.tick)
@@ -99,7 +92,7 @@ func (c *Capture) Close(ctx context.Context) error {
 // a scan. It reports all files that are being written: only an earlier daemon knew of
 // those, or an earlier mountd opened them.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
-	c.scanning.Store(true)
+	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
 }
@@ -107,7 +100,7 @@ func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 // Scanning is called when the daemon has no completed scan. If a scan was expected
 // already, the files that are being written have been reported.
 func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
-	if !c.scanning.Load() {
+	if !c.scans.running.Load() {
 		c.Introduce(eachDirty)
 	}
 }
@@ -122,20 +115,10 @@ func (c *Capture) dirty(f fusefs.File) {
 }
 
 // BaselineDone says that a scan which began at this time has captured every tracked file:
-// a file with an older ctime need not be copied before it is destroyed. A directory that
-// was renamed meanwhile may have escaped the scan, so such a scan is not relied on.
+// a file with an older ctime need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
-	c.scanning.Store(false)
 	c.told.clear() // Found records again what the scan saw differently
-	if began.UnixNano() > c.moved.Load() {
-		c.scanBegan.Store(began.UnixNano())
-		// A second of margin, for clock ticks and steps: copying too much is cheaper than
-		// losing content.
-		c.baseline.Store(began.Add(-time.Second).UnixNano())
-		if began.UnixNano() <= c.moved.Load() { // a rename came in between
-			c.baseline.Store(0)
-		}
-	}
+	c.scans.end(began)
 }
 
 // Stats returns the state and counters of capture.
@@ -302,7 +285,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	if p == "" || class == ignore.Excluded && !keep {
 		return
 	}
-	if f.Mark().Load()&markSafe == 0 && !c.scanned(p, before) && before.Size > 0 {
+	if f.Mark().Load()&markSafe == 0 && !c.scans.have(p, before) && before.Size > 0 {
 		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))
@@ -385,7 +368,7 @@ func (c *Capture) lookAround() bool {
 		now := time.Now()
 		c.flushReads()
 		c.measure()
-		c.checkClock()
+		c.scans.checkClock()
 		if c.isStopped() {
 			stirred = now
 			c.tryResume()

@@ -88,13 +88,13 @@ func TestBaselineIsReliedOn(t *testing.T) {
 	later := h.file("later", "2")
 	past := time.Now().Add(-time.Hour)
 	os.Chtimes(h.name("later"), past, past) // an old mtime proves nothing
-	h.c.baseline.Store(mustStat(t, later).Ctime)
+	h.c.scans.seen.Store(mustStat(t, later).Ctime)
 	known.unlink()
 	later.unlink()
 	// A directory that came into view was not scanned, whatever its times say.
 	moved := h.file("moved", "3")
 	h.c.BaselineDone(time.Now().Add(time.Hour))
-	h.c.relocated(true)
+	h.c.scans.relocated(true)
 	moved.unlink()
 	log := h.log()
 	wantVersions(t, log, "known")

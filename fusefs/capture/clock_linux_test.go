@@ -35,7 +35,7 @@ func TestSetBackClockEndsTrustInScans(t *testing.T) {
 	h.c.BaselineDone(scan)
 	seen := h.file("seen", "1")
 	seen.unlink()
-	h.c.distrust()
+	h.c.scans.distrust()
 	h.c.BaselineDone(scan)
 	unseen := h.file("unseen", "2")
 	unseen.unlink()

@@ -1,8 +1,6 @@
 package capture
 
 import (
-	"time"
-
 	"cachebro/fusefs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
@@ -52,7 +50,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.exchanged(e, r)
 		return
 	case event.OpCreate: // its close makes the version
-		if c.scanning.Load() && e.File != nil {
+		if c.scans.running.Load() && e.File != nil {
 			c.dirty(e.File)
 		}
 		return
@@ -139,7 +137,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.told.clear()
 		c.forget(e.Path, true)
 		c.forget(e.Path2, true)
-		c.relocated(from != ignore.Tracked && to == ignore.Tracked)
+		c.scans.relocated(from != ignore.Tracked && to == ignore.Tracked)
 	}
 	c.boundary.forget(e.Path)
 	wasFrom, wasTo := from, to
@@ -242,7 +240,7 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 	c.forget(e.Path, true)
 	c.forget(e.Path2, true)
-	c.relocated(from != to)
+	c.scans.relocated(from != to)
 	if from == ignore.Ignored && to == ignore.Tracked && e.File != nil {
 		c.versionUnderOldName(e.File, e.Path)
 	}
@@ -291,7 +289,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 	switch {
 	case isDir(is):
 		r.Op = event.OpMkdir
-		c.relocated(class == ignore.Tracked)
+		c.scans.relocated(class == ignore.Tracked)
 	case isRegular(is):
 		c.version(come, r, e.Caller, class == ignore.Tracked, false)
 		return
@@ -307,16 +305,6 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Class: ignore.Tracked, Path: p,
 		Node: f.ID(), Stat: c.whole(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
-}
-
-// relocated notes that directories were moved, so that a scan under way may have missed
-// them. If files became tracked by the move, no earlier scan has them either, whatever
-// their change times say.
-func (c *Capture) relocated(intoView bool) {
-	c.moved.Store(time.Now().UnixNano())
-	if intoView {
-		c.baseline.Store(0)
-	}
 }
 
 // discardedDir counts what was removed with an excluded directory. For the topmost one it
@@ -348,7 +336,7 @@ func (c *Capture) rule(p string) {
 	}
 	c.opt.Matcher.Reload(p)
 	if ignore.DecidesTracked(p) {
-		c.relocated(true)
+		c.scans.relocated(true)
 	}
 }
 

@@ -72,7 +72,6 @@ func fleetBinary(t *testing.T) (dir string) {
 // again (with CACHEBRO_FLEET_FOR, which is how long, they are killed), bring in what three machines send meanwhile, while what is old goes from the bucket:
 // in the end the database has what the bucket has, once.
 func TestIndexersBesideSenders(t *testing.T) {
-	t.Parallel()
 	lasts, end := 3*time.Second, syscall.SIGTERM
 	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {
 		var err error
@@ -157,7 +156,6 @@ func TestIndexersBesideSenders(t *testing.T) {
 // there: the services are those of the compose file with its commands and environment, on
 // what this machine has, and the bucket allows no more than the policies do.
 func TestPlatformEngineer(t *testing.T) {
-	t.Parallel()
 	db := fleettest.Postgres(t)
 	srv := remotetest.New(t)
 	p := newProject(t, map[string]string{"src/main.go": "package main\n", ".env": "KEY=secret\n"})

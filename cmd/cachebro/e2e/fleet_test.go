@@ -75,7 +75,6 @@ func (p *project) work(r *rand.Rand, until time.Time, kills *atomic.Int32) (clos
 // they are all gone, each one's tree and history come back on another machine.
 // CACHEBRO_FLEET_FOR is how long they work.
 func TestFleet(t *testing.T) {
-	t.Parallel()
 	lasts := 3 * time.Second
 	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {
 		var err error
