@@ -3,8 +3,10 @@
 # packages, types, commands, and what makes code hard to read, per 1,000 lines.
 # Usage: scripts/count.sh [DIR]    DIR is another Go project to compare with
 set -eu
+list=$(cd "$(dirname "$0")" && pwd)/support.txt
 cd "${1:-$(dirname "$0")/..}"
-support='(^|/)(replay|conformance|storetest|remotetest|fleettest|redistest|daemontest|difftest|e2e|scripts|testdata|internal/test[a-z]*)/'
+# Not shipped: the packages that support tests, and what other projects call theirs.
+support="^($(paste -sd'|' "$list"))/|(^|/)(scripts|testdata|internal/test[a-z]*)/"
 all=$(git ls-files '*.go')
 tests=$(printf '%s\n' "$all" | grep '_test\.go$' || true)
 helps=$(printf '%s\n' "$all" | grep -v '_test\.go$' | grep -E "$support" || true)
