@@ -430,6 +430,19 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			then: func(d string) error { return exchange(d, "a", "src/f") }, last: "mv src/f t; mv e src/f; mv t e",
 			want: []func(string) error{file("src/f", ""), oneFile("e", "src/f", true), absent("a")},
 			half: []func(string) error{file("src/f", "a\n"), file("e", ""), oneFile("a", "e", true)}},
+		{name: "two names with set-id bits, one of which is saved anew twice",
+			setup: "echo old >f; chmod 4755 f; ln f g", act: "echo more >g; echo x >tmp; mv tmp f", last: "echo new >tmp; mv tmp f",
+			want:  []func(string) error{oneFile("f", "g", true), file("g", "old\n"), mode("f", unix.S_IFREG|0o4755)},
+			again: []func(string) error{oneFile("f", "g", false), file("g", "more\n"), file("f", "new\n")}},
+		{name: "a file with two names, one of them renamed in a directory that was moved, by the other path", paths: []string{"d/f"},
+			setup: "mkdir d out; echo old >d/f; ln d/f out/g; echo z >z", act: "mv z d/f; mv out o", last: "mv o/g o/h",
+			want: []func(string) error{file("d/f", "old\n"), file("z", "z\n")}},
+		{name: "an empty directory that went from one that was moved since, by path", paths: []string{"d/e/x"},
+			setup: "mkdir -p d/e/x; echo f >d/f", act: "rm -r d/e", last: "mv d g",
+			want: []func(string) error{mode("d/e/x", unix.S_IFDIR|0o755)}},
+		{name: "a saved file that was removed, by path", paths: []string{"y.ign"},
+			setup: "echo old >y.ign", act: "echo new >y.ign.tmp~; mv y.ign.tmp~ y.ign", last: "rm y.ign",
+			want: []func(string) error{file("y.ign", "old\n"), absent("y.ign.tmp~")}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // for the other user
