@@ -14,28 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keys that live for a moment only.
+// Keys that exist only for a moment.
 var (
 	keyScratch = []byte("~scratch")
 	keyFiller  = []byte("~filler")
 )
 
 const (
-	// rotateLeast is what a value log file must hold to be worth ending.
+	// rotateLeast is how many bytes a value log file must have to be worth ending.
 	rotateLeast = 128 << 10
 
-	// How much of a value log file may be deleted contents: when the daemon
-	// collects by itself, when the user asks for room, and after a purge.
+	// The share of a value log file that may be deleted contents: for the daemon's own
+	// collections, when the user asks for space, and after a purge.
 	WasteSome   = 0.15
 	WasteLittle = 0.03
 	WasteNone   = 1e-9
 )
 
-// Compact gives the file system back what was deleted. Badger frees the space of a
-// value only after compaction has merged the deletion of its key, and never in the
-// value log file that it writes to. So Compact begins a new file, flushes the
-// memtable, merges all tables, and then rewrites the value log files of which more
-// than the share waste is deleted.
+// Compact returns deleted space to the file system. Badger frees a value only after compaction
+// has merged the deletion of its key, and never in the value log file that it writes to. So
+// Compact begins a new file, flushes the memtable, merges all tables, and then rewrites the
+// value log files in which more than the share waste is deleted.
 func (d *DB) Compact(ctx context.Context, waste float64) error {
 	if !d.enter() {
 		return ErrClosed
@@ -75,9 +74,8 @@ func (d *DB) Compact(ctx context.Context, waste float64) error {
 	return nil
 }
 
-// flush writes Badger's memtable out as a table. Dropping a prefix is the one
-// call that does so; writes of others are held off meanwhile, since Badger
-// would refuse them.
+// flush writes Badger's memtable out as a table. Dropping a prefix is the only call that does
+// so. Other writes wait meanwhile, because Badger would refuse them.
 func (d *DB) flush() error {
 	d.Lock()
 	defer d.Unlock()
@@ -90,10 +88,9 @@ func (d *DB) flush() error {
 	return d.bdb.DropPrefix(keyScratch)
 }
 
-// rotate makes Badger begin a new value log file, so that the last one can be
-// rewritten as well. Badger does so only when a file is full. What rotate fills the
-// file with is deleted in the ordinary way, which counts it as free. A file that
-// holds less than least bytes is left.
+// rotate makes Badger begin a new value log file, so that the last one can be rewritten as well.
+// Badger does so only when a file is full, so rotate fills it. The filling is deleted in the
+// ordinary way, which counts it as free. A file with fewer than least bytes is left alone.
 func (d *DB) rotate(least int64) error {
 	dir := filepath.Join(d.dir, "db")
 	last, used := lastValueLog(dir)
@@ -116,8 +113,8 @@ func (d *DB) rotate(least int64) error {
 	return d.Update(func(txn *badger.Txn) error { return txn.Delete(keyFiller) })
 }
 
-// lastValueLog names the file that Badger writes to and tells how many bytes of
-// it are allocated.
+// lastValueLog returns the name of the file that Badger writes to, and how many bytes of it are
+// allocated.
 func lastValueLog(dir string) (name string, used int64) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
 	if err != nil || len(files) == 0 {

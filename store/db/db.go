@@ -21,34 +21,34 @@ import (
 
 const mib = int64(1) << 20
 
-// The errors of the database; space.ErrFull is another one.
+// The errors of the database; it also returns space.ErrFull.
 var (
-	// ErrLocked: another process has it open.
+	// ErrLocked: another process has the database open.
 	ErrLocked = errors.New("the store is in use by another process")
-	// ErrDamaged: a file of it, or a record in it, cannot be read back.
+	// ErrDamaged: a file of the database, or a record in it, cannot be read.
 	ErrDamaged = errors.New("the store is damaged")
-	// ErrClosed: it was closed.
+	// ErrClosed: the database was closed.
 	ErrClosed = errors.New("the store is closed")
 )
 
 // DB is an open database. All methods may be called concurrently.
 type DB struct {
-	// Mutex is the lock of the writer (see the package comment).
+	// Mutex is the writer's lock (see the package comment).
 	sync.Mutex
 
 	dir  string
 	bdb  *badger.DB
 	room *space.Room
 
-	// gate holds small writes (Update) off while Badger flushes.
+	// gate keeps small writes (Update) out while Badger flushes.
 	gate sync.RWMutex
 
 	closed atomic.Bool
 	users  atomic.Int64  // calls inside Badger; Close waits for them
-	left   chan struct{} // capacity 1, never closed: the last of them is out, and the database closed
+	left   chan struct{} // capacity 1, never closed: signals that the last call has ended after the database was closed
 }
 
-// Options of a database.
+// Options of a DB.
 type Options struct {
 	ReadOnly bool
 	Log      *slog.Logger // not nil
@@ -65,8 +65,8 @@ func Open(dir string, room *space.Room, o Options) (*DB, error) {
 }
 
 func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
-	// It maps its files, and on a full tmpfs even to read one where nothing was
-	// written is a fault.
+	// Badger maps its files. On a full tmpfs, even reading a page that was never written is a
+	// fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch r := recover().(type) {
@@ -90,8 +90,8 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 	return nil, openError(err)
 }
 
-// openError names what kept Badger from opening. What the system refuses says nothing
-// about the files: who took it for damage would move a whole history away.
+// openError classifies the error with which Badger failed to open. A refusal by the system says
+// nothing about the files: if it passed for damage, a whole history might be moved away.
 func openError(err error) error {
 	if why := refusal(err); why != nil {
 		return fmt.Errorf("%w: %w", why, err)
@@ -99,8 +99,8 @@ func openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// refusal is what the system refused where err comes from that, else nil. Of the errors
-// that it wraps, Badger keeps only the text.
+// refusal returns the system error behind err, nil if there is none. Of the errors that it
+// wraps, Badger keeps only the text.
 func refusal(err error) error {
 	for _, e := range []syscall.Errno{unix.ENOSPC, unix.EDQUOT, unix.EACCES, unix.EPERM, unix.EFBIG, unix.EIO, unix.ENFILE, unix.EMFILE, unix.ENOMEM, unix.EROFS} {
 		if !errors.Is(err, e) && !strings.Contains(err.Error(), e.Error()) {
@@ -114,17 +114,17 @@ func refusal(err error) error {
 	return nil
 }
 
-// dropEmpty removes empty value log and memtable files. A process killed while Badger
-// makes such a file (before it has a size) or deletes it (it truncates first) leaves
-// one. It holds nothing, but Badger refuses to open with it. Call this only when
-// nobody has the store open: a running Badger may be about to fill the file.
+// dropEmpty removes empty value log and memtable files. A process leaves one if it is killed while
+// Badger creates it (before it has a size) or deletes it (it truncates first). Such a file holds
+// nothing, but Badger refuses to open with it. Call this only when nobody has the store open,
+// because a running Badger may be about to fill the file.
 func dropEmpty(dir string) {
 	lock, err := os.Open(dir)
 	if err != nil {
 		return
 	}
 	defer lock.Close()
-	// Badger's own lock is a flock on the directory.
+	// Badger's own lock is an flock on the directory.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return
 	}
@@ -142,20 +142,19 @@ func dropEmpty(dir string) {
 	}
 }
 
-// valueThreshold is the size in bytes from which a value is in the value log.
+// valueThreshold is the size in bytes from which values are stored in the value log.
 const valueThreshold = 1024
 
-// badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of blobs,
-// these about 30 MB of anonymous memory. Values from valueThreshold on go to the
-// value log, so that compaction moves only keys and small deltas. Versions resemble
-// their neighbours: zstd over blocks of 32 KiB reduces each to 62 bytes, Snappy over
-// the default 4 KiB to 105.
+// badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of blobs, these about 30
+// MB of anonymous memory. Values of valueThreshold bytes and more go to the value log, so that
+// compaction moves only keys and small deltas. Versions resemble their neighbours: zstd over
+// blocks of 32 KiB reduces each to 62 bytes, Snappy over the default 4 KiB to 105.
 func badgerOptions(dir string, o Options) badger.Options {
 	opt := badger.DefaultOptions(filepath.Join(dir, "db")).
 		WithLogger(badgerLog{o.Log}).
 		WithReadOnly(o.ReadOnly).
 		WithSyncWrites(false).
-		WithDetectConflicts(false). // one writer at a time: Lock
+		WithDetectConflicts(false). // Lock allows one writer at a time
 		WithNumVersionsToKeep(1).
 		WithMemTableSize(4 * mib).
 		WithNumMemtables(2).
@@ -177,13 +176,13 @@ func badgerOptions(dir string, o Options) badger.Options {
 	return opt
 }
 
-// tableSize is that of the tables of all levels, in bytes. A compaction holds eight and
-// more new ones in memory until they are compressed, at ten times their size: with Badger's
-// default, which doubles it with each level, that was 300 MB for 300,000 files. Each table
-// takes a descriptor, so a large store has larger ones.
+// tableSize returns the size of the tables of all levels, in bytes. A compaction holds eight or
+// more new tables in memory until they are compressed, at ten times their size. With Badger's
+// default, which doubles the size with each level, that was 300 MB for 300,000 files. Each table
+// takes a descriptor, so a large store has larger tables.
 func tableSize(dir string) int64 {
 	var sum int64
-	files, _ := os.ReadDir(dir) // none: it is new
+	files, _ := os.ReadDir(dir) // fails for a new database
 	for _, f := range files {
 		if fi, err := f.Info(); err == nil && strings.HasSuffix(f.Name(), ".sst") {
 			sum += fi.Size()
@@ -194,18 +193,18 @@ func tableSize(dir string) int64 {
 
 const mostTables = 1000
 
-// Shut lets no new call in; false: that was done before. Close must follow.
+// Shut refuses new calls. It returns false if that was done before. Close must follow.
 func (d *DB) Shut() bool { return !d.closed.Swap(true) }
 
 // Closed reports whether Shut was called.
 func (d *DB) Closed() bool { return d.closed.Load() }
 
-// Close waits for calls under way, then writes out what is pending and releases the
-// files. It calls ready in between; an error of ready leaves the files as a kill
-// would leave them, locked until the process ends.
+// Close waits for calls in progress, then writes out what is pending and releases the files. It
+// calls ready in between. After an error of ready the files stay as after a kill, locked until
+// the process ends.
 func (d *DB) Close(ready func() error) error {
-	// Badger unmaps its files: nobody may be looking at them. Not a lock,
-	// because calls nest; new ones are refused by now.
+	// Badger unmaps its files, so no call may be using them. This cannot be a lock, because
+	// calls nest. New calls are refused by now.
 	for d.users.Load() > 0 {
 		<-d.left
 	}
@@ -227,7 +226,7 @@ func (d *DB) Sync() error {
 	return nil
 }
 
-// enter counts a user of the database in; false: it is closed.
+// enter registers a user of the database. It returns false if the database is closed.
 func (d *DB) enter() bool {
 	d.users.Add(1)
 	if d.closed.Load() {
@@ -255,7 +254,7 @@ func (d *DB) View(fn func(txn *badger.Txn) error) error {
 	return d.bdb.View(fn)
 }
 
-// Update runs fn in one transaction; for small records beside the log.
+// Update runs fn in one transaction. It is for small records that are not part of the log.
 func (d *DB) Update(fn func(txn *badger.Txn) error) error {
 	if !d.enter() {
 		return ErrClosed
@@ -269,7 +268,7 @@ func (d *DB) Update(fn func(txn *badger.Txn) error) error {
 	return d.bdb.Update(fn)
 }
 
-// Damaged marks an error of Badger's as damage, unless it is ErrDamaged.
+// Damaged wraps an error of Badger's in ErrDamaged, or in ErrClosed if Badger was closed.
 func Damaged(err error) error {
 	if err == nil || errors.Is(err, ErrDamaged) {
 		return err
@@ -280,7 +279,7 @@ func Damaged(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// FailedWrite marks an error of a write as space.ErrFull where it is that.
+// FailedWrite wraps the error of a write in space.ErrFull if the disk was full.
 func FailedWrite(err error) error {
 	if err != nil && errors.Is(refusal(err), space.ErrFull) {
 		return fmt.Errorf("%w: %w", space.ErrFull, err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// badgerLog passes Badger's warnings and errors on; the rest is chatter.
+// badgerLog forwards Badger's warnings and errors and drops the rest.
 type badgerLog struct{ l *slog.Logger }
 
 func (b badgerLog) Errorf(f string, a ...any)   { b.l.Error(line(f, a), "from", "badger") }

@@ -6,11 +6,11 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Measure reports what the keys that are mine, and all others, take on disk. A value
-// in the value log takes its size. Keys and values in the tables take a share of
-// their compressed files in proportion to their size.
+// Measure reports how much disk space the keys for which mine returns true take, and all others.
+// A value in the value log counts with its size. Keys and values in the tables count with a share
+// of the compressed files in proportion to their size.
 func (d *DB) Measure(ctx context.Context, mine func(key []byte) bool) (own, rest int64, err error) {
-	var logged, tabled [2]int64 // mine, the rest
+	var logged, tabled [2]int64 // 0: mine, 1: the rest
 	err = d.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false})
 		defer it.Close()

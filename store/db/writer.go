@@ -6,21 +6,21 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Writer spreads writes over as many transactions as Badger wants.
+// Writer spreads writes over as many transactions as Badger needs.
 type Writer struct {
 	db *badger.DB
-	// Txn is the present transaction; look-ups in it see what is pending.
+	// Txn is the present transaction. Look-ups in it see pending writes.
 	Txn *badger.Txn
-	// ro sees what was committed, for iterators: one over Txn sorts all its
-	// pending writes each time it is made.
+	// ro sees only what was committed. It is for iterators: an iterator over Txn sorts all
+	// pending writes each time it is created.
 	ro *badger.Txn
 }
 
-// NewWriter begins to write. The lock of the writer is held, or nobody else is
-// there; Close must follow.
+// NewWriter returns a Writer. The caller holds the writer's lock, or nobody else uses the database
+// yet. Close must follow.
 func (d *DB) NewWriter() *Writer { return &Writer{db: d.bdb, Txn: d.bdb.NewTransaction(true)} }
 
-// Snapshot is a transaction to iterate over; it lacks what Txn has pending.
+// Snapshot returns a transaction to iterate over. It lacks the pending writes of Txn.
 func (w *Writer) Snapshot() *badger.Txn {
 	if w.ro == nil {
 		w.ro = w.db.NewTransaction(false)
@@ -37,8 +37,8 @@ func (w *Writer) Close() {
 	}
 }
 
-// Commit ends the last transaction. Earlier ones, if it was too much for one, are
-// committed already.
+// Commit commits the last transaction. If one was not enough, the earlier ones are committed
+// already.
 func (w *Writer) Commit() error {
 	err := w.Txn.Commit()
 	w.Close()
@@ -57,7 +57,7 @@ func (w *Writer) retry(op func() error) error {
 	return op()
 }
 
-// Set sets a key; k and v must not change before Commit.
+// Set sets a key. k and v must not change before Commit.
 func (w *Writer) Set(k, v []byte) error {
 	return w.retry(func() error { return w.Txn.Set(k, v) })
 }

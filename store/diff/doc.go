@@ -1,16 +1,14 @@
-// Package diff compares two versions of a text by lines: the edits between
-// them, unified hunks that patch(1) applies, and which lines of one version
-// are which lines of the other. It stands at the serve end of observe →
-// version → index → serve: a re-read of a changed file is answered with what
-// this package prints, so a wrong hunk would be a lie told to a reader.
+// Package diff compares two versions of a text by lines: the edits between them, unified hunks
+// that patch(1) applies, and which lines of one version correspond to which lines of the other. It
+// is at the serve end of observe → version → index → serve: a re-read of a changed file is
+// answered with its output, so a wrong hunk would be a lie told to a reader.
 //
-// Lines are byte strings and keep their final "\n"; UTF-8 is not decoded, so
-// invalid UTF-8, NULs and carriage returns pass through, and a last line
-// without a newline differs from the same line with one. Only UTF-16 is compared as
-// the text that everybody is shown of it (package text). The search is
-// go-diff's bisection (Myers, in linear memory). Its own line mode is not used:
-// it decodes lines and merges some above 55,000 distinct ones; here equal lines
-// get equal numbers, and go-diff compares those.
+// Lines are byte strings and keep their final "\n". UTF-8 is not decoded, so invalid UTF-8, NULs
+// and carriage returns pass through, and a last line without a newline differs from the same line
+// with one. Only UTF-16 is first converted to the text that readers are shown (package text). The
+// search is go-diff's bisection (Myers, in linear memory). go-diff's own line mode is not used,
+// because it decodes lines and merges some above 55,000 distinct ones; here equal lines get equal
+// numbers, and go-diff compares those.
 //
 // The package holds no state and no locks; all functions may run in parallel.
 package diff

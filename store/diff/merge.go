@@ -7,15 +7,14 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Why Merge refuses.
+// The reasons for which Merge refuses.
 var (
 	ErrSameLines = errors.New("the same lines were changed in both")
 	ErrEncodings = errors.New("the encodings of the two texts do not go together")
 )
 
-// Merge applies both changes of a common text, a and b. Changes that touch the
-// same or adjacent lines are refused unless they are the same change. A change of the
-// encoding is a change like others.
+// Merge applies both changes of a common text, a and b. Changes of the same or adjacent lines are
+// refused unless they are identical. A change of the encoding is treated like other changes.
 func Merge(base, a, b []byte) ([]byte, error) {
 	like, ok := spelling(base, a, b)
 	if !ok {
@@ -68,8 +67,8 @@ func Merge(base, a, b []byte) ([]byte, error) {
 	return text.Like(like, out)
 }
 
-// spelling is the content whose encoding the merged text has. Lines of an unknown code
-// page are not put beside such in UTF-8.
+// spelling returns the content whose encoding the merged text gets. Lines of an unknown code page
+// are not mixed with lines in UTF-8.
 func spelling(base, a, b []byte) (like []byte, ok bool) {
 	o, x, y := text.EncodingOf(base), text.EncodingOf(a), text.EncodingOf(b)
 	if (x == text.SingleByte) != (y == text.SingleByte) && !ascii(a) && !ascii(b) {

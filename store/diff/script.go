@@ -13,26 +13,26 @@ type Edit struct {
 	NewFrom, NewTo int
 }
 
-// Script is what leads from one text to another. Immutable once made; its
-// lines alias the texts it was made from.
+// Script holds the edits that turn one text into another. It is immutable; its lines alias the
+// texts it was made from.
 type Script struct {
 	Old, New [][]byte
-	Edits    []Edit // ascending, never touching each other
+	Edits    []Edit // ascending, never adjacent
 }
 
-// Compare finds a short edit script from old to new. UTF-16 is compared by its characters.
+// Compare finds a short edit script from old to new. UTF-16 is compared as its characters.
 func Compare(old, new []byte) *Script {
 	old, _ = text.Shown(old)
 	new, _ = text.Shown(new)
 	return CompareLines(Lines(old), Lines(new))
 }
 
-// CompareLines is Compare for texts that were split before.
+// CompareLines is Compare for texts that are already split.
 func CompareLines(old, new [][]byte) *Script {
 	return &Script{Old: old, New: new, Edits: compareLines(old, new)}
 }
 
-// Added is the number of new lines that are in no equal run.
+// Added returns the number of new lines that are in an edit.
 func (s *Script) Added() int {
 	n := 0
 	for _, e := range s.Edits {
@@ -41,7 +41,7 @@ func (s *Script) Added() int {
 	return n
 }
 
-// Removed is the number of old lines that are in no equal run.
+// Removed returns the number of old lines that are in an edit.
 func (s *Script) Removed() int {
 	n := 0
 	for _, e := range s.Edits {
@@ -50,8 +50,8 @@ func (s *Script) Removed() int {
 	return n
 }
 
-// Without is the new text with the old lines stay of edits still in it, and without the new
-// lines out. False: one of them is in no edit.
+// Without returns the new text, but keeps the removed old lines stay and leaves out the added new
+// lines out. It returns false if one of these lines is in no edit.
 func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 	stays, drops := map[int]bool{}, map[int]bool{}
 	for _, n := range stay {
@@ -66,7 +66,7 @@ func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 		end = "\r\n"
 	}
 	add := func(l []byte) {
-		if n := len(without); n > 0 && without[n-1] != '\n' { // it was the last
+		if n := len(without); n > 0 && without[n-1] != '\n' { // it was the last line
 			without = append(without, end...)
 		}
 		without = append(without, l...)
@@ -97,17 +97,15 @@ func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 	return without, left == 0
 }
 
-// Unmoved reports whether new lines first..last (1-based, inclusive) are, byte
-// for byte and under the same numbers, old lines first..last and lie outside
-// every edit.
+// Unmoved reports whether new lines first to last (1-based, inclusive) are, byte for byte and
+// under the same numbers, old lines first to last and lie outside every edit.
 func (s *Script) Unmoved(first, last int) bool {
 	shift := 0
 	for _, e := range s.Edits {
 		if e.NewFrom >= last {
 			break
 		}
-		// An empty new range at a position strictly inside first..last removes
-		// lines from the middle of it.
+		// An empty new range strictly inside first to last removes lines from the middle of it.
 		if e.NewTo >= first && (e.NewTo > e.NewFrom || e.NewFrom >= first) {
 			return false
 		}
@@ -116,8 +114,8 @@ func (s *Script) Unmoved(first, last int) bool {
 	return shift == 0 && first >= 1 && last <= len(s.New)
 }
 
-// compareLines interns the lines, trims what is common at both ends, runs the
-// search on the rest and returns tidied edits.
+// compareLines interns the lines, trims what both texts have in common at the beginning and end,
+// searches the rest and returns tidied edits.
 func compareLines(a, b [][]byte) []Edit {
 	lo := 0
 	for lo < len(a) && lo < len(b) && bytes.Equal(a[lo], b[lo]) {

@@ -7,23 +7,21 @@ import (
 	"github.com/sergi/go-diff/diffmatchpatch"
 )
 
-// searchLimit ends the search for the shortest script. What is left then is
-// replaced as a whole, which is right, only longer; and two texts that are so
-// unlike are sent in full anyway.
+// searchLimit ends the search for the shortest script. What is left then is replaced as a whole,
+// which is correct but longer; texts that differ so much are sent in full anyway.
 const searchLimit = 200 * time.Millisecond
 
-// maxDistinct is how many different lines can be told apart: as many as there
-// are runes. Texts with more are replaced as a whole.
+// maxDistinct is how many different lines can be distinguished: the number of usable runes. Texts
+// with more are replaced as a whole.
 const maxDistinct = utf8.MaxRune - surrogates
 
 const surrogates = 0xE000 - 0xD800
 
-// search finds the edits between two sequences of line numbers below n, with
-// go-diff's bisection. That works on runes, so a line's number becomes a rune.
-// Surrogates are left out, because go-diff turns runes into strings, which would make
-// them all equal. Numbers that occur in only one sequence can match nothing, so they
-// are removed first: a file with every hundredth line replaced has nothing left to
-// search after that.
+// search finds the edits between two sequences of line numbers below n, with go-diff's bisection.
+// That works on runes, so each line number becomes a rune. Surrogates are left out, because go-diff
+// converts runes to strings, which would make them all equal. Numbers that occur in only one
+// sequence can match nothing, so they are removed first: if every hundredth line of a file was
+// replaced, nothing is left to search after that.
 func search(a, b []int32, n int) []Edit {
 	inA, inB := make([]bool, n), make([]bool, n)
 	for _, x := range a {
@@ -59,8 +57,8 @@ func search(a, b []int32, n int) []Edit {
 	return m.edits()
 }
 
-// sift keeps the numbers that the other side has, as runes, with their places,
-// and marks the others as gone.
+// sift keeps the numbers that the other side also has, as runes, with their positions, and marks
+// the others as gone.
 func sift(in []int32, has []bool, gone []bool) (kept []rune, at []int32) {
 	kept, at = make([]rune, 0, len(in)), make([]int32, 0, len(in))
 	for i, x := range in {
@@ -84,13 +82,12 @@ func markAll(gone []bool, at []int32) {
 	}
 }
 
-// marks says by place which lines are removed and which are added.
+// marks records by position which lines are removed and which are added.
 type marks struct {
 	goneA, goneB []bool
 }
 
-// edits joins the marks into edits; between two edits lies at least one pair
-// of equal lines.
+// edits joins the marks into edits. Between two edits is at least one pair of equal lines.
 func (m *marks) edits() []Edit {
 	var out []Edit
 	i, j := 0, 0

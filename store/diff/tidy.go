@@ -2,9 +2,9 @@ package diff
 
 import "bytes"
 
-// tidy slides pure insertions and deletions along equal lines: up to meet the
-// edit before (fewer hunks), else down as far as they go, which puts an added
-// function behind its predecessor's closing brace, as git prints it.
+// tidy slides pure insertions and deletions along equal lines: up to the previous edit if they then
+// meet it (fewer hunks), otherwise down as far as possible. That puts an added function after its
+// predecessor's closing brace, as git does.
 func tidy(a, b [][]byte, in []Edit) []Edit {
 	out := make([]Edit, 0, len(in))
 	for i, e := range in {
@@ -36,7 +36,7 @@ func shift(e Edit, by int) Edit {
 	return Edit{e.OldFrom + by, e.OldTo + by, e.NewFrom + by, e.NewTo + by}
 }
 
-// touches reports whether no equal line is left between p and e.
+// touches reports whether no equal line is between p and e.
 func touches(p, e Edit) bool { return p.OldTo == e.OldFrom && p.NewTo == e.NewFrom }
 
 func slidesUp(a, b [][]byte, e, prev Edit) bool {
@@ -65,7 +65,7 @@ func slidesDown(a, b [][]byte, e, next Edit) bool {
 	return false
 }
 
-// join merges edits that touch after sliding down.
+// join merges edits that meet after sliding down.
 func join(in []Edit) []Edit {
 	out := in[:0]
 	for _, e := range in {

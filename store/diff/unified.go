@@ -7,12 +7,12 @@ import (
 // Context is the number of equal lines printed around a change.
 const Context = 3
 
-// Hunk is one block of a unified diff. Starts are 1-based; as patch(1) wants
-// it, an empty range starts at the line before it.
+// Hunk is one block of a unified diff. Starts are 1-based. As patch(1) requires, an empty range
+// starts at the line before it.
 type Hunk struct {
 	OldStart, OldLines int
 	NewStart, NewLines int
-	Edits              []Edit // those inside, 0-based
+	Edits              []Edit // the edits in the hunk, 0-based
 }
 
 // Hunks groups the edits whose contexts overlap or touch.
@@ -43,15 +43,15 @@ func (s *Script) Hunks(context int) []Hunk {
 	return out
 }
 
-// Row is one printed line of a diff. Known is the number of leading new lines
-// that somebody who has the old text and all rows up to this one can tell:
-// what a diff that is cut here has shown.
+// Row is one printed line of a diff. Known is the number of leading new lines that a reader knows
+// who has the old text and all rows up to this one. It tells how much a diff that is cut here has
+// shown.
 type Row struct {
 	Text  []byte // with its prefix and final newline
 	Known int
 }
 
-// Rows prints the hunks row by row, without a file header.
+// Rows returns the hunks row by row, without a file header.
 func (s *Script) Rows(context int) []Row {
 	var rows []Row
 	for _, h := range s.Hunks(context) {
@@ -85,7 +85,7 @@ func (s *Script) Rows(context int) []Row {
 	return rows
 }
 
-// noNewline follows a line that ends its file without a newline.
+// noNewline follows the last line of a file that does not end in a newline.
 const noNewline = "\\ No newline at end of file\n"
 
 func appendRow(rows []Row, prefix byte, line []byte, known int) []Row {
@@ -95,7 +95,7 @@ func appendRow(rows []Row, prefix byte, line []byte, known int) []Row {
 		return append(rows, Row{text, known})
 	}
 	rows = append(rows, Row{append(text, '\n'), known})
-	// Before the marker is seen the line could still end in a newline.
+	// Before the marker is read, the line could still end in a newline.
 	if prefix != '-' {
 		rows[len(rows)-1].Known = known - 1
 	}
@@ -114,7 +114,7 @@ func header(h Hunk) []byte {
 	return append(b, " @@\n"...)
 }
 
-// Body prints the hunks without a file header; empty when nothing differs.
+// Body returns the hunks without a file header; empty if nothing differs.
 func (s *Script) Body(context int) []byte {
 	var out []byte
 	for _, r := range s.Rows(context) {
@@ -123,9 +123,8 @@ func (s *Script) Body(context int) []byte {
 	return out
 }
 
-// Unified is a whole unified diff with file header; empty when the texts are
-// equal. The names go into the header as they are: pass "/dev/null" for a file
-// that is not there.
+// Unified returns a whole unified diff with file header; empty if the texts are equal. The names go
+// into the header unchanged: pass "/dev/null" for a file that does not exist.
 func Unified(oldName, newName string, old, new []byte, context int) []byte {
 	s := Compare(old, new)
 	if len(s.Edits) == 0 {

@@ -18,24 +18,24 @@ import (
 	"cachebro/store/remote"
 )
 
-// ErrUntrue: an audit file says something else than the machines have sent.
+// ErrUntrue means that an audit file differs from what the machines have sent.
 var ErrUntrue = errors.New("the audit file is not what the bucket has")
 
-// Against compares an audit file with the buckets of its projects: each machine's chain of
-// segments up to where the file was made, and all that their logs say of what the file was
-// asked for. Pass it to Verify, then call Missing.
+// Against compares an audit file with the buckets of its projects: each machine's chain of segments
+// up to the time at which the file was made, and the versions in their logs that match the file's
+// query. Pass it to Verify, then call Missing.
 type Against struct {
 	ctx     context.Context
 	buckets map[string]*remote.Bucket // by place
 	q       Query
 	made    time.Time
 	kept    time.Time
-	due     map[versionKey][sha256.Size]byte // lines that are to come
-	seen    map[string]bool                  // machines of the file
+	due     map[versionKey][sha256.Size]byte // hashes of the lines that the file must still contain
+	seen    map[string]bool                  // machines in the file
 
-	Machines int   // that were compared
-	Versions int64 // that were compared
-	Skipped  int   // machines of projects whose bucket is not known
+	Machines int   // machines compared
+	Versions int64 // versions compared
+	Skipped  int   // machines of projects whose bucket is unknown
 }
 
 type versionKey struct {
@@ -43,7 +43,7 @@ type versionKey struct {
 	seq     int64
 }
 
-// NewAgainst compares with buckets; Add names them.
+// NewAgainst returns a comparison with the buckets that Add names.
 func NewAgainst(ctx context.Context) *Against {
 	return &Against{ctx: ctx, buckets: map[string]*remote.Bucket{}, due: map[versionKey][sha256.Size]byte{}, seen: map[string]bool{}}
 }
@@ -57,8 +57,8 @@ func (a *Against) head(h auditHead) error {
 	return nil
 }
 
-// Kept is since when versions are in the file: what is older was dropped from the
-// database. Zero: nothing was.
+// Kept returns the time from which on versions are in the file: older ones were dropped from the
+// database. Zero: none were.
 func (a *Against) Kept() time.Time { return a.kept }
 
 func (a *Against) machine(m auditMachine) error {
@@ -138,10 +138,10 @@ func (a *Against) machine(m auditMachine) error {
 	return nil
 }
 
-// errBehind ends reading behind what an audit file tells of.
+// errBehind ends the reading after the last segment that an audit file covers.
 var errBehind = errors.New("behind the end")
 
-// sameAuthors says what differs. The bucket may know that an id was handed over since.
+// sameAuthors returns what differs. The bucket may know that an id was handed over meanwhile.
 func sameAuthors(m auditMachine, all []author) string {
 	for i, w := range m.Writers {
 		last := w.Last
@@ -157,7 +157,7 @@ func sameAuthors(m auditMachine, all []author) string {
 	return ""
 }
 
-// selects reports whether the query of the file means a version.
+// selects reports whether the query of the file selects a version.
 func (a *Against) selects(v Version) bool {
 	q := a.q
 	at := q.path()
@@ -166,7 +166,7 @@ func (a *Against) selects(v Version) bool {
 		strings.HasPrefix(v.Session, q.Session) && a.within(v.Time)
 }
 
-// within reports whether the file tells of what was done at a time.
+// within reports whether a time is in the range that the file covers.
 func (a *Against) within(t time.Time) bool {
 	return !t.Before(a.kept) && (a.q.Since.IsZero() || !t.Before(a.q.Since.Truncate(time.Microsecond))) &&
 		(a.q.Until.IsZero() || !t.After(a.q.Until.Truncate(time.Microsecond)))
@@ -189,8 +189,8 @@ func (a *Against) version(line []byte, v auditVersion) error {
 	return nil
 }
 
-// Missing is nil if the file lacks nothing of what it was asked for: neither a version nor
-// a machine that had sent something when it was made.
+// Missing returns nil if the file lacks nothing that its query selects: neither a version nor a
+// machine that had sent something when the file was made.
 func (a *Against) Missing() error {
 	if len(a.due) > 0 {
 		first := versionKey{}

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An audit file is lines of JSON, each followed by a blank and the SHA-256 of the sum of
-// the line before it, a newline and this line's JSON, so that each vouches for all before
-// it. The first says what was asked for, then come the machines with the ends of their
-// chains of segments in the bucket, the versions by time, and a last line that counts
-// them. Its sum stands for the whole file.
+// An audit file consists of lines of JSON. After each comes a blank and a SHA-256 over the sum of
+// the line before, a newline and this line's JSON, so that each line vouches for all lines before
+// it. The first line holds the query. Then come the machines with the ends of their chains of
+// segments in the bucket, the versions by time, and a last line with counts. Its sum stands for
+// the whole file.
 const auditFormat = "cachebro-audit 1"
 
 type auditHead struct {
@@ -31,7 +31,7 @@ type auditHead struct {
 	Session string    `json:"session,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	Until   time.Time `json:"until,omitzero"`
-	// Kept: versions before it were dropped from the database.
+	// Kept: older versions were dropped from the database.
 	Kept time.Time `json:"kept,omitzero"`
 }
 
@@ -40,15 +40,15 @@ type auditMachine struct {
 	Machine  string `json:"machine"`
 	ID       string `json:"machine_id"`
 	Segments int64  `json:"segments"`
-	Log      string `json:"log"` // SHA-256 of the last segment's
-	// Writers are the hosts that wrote under the id, and which versions.
+	Log      string `json:"log"` // SHA-256 of the last segment's log
+	// Writers are the hosts that wrote under the id, with their ranges of versions.
 	Writers []auditWriter `json:"writers,omitempty"`
 }
 
 type auditWriter struct {
 	Machine string `json:"machine"`
 	First   int64  `json:"first"`
-	Last    int64  `json:"last,omitempty"` // 0: it writes there now
+	Last    int64  `json:"last,omitempty"` // 0: it is the present writer
 }
 
 type auditVersion struct {
@@ -61,10 +61,10 @@ type auditEnd struct {
 	Versions int64 `json:"versions"`
 }
 
-// ErrAudit: an audit file is not what was exported.
+// ErrAudit means that an audit file was changed after it was exported.
 var ErrAudit = errors.New("the audit file was changed")
 
-// chain writes lines.
+// chain writes lines with their sums.
 type chain struct {
 	w   *bufio.Writer
 	sum string
@@ -87,8 +87,8 @@ func (c *chain) put(v any) error {
 	return err
 }
 
-// Export writes what a query selects, the oldest first, and returns its sum and how many
-// versions it holds. Limit is passed over.
+// Export writes the versions that a query selects, oldest first, and returns the sum and their
+// number. It ignores q.Limit.
 func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (sum string, n int64, err error) {
 	q.Limit = 0
 	c := chain{w: bufio.NewWriterSize(w, 1<<16)}
@@ -97,7 +97,7 @@ func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (
 		return "", 0, err
 	}
 	var end auditEnd
-	// All of it is of one moment.
+	// One transaction, so that everything is from the same moment.
 	o := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, d.pool, o, func(tx pgx.Tx) error {
 		kept, err := keptSince(ctx, tx)
@@ -136,25 +136,25 @@ func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (
 	return c.sum, end.Versions, errors.Join(err, c.w.Flush())
 }
 
-// audited is a version as an audit file has it.
+// audited returns a version in the form of an audit file.
 func audited(v Version) auditVersion {
 	v.Time = v.Time.UTC()
 	return auditVersion{v, hex.EncodeToString(v.Blob)}
 }
 
-// auditLine bounds what Verify holds: paths and texts of a version are shorter.
+// auditLine is the longest line that Verify accepts; paths and texts of a version are shorter.
 const auditLine = 1 << 20
 
-// Auditor is told what an audit file holds while it is verified.
+// Auditor receives the content of an audit file while it is verified.
 type Auditor interface {
 	head(auditHead) error
 	machine(auditMachine) error
 	version(line []byte, v auditVersion) error
 }
 
-// Verify reads what Export wrote and returns its sum and how many versions it holds.
-// ErrAudit: a byte of it was changed, added or removed; the error names the line. That
-// the lines are true is another question, for which there is with; nil: nobody asks it.
+// Verify reads what Export wrote and returns its sum and number of versions. ErrAudit: a byte was
+// changed, added or removed; the error names the line. Whether the lines are true is a separate
+// question, which with answers; with may be nil.
 func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	in := bufio.NewReaderSize(r, auditLine)
 	var have, end auditEnd
@@ -216,7 +216,7 @@ func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	return sum, have.Versions, nil
 }
 
-// tell passes a line on.
+// tell passes a line to an Auditor.
 func tell(with Auditor, line []byte, head, version, machine bool) error {
 	switch {
 	case head:

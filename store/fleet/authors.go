@@ -13,17 +13,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// errAuthors: the bucket names another machine as the writer of versions than it did.
+// errAuthors: the bucket now names another machine as the writer of versions.
 var errAuthors = errors.New("the bucket names another machine as the one that wrote them")
 
-// author is a machine with the versions that it wrote under an id.
+// author is a machine with the range of versions that it wrote under an id.
 type author struct {
-	first, last int64 // last math.MaxInt64: it is the one that writes there now
+	first, last int64 // last math.MaxInt64: it is the present writer
 	name, root  string
 	hidden      bool // no key opens the name
 }
 
-// authorsOf are those that a head names.
+// authorsOf returns the authors that a head names.
 func authorsOf(h remote.Head) (out []author) {
 	for _, w := range h.Writers() {
 		a := author{first: int64(w.First), last: int64(w.Last), name: plain(w.Called()), root: plain(w.Root), hidden: w.Name == ""}
@@ -35,9 +35,9 @@ func authorsOf(h remote.Head) (out []author) {
 	return out
 }
 
-// authors brings the table of writers to what a head says. A name that is known stays, as
-// does the range of whoever handed the id over. errAuthors: the head says something else.
-// chained: what it says of former machines is from the chain of hashes.
+// authors updates the table of writers from a head. Known names stay, and so does the range of a
+// machine that handed the id over. errAuthors: the head contradicts the table. chained: the head's
+// former machines come from the chain of hashes.
 func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chained bool) (conflict error) {
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `select first, last, name, root from writers where machine = $1 order by first for update`, id)
@@ -53,7 +53,7 @@ func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chai
 			return err
 		}
 		var all []author
-		if chained && len(have) == 1 { // it was a forgetful head's
+		if chained && len(have) == 1 { // it came from the head of an older program
 			have = nil
 		}
 		all, conflict = merged(have, authorsOf(h), h.Claim != nil && len(h.Former) == 0, seq)
@@ -72,9 +72,9 @@ func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chai
 	return cmp.Or(err, conflict)
 }
 
-// merged is what is known of the authors of versions up to seq, and what a head says of
-// them and of the later ones. forgetful: it was written by a program that does not name
-// those that handed the id over.
+// merged combines the known authors of versions up to seq with those that a head names for these
+// and later versions. forgetful: the head was written by a program that does not name former
+// machines.
 func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	if len(have) == 0 {
 		return want, nil
@@ -97,8 +97,8 @@ func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	return append(out, want[len(out):]...), nil
 }
 
-// mayBe reports whether a head says the same of an author. open: it was the one that
-// writes, and may have handed the id over since.
+// mayBe reports whether a head agrees about an author. open: it was the present writer, and may have
+// handed the id over meanwhile.
 func (a author) mayBe(w author, open bool) bool {
 	if a.first != w.first || a.last != w.last && !open {
 		return false
@@ -106,13 +106,13 @@ func (a author) mayBe(w author, open bool) bool {
 	return a.hidden || w.hidden || a.name == w.name
 }
 
-// succeeded has another author write from a version on, if it is another.
+// succeeded adds now as the author from a version on, unless it is the last author already.
 func succeeded(all []author, now author, from int64) []author {
 	last := &all[len(all)-1]
 	switch {
 	case now.hidden || now.name == last.name:
 		return all
-	case last.hidden || from <= last.first: // nothing is known to be of the last one
+	case last.hidden || from <= last.first: // no version is known to be the last author's
 		last.name, last.root = now.name, now.root
 		return all
 	}

@@ -17,27 +17,27 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Line is a line of a file with the version that wrote it. Without a number, that is older
+// Line is a line of a file with the version that wrote it. If the version has no number, it is older
 // than what is kept.
 type Line struct {
 	Text []byte
 	Version
 }
 
-// ErrNoText: no text of the file is to be had.
+// ErrNoText means that no text of the file is available.
 var ErrNoText = errors.New("no text of it is in the bucket")
 
-// maxContents bounds what is held of contents while they are compared, and contentMax one
-// of them.
+// maxContents bounds the bytes of contents kept while they are compared; contentMax is the largest
+// single content.
 const (
 	maxContents = 256 << 20
 	contentMax  = 256 << 20
 )
 
-// Blame says of each line of a project's file who wrote it, on whatever machine: the file
-// as the machine has it, or the one that closed it last where q.Machine is "". A content
-// that another machine had at the same path before came from there, by a pull or a copy,
-// and its lines are that one's.
+// Blame returns who wrote each line of a project's file, on whatever machine: the file as the
+// machine has it, or as the machine that closed it last if q.Machine is "". If another machine had a
+// content at the same path before, the content came from there, by a pull or a copy, and its lines
+// are attributed to that machine.
 func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
 	q.Project = place(p)
 	ids, writers, err := d.machines(ctx, q)
@@ -68,15 +68,15 @@ type walk struct {
 	ctx      context.Context
 	d        *DB
 	b        *remote.Bucket
-	machines []int64 // of the project
+	machines []int64 // all machines of the project
 	kept     time.Time
 	been     map[[2]int64]bool
 	contents map[store.Hash][]byte
 	held     int
 }
 
-// newest is the version that a machine left last, in its own order, or that was the last by
-// time among machines. A named machine has few histories.
+// newest returns the last version of a file: of a named machine by its own order, otherwise by time
+// among all machines. A named machine has few histories.
 func (w *walk) newest(q Query, ids, writers []int64) (v Version, ok bool, err error) {
 	if writers == nil {
 		return w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) order by v.time desc, v.seq desc`, q.path(), ids)
@@ -105,8 +105,8 @@ func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {
 	return v, err == nil, err
 }
 
-// lines is the whole of it: which lines of the newest version are not told yet, and where
-// they are in the version that is looked at.
+// lines does the work. It keeps which lines of the newest version are not attributed yet, and where
+// they are in the version that it has reached.
 func (w *walk) lines(v Version) ([]Line, error) {
 	now, err := w.content(v)
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 		return nil, fmt.Errorf("%w: %q is no text", ErrNoText, v.Path)
 	}
 	var out []Line
-	var left []int // by line of now, the line of out; -1: told
+	var left []int // for each line of now, the line of out; -1: attributed
 	for i, l := range diff.Compare(nil, now).New {
 		out = append(out, Line{Text: l})
 		left = append(left, i)
@@ -127,7 +127,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 			return nil, err
 		}
 		was, before, ok, err := w.before(v)
-		if errors.Is(err, errDropped) { // by whom what is left was written is not known any more
+		if errors.Is(err, errDropped) { // the authors of the remaining lines are no longer known
 			break
 		}
 		if err != nil {
@@ -159,7 +159,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 	return out, nil
 }
 
-// origin is where a version's content was first, at this path; each is gone to once.
+// origin returns where a version's content first appeared at this path. It goes to each version once.
 func (w *walk) origin(v Version) (Version, error) {
 	o, ok, err := w.one(`v.blob = $1 and v.path = $2 and v.machine = any($3) and v.op <> 'baseline' order by v.time, v.machine, v.seq`, v.Blob, v.Path, w.machines)
 	key := [2]int64{o.machine, o.Seq}
@@ -170,8 +170,8 @@ func (w *walk) origin(v Version) (Version, error) {
 	return o, nil
 }
 
-// before is the nearest version before one whose content is to be had, and that; false:
-// there is none.
+// before returns the nearest earlier version whose content is available, with the content. It returns
+// false if there is none.
 func (w *walk) before(v Version) (was Version, content []byte, ok bool, err error) {
 	for v.prev > 0 {
 		v, ok, err = w.previous(v)
@@ -189,8 +189,8 @@ func (w *walk) before(v Version) (was Version, content []byte, ok bool, err erro
 	return v, nil, false, nil
 }
 
-// previous is a path's version before one. Up to where a machine was resumed from another,
-// that one has it.
+// previous returns the version of a path before v. If a machine was resumed from another, the other
+// one has the versions up to that point.
 func (w *walk) previous(v Version) (Version, bool, error) {
 	machine, upTo := v.machine, int64(math.MaxInt64)
 	for range 64 {
@@ -213,11 +213,11 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 	return v, false, nil
 }
 
-// errDropped: a version may have been dropped by Prune.
+// errDropped: Prune may have dropped the version.
 var errDropped = errors.New("the version before is not kept")
 
-// content is that of a version, from the segment that brought it: the first one that a
-// machine sent with a version of this content, or where that was dropped, a later one.
+// content returns the content of a version. It comes from the first segment with a version of this
+// content, or, if that segment's contents were dropped, from a later one.
 func (w *walk) content(v Version) ([]byte, error) {
 	var h store.Hash
 	if copy(h[:], v.Blob) != len(h) {

@@ -19,24 +19,24 @@ import (
 var migrations embed.FS
 
 var (
-	// ErrNewer: a later version of the program has changed the tables.
+	// ErrNewer: the tables have been changed by a later version of the program.
 	ErrNewer = errors.New("the tables were made by a newer version of cachebro-fleet")
-	// ErrUnknown: no machine or project is called so.
+	// ErrUnknown: there is no such machine or project.
 	ErrUnknown = errors.New("the database knows no such machine or project")
 )
 
 // DB is a fleet's database. Its methods may be called concurrently.
 type DB struct {
 	pool *pgxpool.Pool
-	days sync.Map // time.Time, midnight: a day that has a table
+	days sync.Map // time.Time, midnight: days that have a table
 }
 
-// Open connects to the database that a postgres:// address names, and makes its tables.
-// What the address does not say comes from libpq's environment and files. conns is how
-// many statements are run at once, where the address does not say pool_max_conns.
+// Open connects to the database at a postgres:// address and creates its tables. Settings that the
+// address does not give come from libpq's environment and files. conns is the number of concurrent
+// statements, unless the address gives pool_max_conns.
 //
-// Nothing here outlives a transaction on the server's side, so that the address may be a
-// pgbouncer's that gives each transaction another connection.
+// Nothing here outlives a transaction on the server, so the address may be that of a pgbouncer that
+// gives each transaction another connection.
 func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	c, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -59,16 +59,16 @@ func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	return d, nil
 }
 
-// maxConns is the most that are opened unasked: a server has 100 by default.
+// maxConns is the most connections opened without being asked; a server has 100 by default.
 const maxConns = 50
 
-// Close ends the connections.
+// Close closes the connections.
 func (d *DB) Close() { d.pool.Close() }
 
-// Ping asks the server for an answer.
+// Ping checks that the server answers.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 
-// migrate brings the tables to what this program knows; one process does it at a time.
+// migrate brings the tables up to date. Only one process does it at a time.
 func (d *DB) migrate(ctx context.Context) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *DB) migrate(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1::int, $2::int)`, lockClass, lockMigrate); err != nil {
 			return err
 		}
-		if due, err := pending(ctx, p); err != nil || !due { // somebody else has done it
+		if due, err := pending(ctx, p); err != nil || !due { // another process has done it
 			return err
 		}
 		_, err := p.Up(ctx)
@@ -105,7 +105,7 @@ func pending(ctx context.Context, p *goose.Provider) (bool, error) {
 	return have < want, err
 }
 
-// Advisory locks: the class of all, and one for each purpose. versions_day has the first.
+// Advisory locks: the class of all of them, and one for each purpose. versions_day uses the class too.
 const (
 	lockClass   = 0x63616368 // "cach"
 	lockMigrate = 1

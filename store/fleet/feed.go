@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Fed tells what was added.
+// Fed describes what was added.
 type Fed struct {
-	Machines int // that write to the project
-	Busy     int // of them, fed by another process meanwhile
-	Problems int // of them, whose history could not be read, or not all of it
-	// Unlisted: nobody could look for machines that are missing from the list of them,
-	// since listing the bucket is refused.
+	Machines int // number of machines that write to the project
+	Busy     int // of them, those that another process is feeding
+	Problems int // of them, those whose history could not be read completely
+	// Unlisted is the error if the bucket refuses to be listed, so that machines missing from
+	// the list of machines could not be found.
 	Unlisted error
 	Segments int
 	Versions int64
 }
 
-// Feed adds what the machines of a project have sent since the last time, at most `at
-// once` of them side by side. A machine whose history cannot be read leaves the others
-// alone; its problem is in the error, and in its row.
+// Feed adds what the machines of a project have sent since the last time, at most atOnce machines
+// at a time. If the history of a machine cannot be read, the others are not affected; the problem
+// is in the error and in the machine's row.
 func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce int) (f Fed, err error) {
 	project, err := d.project(ctx, p)
 	if err != nil {
@@ -73,12 +73,12 @@ func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce 
 			return nil
 		})
 	}
-	_ = g.Wait() // what went wrong is in problems
+	_ = g.Wait() // errors are in problems
 	f.Problems = len(problems)
 	return f, errors.Join(problems...)
 }
 
-// place is a project's address without what only some machines need to reach it.
+// place returns a project's address without the parts that only some machines need to reach it.
 func place(p remote.Place) string {
 	p.Region, p.CA, p.PathStyle = "", "", false
 	return p.String()
@@ -87,7 +87,7 @@ func place(p remote.Place) string {
 func (d *DB) project(ctx context.Context, p remote.Place) (id int, err error) {
 	const q = `with made as (insert into projects (place) values ($1) on conflict (place) do nothing returning id)
 		select id from made union all select id from projects where place = $1 limit 1`
-	for range 2 { // another process made it after this statement began
+	for range 2 { // another process may create it after this statement has begun
 		err = d.pool.QueryRow(ctx, q, place(p)).Scan(&id)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			break
@@ -96,7 +96,7 @@ func (d *DB) project(ctx context.Context, p remote.Place) (id int, err error) {
 	return id, err
 }
 
-// fed is how far a machine's history is here.
+// fed is how much of a machine's history is in the database.
 type fed struct {
 	id      int
 	name    string
@@ -114,7 +114,7 @@ func (f *fed) all() []any {
 	return []any{&f.id, &f.name, &f.root, &f.n, &f.seq, &f.log, &f.sent, &f.baseN, &f.problem}
 }
 
-// known are the machines of a project that the database has.
+// known returns the machines of a project that are in the database.
 func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
 	out := map[string]fed{}
 	var f fed
@@ -124,8 +124,8 @@ func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
 	return out, err
 }
 
-// machine feeds one; busy: another process does. problem is what is known to be wrong
-// with it.
+// machine feeds one machine. busy: another process is doing so. problem is what is already known to
+// be wrong with it.
 func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f Fed, busy bool, err error) {
 	if was.id == 0 {
 		const enter = `insert into machines as m (project, machine, name, root, since) values ($1, $2, $3, $4, $5)
@@ -157,8 +157,8 @@ func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remot
 	return f, false, err
 }
 
-// lease is how long a process that feeds a machine keeps others off behind its last
-// step. It only spares them work: each segment counts once without it.
+// lease is how long, after its last step, a process that feeds a machine keeps others away. It only
+// saves them work: each segment counts once even without it.
 const lease = "1 minute"
 
 // follow adds the segments that the database lacks.
@@ -170,8 +170,8 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	}
 	me := rand.Text()
 	defer func() {
-		// Also where it is not known whether the next statement was carried out. Where this
-		// fails, the lease runs out.
+		// Also if it is unknown whether the next statement was carried out. If this fails, the lease
+		// expires.
 		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
 	}()
 	err = d.pool.QueryRow(ctx, `update machines m set fed_by = $2, fed_until = now() + $3::interval
@@ -220,10 +220,10 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	return f, false, errors.Join(authors, err)
 }
 
-// errFed: another process has added the segment.
+// errFed: another process has already added the segment.
 var errFed = errors.New("somebody else feeds this machine")
 
-// add stores a segment and steps to it, or does nothing.
+// add stores a segment and steps to it in one transaction.
 func (d *DB) add(ctx context.Context, id int, l remote.Log) error {
 	err := d.tables(ctx, l.Versions)
 	if err == nil {
@@ -236,10 +236,10 @@ func (d *DB) add(ctx context.Context, id int, l remote.Log) error {
 	return err
 }
 
-// noPartition is what the server says of a row that belongs into no table.
+// noPartition is the server's error code for a row that fits into no partition.
 const noPartition = "23514"
 
-// tables makes the tables of the days of versions.
+// tables creates the tables for the days of the versions.
 func (d *DB) tables(ctx context.Context, all []store.Version) error {
 	for _, v := range all {
 		day := v.When().UTC().Truncate(24 * time.Hour)
@@ -263,7 +263,7 @@ func addTo(ctx context.Context, tx pgx.Tx, id int, l remote.Log) error {
 			last = &t
 		}
 	}
-	// What a crash of the server takes back is fed again.
+	// What a crash of the server loses is fed again.
 	if _, err := tx.Exec(ctx, `set local synchronous_commit = off`); err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func addTo(ctx context.Context, tx pgx.Tx, id int, l remote.Log) error {
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// moment is a time in ns since the epoch, 0 being none.
+// moment converts a time in ns since the epoch; 0 becomes nil.
 func moment(ns int64) *time.Time {
 	if ns == 0 {
 		return nil
@@ -313,7 +313,7 @@ func moment(ns int64) *time.Time {
 	return &t
 }
 
-// orNull is a text of which "" says that nothing is known.
+// orNull converts a text; "" becomes nil.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -324,8 +324,8 @@ func orNull(s string) *string {
 var versionColumns = []string{"machine", "seq", "time", "op", "path", "path_bytes", "other", "blob", "size", "missing", "prev",
 	"session", "agent", "prompt", "action", "class", "comm", "segment"}
 
-// versionOf is a version as the tables have it, but for what is not its own: the names of
-// machine and project, and what the action was.
+// versionOf returns a version in the form of the tables, without what is not its own: the names of
+// machine and project, and the title of its action.
 func versionOf(machine string, segment uint64, v store.Version) Version {
 	_, action := actionOf(v)
 	out := Version{
@@ -342,7 +342,7 @@ func versionOf(machine string, segment uint64, v store.Version) Version {
 	return out
 }
 
-// row is a version as the table has it.
+// row returns the column values of a version.
 func row(id int, segment uint64, version store.Version) []any {
 	v := versionOf("", segment, version)
 	return []any{id, v.Seq, v.Time, v.Op, v.Path, v.PathBytes, orNull(v.Other), v.Blob, v.Size, orNull(v.Missing), v.prev,

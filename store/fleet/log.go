@@ -10,18 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Query selects versions. The zero value is all that was done, but for what scans found
-// and what is excluded from the histories.
+// Query selects versions. The zero value selects everything, except what scans found and what is
+// excluded from the histories.
 type Query struct {
-	Project      string    // its address, or the end of it
-	Machine      string    // a host's name, an id or its beginning
-	Path         string    // a file, or a directory with all below it
-	Session      string    // an id, or its beginning
+	Project      string    // address, or the end of it
+	Machine      string    // host name, or an id or its beginning
+	Path         string    // a file, or a directory with everything below it
+	Session      string    // id or its beginning
 	Since, Until time.Time // zero: no bound
-	Limit        int       // 0: none
+	Limit        int       // 0: no limit
 }
 
-// Version is one, as the tables have it.
+// Version is a version in the form of the tables.
 type Version struct {
 	Time      time.Time `json:"time"`
 	Project   string    `json:"project"`
@@ -30,7 +30,7 @@ type Version struct {
 	Seq       int64     `json:"seq"`
 	Op        string    `json:"op"`
 	Path      string    `json:"path"`
-	PathBytes []byte    `json:"path_bytes,omitempty"` // where the path is no UTF-8
+	PathBytes []byte    `json:"path_bytes,omitempty"` // set if the path is not UTF-8
 	Other     string    `json:"other,omitempty"`
 	Blob      []byte    `json:"-"`
 	Size      int64     `json:"size"`
@@ -43,11 +43,11 @@ type Version struct {
 	Comm      string    `json:"comm,omitempty"`
 
 	machine, prev, segment int64
-	action                 string // its id; not read from the tables
+	action                 string // id of the action; not read from the tables
 }
 
-// selected looks an action up for each version: the planner would rather read all actions,
-// of which an hour of a large fleet has one in a thousand.
+// selected looks up the action of each version separately. The planner would otherwise read all
+// actions, of which an hour of a large fleet has one in a thousand.
 const selected = `select v.time, p.place, coalesce(w.name, '?'), m.machine, v.seq, v.op, v.path, v.path_bytes, coalesce(v.other, ''), v.blob, v.size,
 	coalesce(v.missing, ''), coalesce(v.session, ''), coalesce(v.agent, ''), coalesce(v.prompt, ''), coalesce(a.tool, ''),
 	coalesce(a.title, ''), coalesce(v.comm, ''), v.machine, v.prev, v.segment
@@ -61,14 +61,14 @@ func scanned(rows pgx.CollectableRow) (v Version, err error) {
 	return v, err
 }
 
-// scope is which versions a query means: those of machines, or nil all, and of them those
-// of writers, or nil all.
+// scope is what a query refers to: only these machines, or all if nil, and of their versions only
+// those of these writers, or all if nil.
 type scope struct {
 	machines, writers []int64
-	file, dir         bool // its path is that of a file, of a directory
+	file, dir         bool // whether the query's path is known as a file, as a directory
 }
 
-// where is the condition of a query, and its values.
+// where returns the condition of a query and its values.
 func (q Query) where(in scope) (string, []any) {
 	parts := []string{"v.op <> 'baseline'", "v.class is distinct from 'excluded'"}
 	var vals []any
@@ -108,7 +108,7 @@ func (q Query) where(in scope) (string, []any) {
 
 func (q Query) path() string { return strings.Trim(q.Path, "/") }
 
-// scope looks up what a query means.
+// scope looks up what a query refers to.
 func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 	if q.Project != "" || q.Machine != "" {
 		in.machines, in.writers, err = d.machines(ctx, q)
@@ -117,16 +117,16 @@ func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 		}
 	}
 	if path := q.path(); path != "" {
-		// An index gives the versions of one file in their order, but not those of a file or
-		// a directory: paths sort behind "DIR/" and before "DIR0".
+		// An index returns the versions of one file in order, but not those of "a file or a
+		// directory". Paths in a directory sort after "DIR/" and before "DIR0".
 		const look = `select exists (select from versions where path = $1), exists (select from versions where path >= $1 || '/' and path < $1 || '0')`
 		err = d.pool.QueryRow(ctx, look, path).Scan(&in.file, &in.dir)
 	}
 	return in, err
 }
 
-// machines are the histories that a query means, and who wrote in them, which is nil where
-// it names no machine.
+// machines returns the machines that a query refers to, and the writers, which are nil if the query
+// names no machine.
 func (d *DB) machines(ctx context.Context, q Query) (machines, writers []int64, err error) {
 	writers = []int64{}
 	const find = `select m.id, w.id from machines m join projects p on p.id = m.project left join writers w on w.machine = m.id
@@ -134,7 +134,7 @@ func (d *DB) machines(ctx context.Context, q Query) (machines, writers []int64, 
 		and ($2 = '' or coalesce(w.name, m.name) = $2 or m.machine = $2 or length($2) >= 6 and starts_with(m.machine, $2))`
 	rows, _ := d.pool.Query(ctx, find, q.Project, q.Machine)
 	var machine int64
-	var writer *int64 // nil: it has sent nothing
+	var writer *int64 // nil: the machine has sent nothing
 	_, err = pgx.ForEachRow(rows, []any{&machine, &writer}, func() error {
 		if !slices.Contains(machines, machine) {
 			machines = append(machines, machine)
@@ -153,7 +153,7 @@ func (d *DB) machines(ctx context.Context, q Query) (machines, writers []int64, 
 	return machines, writers, err
 }
 
-// Log passes the versions that a query selects, the newest first.
+// Log passes the versions that a query selects, newest first.
 func (d *DB) Log(ctx context.Context, q Query, fn func(Version) error) error {
 	in, err := d.scope(ctx, q)
 	if err != nil {
@@ -162,12 +162,12 @@ func (d *DB) Log(ctx context.Context, q Query, fn func(Version) error) error {
 	return each(ctx, d.pool, q, in, "desc", fn)
 }
 
-// asked is a connection, a pool of them, or a transaction.
+// asked is a connection, a pool of connections, or a transaction.
 type asked interface {
 	Query(context.Context, string, ...any) (pgx.Rows, error)
 }
 
-// statement selects the versions of a query by time.
+// statement returns the SQL that selects the versions of a query by time.
 func (q Query) statement(in scope, order string) (sql string, vals []any) {
 	cond, vals := q.where(in)
 	sql = fmt.Sprintf("%s where %s order by v.time %s, v.machine %[3]s, v.seq %[3]s", selected, cond, order)
@@ -177,7 +177,7 @@ func (q Query) statement(in scope, order string) (sql string, vals []any) {
 	return sql, vals
 }
 
-// each passes the versions that a query selects by time.
+// each passes the versions that a query selects, by time.
 func each(ctx context.Context, db asked, q Query, in scope, order string, fn func(Version) error) error {
 	sql, vals := q.statement(in, order)
 	rows, err := db.Query(ctx, sql, vals...)

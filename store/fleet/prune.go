@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pruned tells what Prune has dropped.
+// Pruned is what Prune has dropped.
 type Pruned struct {
-	Days  []string  // the tables
-	Since time.Time // what is older is not there any more
+	Days  []string  // names of the tables
+	Since time.Time // older versions are no longer kept
 }
 
-// keptSince is the beginning of what is kept; zero: all is.
+// keptSince returns the time since which versions are kept; zero: all are.
 func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	rows, _ := db.Query(ctx, `select since from retention`)
 	since, err := pgx.CollectOneRow(rows, pgx.RowTo[time.Time])
@@ -25,8 +25,8 @@ func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	return since.UTC(), err
 }
 
-// Prune drops the days that ended before a time, by the machines' clocks, with all that
-// only they needed. The buckets keep what they have.
+// Prune drops the days that ended before a time, by the machines' clocks, and everything that only
+// they needed. The buckets keep what they have.
 func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) {
 	p.Since = before.UTC().Truncate(24 * time.Hour)
 	rows, _ := d.pool.Query(ctx, `select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -35,7 +35,7 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) 
 	if err != nil {
 		return p, err
 	}
-	// Said first: of what is missing from here on nobody says that it never was.
+	// Recorded first, so that what is missing from here on never looks as if it had not existed.
 	_, err = d.pool.Exec(ctx, `insert into retention (since) values ($1) on conflict (one) do update set since = greatest(retention.since, excluded.since)`, p.Since)
 	if err != nil {
 		return p, err
@@ -61,8 +61,8 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) 
 	return p, nil
 }
 
-// exec runs a statement that wants a table for itself. It does not wait long, since all
-// that ask later would wait behind it.
+// exec runs a statement that needs exclusive access to a table. It does not wait long, because all
+// later statements would wait behind it.
 func (d *DB) exec(ctx context.Context, sql string) error {
 	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `set local lock_timeout = '10s'`)

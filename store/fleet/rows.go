@@ -11,14 +11,14 @@ import (
 	"cachebro/store/remote"
 )
 
-// plain is a text as PostgreSQL takes it.
+// plain returns a text in a form that PostgreSQL accepts.
 func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
 func opName(op store.Op) string { return onwire.OpName(op) }
 
-// other is the second path of a version, or where a link leads.
+// other returns the second path of a version, or the target of a link.
 func other(v store.Version) string {
 	switch {
 	case v.Target != "":
@@ -29,7 +29,7 @@ func other(v store.Version) string {
 	return string(v.From)
 }
 
-// class is nil for what is tracked, as most is.
+// class returns nil for tracked versions, which most are.
 func class(c store.Class) *string {
 	if c == event.Tracked {
 		return nil
@@ -38,14 +38,14 @@ func class(c store.Class) *string {
 	return &s
 }
 
-// action is what somebody did: a tool call, a plan (an undo, …), or a process's work.
+// action is something that was done: a tool call, a plan (such as an undo), or a process's work.
 type action struct {
 	id, kind, session, agent, prompt, tool, title string
 	first, last                                   int64
 	failed                                        bool
 }
 
-// actionOf names the action that a version belongs to; "" is none.
+// actionOf returns the action that a version belongs to; "" if there is none.
 func actionOf(v store.Version) (kind, id string) {
 	a := v.Actor
 	switch {
@@ -61,7 +61,7 @@ func actionOf(v store.Version) (kind, id string) {
 	return "", ""
 }
 
-// actions are those that a segment tells of, by their ids.
+// actions returns the actions in a segment, sorted by id.
 func actions(l remote.Log) []action {
 	all := map[string]*action{}
 	get := func(kind, id string) *action {

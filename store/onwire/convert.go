@@ -15,7 +15,7 @@ var opNames = [...]string{
 	store.OpMoved: "moved", store.OpSeen: "seen",
 }
 
-// OpName is what an operation is called.
+// OpName returns the name of an operation.
 func OpName(op store.Op) string {
 	if int(op) < len(opNames) && opNames[op] != "" {
 		return opNames[op]
@@ -39,7 +39,7 @@ next:
 	return out, nil
 }
 
-// Hash is the hex form of a hash, "" of the zero one.
+// Hash returns a hash in hex, "" for the zero hash.
 func Hash(h store.Hash) string {
 	if h == (store.Hash{}) {
 		return ""
@@ -47,7 +47,7 @@ func Hash(h store.Hash) string {
 	return hex.EncodeToString(h[:])
 }
 
-// ParseHash reads the hex form of a SHA-256; "" is the zero hash.
+// ParseHash parses a SHA-256 in hex; "" is the zero hash.
 func ParseHash(text string) (h store.Hash, err error) {
 	if text == "" {
 		return h, nil
@@ -60,13 +60,13 @@ func ParseHash(text string) (h store.Hash, err error) {
 	return h, nil
 }
 
-// Actor is who made a version.
+// Actor converts the actor of a version.
 func Actor(a store.Actor) wire.Actor {
 	return wire.Actor{PID: a.PID, UID: a.UID, Comm: a.Comm, Args: a.Args, Session: string(a.Session), Agent: a.Agent,
 		Prompt: a.Prompt, ToolCall: a.ToolCall, Tool: a.Tool, Uncertain: a.Uncertain, Late: a.Late}
 }
 
-// Path is a path in bytes, nil for none.
+// Path converts a path to bytes; "" becomes nil.
 func Path(p store.Path) []byte {
 	if p == "" {
 		return nil
@@ -74,7 +74,7 @@ func Path(p store.Path) []byte {
 	return []byte(p)
 }
 
-// Time is a moment given in ns since the epoch, the zero time for 0.
+// Time converts a time in ns since the epoch; 0 becomes the zero time.
 func Time(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -82,7 +82,7 @@ func Time(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// Version is a version without its number in the history of a path.
+// Version converts a version. It does not set the number in the history of a path.
 func Version(v store.Version) wire.Version {
 	return wire.Version{
 		Seq: v.Seq, Path: []byte(v.Path), Op: OpName(v.Op), Class: v.Class.String(), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),
@@ -91,7 +91,7 @@ func Version(v store.Version) wire.Version {
 	}
 }
 
-// Gap is a place where the history lacks something.
+// Gap converts a gap.
 func Gap(g store.Gap) wire.Gap {
 	return wire.Gap{Path: []byte(g.Path), Time: Time(g.Time), Reason: g.Reason}
 }

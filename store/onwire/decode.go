@@ -6,7 +6,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Decoded makes a handler of one that needs nothing of a request but its params.
+// Decoded makes a handler from a function that needs only the params of a request.
 func Decoded[Q, A any](h func(context.Context, Q) (A, []byte, error)) wire.Handler {
 	return func(ctx context.Context, r *wire.Request) (any, []byte, error) {
 		var q Q

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Error gives an error of the store its code on the wire.
+// Error converts an error of the store to one with a code of the wire.
 func Error(err error) error {
 	var already *wire.Error
 	if err == nil || errors.As(err, &already) {

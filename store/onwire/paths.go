@@ -10,13 +10,13 @@ import (
 
 // Paths parses the paths that clients send.
 type Paths struct {
-	Root       string        // of the project; absolute
+	Root       string        // the project's root; absolute
 	Mountpoint func() string // "" while nothing is mounted
 }
 
-// Clean parses a client's path once, at the edge: relative to the root, or
-// absolute inside the root or the mountpoint. Anything that could mean a place
-// outside is refused, not mended. Trailing and double slashes and "." go.
+// Clean parses a client's path once, at the edge. The path is relative to the root, or absolute inside
+// the root or the mountpoint. Anything that could refer to a place outside is refused, not repaired.
+// Trailing and double slashes and "." are removed.
 func (ps Paths) Clean(raw []byte) (store.Path, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return "", wire.Errorf(wire.ErrBadRequest, "", "path contains a NUL byte")

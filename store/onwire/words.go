@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Display makes a path safe in a sentence: what acts on a terminal or ends a line
-// is quoted.
+// Display makes a path safe for a sentence: characters that act on a terminal or end a line are
+// quoted.
 func Display(p store.Path) string {
 	if p == "" {
 		return "."
@@ -17,13 +17,13 @@ func Display(p store.Path) string {
 	return visible.Name(string(p))
 }
 
-// Told is a path in a sentence for a model.
+// Told returns a path for a sentence to a model.
 func Told(p store.Path) string { return visible.Told(string(p)) }
 
-// ShellName is a path as a word of a command line that may be pasted into a shell.
+// ShellName returns a path as a word of a command line that may be pasted into a shell.
 func ShellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }
 
-// Below returns p relative to dir, if it is dir or inside.
+// Below returns p relative to dir, if it is dir or inside it.
 func Below(p, dir string) (string, bool) {
 	if p == dir {
 		return "", true
@@ -37,11 +37,11 @@ func Below(p, dir string) (string, bool) {
 	return "", false
 }
 
-// Under reports whether a path is dir or below it; no path is nowhere.
+// Under reports whether a path is dir or below it. It is false for the path "".
 func Under(p string, dir store.Path) bool {
 	_, ok := Below(p, string(dir))
 	return ok && p != ""
 }
 
-// Clock is the time of day of a moment in ns since the epoch.
+// Clock formats the time of day of a moment in ns since the epoch.
 func Clock(ns int64) string { return Time(ns).Format("15:04") }

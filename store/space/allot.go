@@ -12,26 +12,25 @@ import (
 
 // Holding is what one of a user's stores takes.
 type Holding struct {
-	Used  int64     // allocated bytes without the ballast; of shared pack files its part
-	Wrote time.Time // when something was stored last
+	Used  int64     // allocated bytes without the ballast; of shared pack files only a share
+	Wrote time.Time // when something was last stored
 }
 
-// idleAfter is when a store that nobody writes to counts as idle; it then gives
-// way to the others until it is idleShare times smaller than they.
+// idleAfter is when a store that nobody writes to counts as idle. It then gives way to the others
+// until it is idleShare times smaller than they are.
 const (
 	idleAfter = 7 * 24 * time.Hour
 	idleShare = 4
 )
 
-// wroteFile in a store's directory bears the time of the last Apply, to within
-// wroteEvery: Badger's own files also change when it is merely opened.
+// wroteFile in a store's directory has the time of the last Apply as its mtime, accurate to
+// wroteEvery. Badger's own files also change when the store is merely opened.
 const (
 	wroteFile  = "wrote"
 	wroteEvery = time.Hour
 )
 
-// NoteWrote keeps the time of an Apply. An error means that the store counts as
-// idle too early.
+// NoteWrote records the time of an Apply. If it fails, the store may count as idle too early.
 func (r *Room) NoteWrote(now time.Time) error {
 	r.mu.Lock()
 	past := now.Sub(r.wrote)
@@ -51,15 +50,14 @@ func (r *Room) NoteWrote(now time.Time) error {
 	return err
 }
 
-// Where pack files lie in a store's directory; they are what stores may share.
+// Where pack files are in a store's directory. Stores may share these files.
 const (
 	PacksDir = "packs"
 	PackExt  = ".pack"
 )
 
-// Measure looks at a store's directory, open or not; the zero value when there
-// is none. It costs one lstat for each file, and what it tells cannot be out of
-// date as a noted size could.
+// Measure measures a store's directory, open or not. It returns the zero value if there is none. It
+// costs one lstat per file, and unlike a recorded size its result is never out of date.
 func Measure(dir string) (h Holding) {
 	var newest time.Time
 	h.Used = allocated(dir, func(name string, st *unix.Stat_t) {
@@ -76,9 +74,8 @@ func Measure(dir string) (h Holding) {
 	return h
 }
 
-// allocated sums the files below dir but the ballast. A pack file that n stores
-// share counts by its nth part in each, so that all of them together count it
-// once.
+// allocated sums up the files below dir without the ballast. A pack file shared by n stores counts
+// with one nth in each, so that all of them together count it once.
 func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) {
 	ballast := filepath.Join(dir, ballastFile)
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -101,8 +98,8 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 	return sum
 }
 
-// Shared tells what a store's pack files that siblings have too take, in all,
-// and how much of it is not counted in Holding.Used.
+// Shared returns how much space the pack files take that siblings also have, and how much of it is
+// not counted in Holding.Used.
 func Shared(dir string) (all, elsewhere int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is well-formed
 	for _, f := range files {
@@ -115,10 +112,10 @@ func Shared(dir string) (all, elsewhere int64) {
 	return all, elsewhere
 }
 
-// Allot divides a cap among stores and returns what each may take. As long as all of
-// them fit, each may have what the others leave. Otherwise the largest give way
-// first, down to one level for all; the level of idle ones is a quarter of it. So a
-// project in use can always have cap/n, an idle one cap/4n, whatever the others take.
+// Allot divides a cap among stores and returns what each may take. If all of them fit, each may also
+// take what is left. Otherwise the largest give way first, down to one common level; the level of
+// idle stores is a quarter of it. So a project in use can always have limit/n, and an idle one
+// limit/4n, whatever the others take.
 func Allot(limit int64, all []Holding, now time.Time) []int64 {
 	out := make([]int64, len(all))
 	weight := make([]int64, len(all)) // in quarters
@@ -136,7 +133,7 @@ func Allot(limit int64, all []Holding, now time.Time) []int64 {
 		}
 		return out
 	}
-	// The level of a store with weight idleShare, found by halving.
+	// Find the level for stores with weight idleShare by bisection.
 	need := func(level int64) (n int64) {
 		for i, h := range all {
 			n += min(h.Used, level*weight[i]/idleShare)

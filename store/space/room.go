@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options of a room.
+// Options of a Room.
 type Options struct {
-	// MinFree is the free space in bytes to leave on the file system; 0: 2 GiB
-	// or 5 %, whichever is less, but never under Reserve.
+	// MinFree is the free space in bytes to leave on the file system; 0: 2 GiB or 5 %, whichever
+	// is less, but never under Reserve.
 	MinFree int64
-	// Ballast is the most that the file has in bytes that is given back in order to
-	// open the store on a full disk; <= 0: none. A small store has a smaller one.
+	// Ballast is the largest size in bytes of the file that is deleted to open the store on a full
+	// disk; <= 0: none. Small stores have a smaller one.
 	Ballast int64
-	// ReadOnly: nothing is written, so nothing is set aside.
+	// ReadOnly: nothing is written, so no ballast is made.
 	ReadOnly bool
 }
 
@@ -29,44 +29,42 @@ const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
 
-	// Reserve is what Badger may allocate after a batch was accepted: three
-	// memtable logs, the tables they are flushed to, one compaction.
+	// Reserve is how much Badger may allocate after a batch was accepted: three memtable logs,
+	// the tables they are flushed to, one compaction.
 	Reserve = 24 * mib
 )
 
-// ErrFull: the file system is below the free-space floor; nothing was written.
+// ErrFull means that the file system is below the free-space floor. Nothing was written.
 var ErrFull = errors.New("not enough free space for the store")
 
-// Room watches the file system below the store. Badger writes through mapped
-// files: on a full disk the process dies of SIGBUS, which Go cannot recover.
-// So every write asks here first, and a preallocated ballast file is given
-// back when a store has to be opened on a full disk.
+// Room watches the file system below the store. Badger writes through mapped files, and on a full
+// disk the process would die of SIGBUS, from which Go cannot recover. So every write asks here
+// first, and a preallocated ballast file is deleted if a store has to be opened on a full disk.
 type Room struct {
 	dir string
 	opt Options
 
-	// spent is the ballast that was given back and is not ours to write into.
+	// spent is the size of the deleted ballast, which must not be filled with data.
 	spent atomic.Int64
 
 	// mu guards size, sized, grown and wrote; a leaf lock.
 	mu    sync.Mutex
-	size  int64     // of the directory, when last measured
-	sized time.Time // when that was
-	grown int64     // bytes accepted since
-	wrote time.Time // when NoteWrote did something last
-	since int64     // bytes accepted since the ballast was measured against the store
+	size  int64     // size of the directory when it was last measured
+	sized time.Time // when it was last measured
+	grown int64     // bytes accepted since then
+	wrote time.Time // time of the last NoteWrote that had an effect
+	since int64     // bytes accepted since the ballast's size was last checked
 }
 
-// New watches the file system of a store's directory.
+// New returns the Room of a store's directory.
 func New(dir string, o Options) *Room { return &Room{dir: dir, opt: o} }
 
-// ballastFile is its name in the store's directory.
+// ballastFile is the ballast's name in the store's directory.
 const ballastFile = "ballast"
 
 func (r *Room) ballast() string { return filepath.Join(r.dir, ballastFile) }
 
-// Free returns the bytes an ordinary user may still allocate, and the size of
-// the file system.
+// Free returns how many bytes an ordinary user may still allocate, and the size of the file system.
 func (r *Room) Free() (free, total int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(r.dir, &st); err != nil {
@@ -76,7 +74,7 @@ func (r *Room) Free() (free, total int64, err error) {
 	return int64(st.Bavail) * bs, int64(st.Blocks) * bs, nil
 }
 
-// Floor is the free space below which nothing is written.
+// Floor returns the free space below which nothing is written.
 func (r *Room) Floor(total int64) int64 {
 	f := r.opt.MinFree
 	if f == 0 {
@@ -85,8 +83,7 @@ func (r *Room) Floor(total int64) int64 {
 	return max(f, Reserve)
 }
 
-// Check answers ErrFull unless n more bytes can be written and the floor
-// stays free.
+// Check returns ErrFull unless n more bytes can be written without going below the floor.
 func (r *Room) Check(n int64) error {
 	if r.opt.ReadOnly {
 		return fmt.Errorf("%w: the store is open for reading only", ErrFull)
@@ -112,14 +109,14 @@ func (r *Room) Check(n int64) error {
 	return nil
 }
 
-// Above reports whether the free space is above the floor that is left alone.
+// Above reports whether the free space is above the floor.
 func (r *Room) Above() bool {
 	free, total, err := r.Free()
 	return err == nil && free >= r.Floor(total)
 }
 
-// ForFlush makes room for opening and closing, when Badger writes its memtables
-// out as tables, by giving up the ballast if need be.
+// ForFlush makes room for opening and closing, when Badger writes its memtables out as tables. It
+// deletes the ballast if necessary.
 func (r *Room) ForFlush() error {
 	if r.opt.ReadOnly {
 		return nil
@@ -142,13 +139,12 @@ func (r *Room) ForFlush() error {
 	return nil
 }
 
-// enough is what opening or closing takes: the logs are written out as tables, and
-// these may be merged with what is there.
+// enough returns the space that opening or closing takes: the logs are written out as tables, and
+// these may be merged with existing ones.
 func (r *Room) enough() int64 { return min(max(2*r.Tables(), 4*mib), 16*mib) }
 
-// Refill sets the ballast aside again, twice what is enough, when there is room for it above the
-// floor; until then its size counts as taken, or the store would fill what was
-// given back to open it.
+// Refill creates the ballast again, twice enough, once there is room for it above the floor. Until
+// then its size counts as used; otherwise the store would fill the space that was freed to open it.
 func (r *Room) Refill() {
 	if r.opt.ReadOnly || r.opt.Ballast < 0 {
 		return
@@ -163,7 +159,7 @@ func (r *Room) Refill() {
 	}
 	if have >= size {
 		r.spent.Store(0)
-		if have >= 2*size { // of a version before, or of a store that shrank
+		if have >= 2*size { // made by an earlier version, or the store has shrunk
 			_ = os.Truncate(r.ballast(), size)
 		}
 		return
@@ -187,9 +183,9 @@ func (r *Room) Refill() {
 	r.spent.Store(0)
 }
 
-// Usage is the allocated size of the directory without the ballast; of shared files
-// it counts the part that belongs here (see allocated). It is measured at most every
-// 2 s or after 16 MiB, because it looks at every file.
+// Usage returns the allocated size of the directory without the ballast. Of shared files it counts
+// only a share (see allocated). It is measured at most every 2 s or after 16 MiB, unless fresh is
+// set, because that looks at every file.
 func (r *Room) Usage(now time.Time, fresh bool) int64 {
 	r.mu.Lock()
 	size, ok := r.size+r.grown, !fresh && r.grown < 16*mib && now.Sub(r.sized) < 2*time.Second && now.After(r.sized)
@@ -204,13 +200,12 @@ func (r *Room) Usage(now time.Time, fresh bool) int64 {
 	return sum
 }
 
-// Tables is the allocated size of Badger's tables and of the logs that will
-// become tables.
+// Tables returns the allocated size of Badger's tables and of the logs that will become tables.
 func (r *Room) Tables() int64 {
 	return r.sizes(filepath.Join("db", "*.sst"), filepath.Join("db", "*.mem"))
 }
 
-// Packs is the allocated size of the pack files, shared ones in full.
+// Packs returns the allocated size of the pack files, shared ones in full.
 func (r *Room) Packs() int64 { return r.sizes(filepath.Join(PacksDir, "*")) }
 
 func (r *Room) sizes(patterns ...string) (sum int64) {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// preallocate gives f n bytes of real blocks.
+// preallocate allocates n bytes of real blocks for f.
 func preallocate(f *os.File, n int64) error {
 	return unix.Fallocate(int(f.Fd()), 0, 0, n)
 }

@@ -4,7 +4,7 @@ package space
 
 import "os"
 
-// preallocate gives f n bytes of real blocks by writing them.
+// preallocate allocates n bytes of real blocks for f by writing them.
 func preallocate(f *os.File, n int64) error {
 	buf := make([]byte, 1<<20)
 	for n > 0 {

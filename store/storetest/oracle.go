@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cell is the smallest thing of a tree that has a value: an entry of a directory, the
-// content of a file (or the target of a link), or the mode of a file or directory.
+// Cell is the smallest part of a tree that has a value: an entry of a directory, the content of a
+// file (or the target of a link), or the mode of a file or directory.
 type Cell struct {
 	Kind CellKind
-	Node int    // the directory, or the file
-	Name string // of an entry
+	Node int    // the directory of an entry, otherwise the file
+	Name string // name of an entry
 }
 
-// CellKind tells the three kinds of cells apart.
+// CellKind distinguishes the three kinds of cells.
 type CellKind string
 
 // The kinds of cells.
@@ -31,7 +31,7 @@ const (
 	ModeCell    CellKind = "mode"
 )
 
-// Value is what a cell holds. The zero Value is nothing.
+// Value is the value of a cell. The zero Value means that there is none.
 type Value struct {
 	Set  bool
 	Node int
@@ -39,7 +39,7 @@ type Value struct {
 	Mode uint32
 }
 
-// Fact says that a cell became a value.
+// Fact records that a cell got a value.
 type Fact struct {
 	Seq           int
 	Op            int
@@ -47,15 +47,14 @@ type Fact struct {
 	Value, Before Value
 	Session       store.SessionID
 	Plan          string
-	cancels       map[int]bool // the facts that this fact of a plan takes back
+	cancels       map[int]bool // for a fact of a plan: the facts that it takes back
 }
 
 const root = 1
 
-// Oracle is the model of a history: facts about cells, from which everything is derived
-// by brute force. It decides what undo, redo and restore should do cell by cell: a cell
-// that is as the undone facts left it gets the value from before them. The rules of
-// settle make a tree of the result.
+// Oracle is the model of a history: facts about cells, from which everything is derived by brute
+// force. It decides cell by cell what undo, redo and restore should do: a cell that is as the undone
+// facts left it gets the value from before them. The rules of settle make the result a tree.
 type Oracle struct {
 	Facts []Fact
 	kind  map[int]uint32 // S_IFMT, by node
@@ -68,7 +67,7 @@ func NewOracle() *Oracle {
 	return &Oracle{kind: map[int]uint32{root: unix.S_IFDIR}, nodes: map[uint64]int{}}
 }
 
-// Cells returns the values of all cells after the operation op.
+// Cells returns the values of all cells after operation op.
 func (o *Oracle) Cells(op int) map[Cell]Value {
 	out := map[Cell]Value{}
 	for _, f := range o.Facts {
@@ -82,7 +81,7 @@ func (o *Oracle) Cells(op int) map[Cell]Value {
 // Now returns the number of the last operation.
 func (o *Oracle) Now() int { return o.ops }
 
-// Observe records as one operation what has changed in a tree.
+// Observe records everything that has changed in a tree as one operation.
 func (o *Oracle) Observe(t *Tree, session store.SessionID, plan string) int {
 	o.ops++
 	was, is := o.Cells(o.ops), map[Cell]Value{}
@@ -114,7 +113,7 @@ func (o *Oracle) Observe(t *Tree, session store.SessionID, plan string) int {
 	return o.ops
 }
 
-// SameFile says that a new inode continues an old one's history: an atomic save.
+// SameFile records that a new inode continues an old one's history, as in an atomic save.
 func (o *Oracle) SameFile(old, now uint64) { o.nodes[now] = o.nodes[old] }
 
 func sorted[V any](m map[Cell]V) []Cell {
@@ -123,7 +122,7 @@ func sorted[V any](m map[Cell]V) []Cell {
 	})
 }
 
-// walk passes what is in a tree, parents first.
+// walk passes the entries of a tree, parents first.
 func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)) {
 	kids := map[int][]Cell{}
 	for _, c := range sorted(cells) {
@@ -135,7 +134,7 @@ func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)
 	var down func(dir store.Path, d int)
 	down = func(dir store.Path, d int) {
 		if seen[d] {
-			return // a directory in two places, which settle does not let be
+			return // a directory in two places, which settle removes
 		}
 		seen[d] = true
 		for _, c := range kids[d] {
@@ -149,7 +148,7 @@ func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)
 	down("", root)
 }
 
-// Tree describes each path, with the first of the file's names.
+// Tree describes each path, including the first of the file's names.
 func (o *Oracle) Tree(cells map[Cell]Value) map[store.Path]string {
 	out, first := map[store.Path]string{}, map[int]store.Path{}
 	o.walk(cells, func(p store.Path, _ Cell, n int) {
@@ -176,15 +175,15 @@ func (t *Tree) Shape() map[store.Path]string {
 	return out
 }
 
-// places returns the entries that hold each node in a tree.
+// places returns the entries that refer to each node of a tree.
 func (o *Oracle) places(cells map[Cell]Value) map[int][]Cell {
 	out := map[int][]Cell{root: nil}
 	o.walk(cells, func(_ store.Path, c Cell, n int) { out[n] = append(out[n], c) })
 	return out
 }
 
-// cancelled returns the facts that a plan has taken back, where that plan's own fact
-// was not taken back.
+// cancelled returns the facts that a plan has taken back, unless the plan's own fact was taken back
+// as well.
 func (o *Oracle) cancelled() map[int]bool {
 	gone := map[int]bool{}
 	for _, f := range slices.Backward(o.Facts) {
@@ -195,8 +194,7 @@ func (o *Oracle) cancelled() map[int]bool {
 	return gone
 }
 
-// effective returns the facts as if what was taken back, and what took it back, had
-// never been.
+// effective returns the facts without those that were taken back and those that took them back.
 func (o *Oracle) effective() []Fact {
 	gone := o.cancelled()
 	return slices.DeleteFunc(slices.Clone(o.Facts), func(f Fact) bool { return gone[f.Seq] || len(f.cancels) > 0 })
@@ -209,7 +207,7 @@ type Outcome struct {
 	cancels   map[Cell]map[int]bool
 	chosen    map[int]bool
 	touched   map[int]bool // nodes that others have changed since
-	facts     []Fact       // the effective ones
+	facts     []Fact       // the effective facts
 }
 
 func (o *Oracle) outcome(facts []Fact) *Outcome {
@@ -229,7 +227,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 	for _, c := range sorted(chains) {
 		have, taken, chain, first := now[c], map[int]bool{}, chains[c], 0
 		if c.Kind != EntryCell {
-			first = 1 // a file's making ends with its names, not with what it holds
+			first = 1 // the creation of a file ends with its names, not with its content
 		}
 		for i := len(chain) - 1; i >= first; i-- {
 			if !out.chosen[chain[i].Seq] {
@@ -244,7 +242,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 				was = chain[i].Value
 			}
 			if o.alike(now, have.Node, was.Node) {
-				was = have // another file, which looks as it should
+				was = have // another file that looks as it should
 			}
 			if have != was && have != left {
 				out.Conflicts[c] = "changed since"
@@ -267,13 +265,13 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 	return out
 }
 
-// alike: two nodes, neither a directory, look the same.
+// alike reports whether two nodes that are not directories look the same.
 func (o *Oracle) alike(cells map[Cell]Value, a, b int) bool {
 	return a != 0 && b != 0 && o.kind[a] == o.kind[b] && o.kind[a] != unix.S_IFDIR &&
 		cells[Cell{ContentCell, a, ""}] == cells[Cell{ContentCell, b, ""}] && cells[Cell{ModeCell, a, ""}] == cells[Cell{ModeCell, b, ""}]
 }
 
-// UndoPlan decides about the facts of a plan: what they left must still be there.
+// UndoPlan decides about the facts of a plan: a cell must still be as the plan left it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
 	gone, now := o.cancelled(), o.Cells(o.ops)
 	out := o.outcome(o.effective())
@@ -295,7 +293,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 	return out
 }
 
-// Restore brings back the tree of a moment.
+// Restore decides how to bring back the tree of a moment.
 func (o *Oracle) Restore(op int) *Outcome {
 	out, now, then := o.outcome(o.effective()), o.Cells(o.ops), o.Cells(op)
 	alive := o.places(then)
@@ -323,7 +321,7 @@ func (o *Oracle) Carry(out *Outcome, plan string, t *Tree) {
 	o.walk(after, func(p store.Path, _ Cell, n int) { o.nodes[t.Files[p].Ino] = n })
 }
 
-// After returns the cells when an outcome was carried out.
+// After returns the cells after an outcome was carried out.
 func (o *Oracle) After(out *Outcome) map[Cell]Value {
 	after := o.Cells(o.ops)
 	maps.Copy(after, out.Goals)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle drops, changes or adds goals until the result is a tree that loses nothing of
-// anybody else, and names the cells.
+// settle drops, changes or adds goals until the result is a tree in which nobody else's work is lost,
+// and records conflicts for the cells concerned.
 func (o *Oracle) settle(out *Outcome) {
 	now := o.Cells(o.ops)
 	drop := func(c Cell, why string) {
@@ -25,7 +25,7 @@ func (o *Oracle) settle(out *Outcome) {
 			if o.kind[n] != unix.S_IFDIR {
 				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
 			} else {
-				delete(out.Goals, Cell{ModeCell, n, ""}) // a directory that was made and stays
+				delete(out.Goals, Cell{ModeCell, n, ""}) // a created directory that stays
 			}
 			if !tried[n] && o.bringBack(out, n, after) {
 				tried[n], again = true, true
@@ -45,7 +45,7 @@ func (o *Oracle) settle(out *Outcome) {
 			continue
 		}
 		for _, c := range sorted(out.Goals) {
-			// An entry that is to hold something needs its directory.
+			// A goal that sets an entry needs the entry's directory.
 			if _, there := places[c.Node]; c.Kind == EntryCell && out.Goals[c].Set && !there {
 				again = true
 				if !tried[c.Node] && o.bringBack(out, c.Node, after) {
@@ -79,7 +79,7 @@ func (o *Oracle) settle(out *Outcome) {
 			again = true
 		}
 	}
-	// What nobody can see is neither changed nor named.
+	// Cells that are nowhere in the tree are neither changed nor reported.
 	places := o.places(o.After(out))
 	maps.DeleteFunc(out.Goals, func(c Cell, _ Value) bool {
 		_, there := places[c.Node]
@@ -91,8 +91,8 @@ func (o *Oracle) settle(out *Outcome) {
 	})
 }
 
-// bringBack gives a node the place that the oldest of the undone facts gave it, or else
-// the last one that it had.
+// bringBack gives a node the place that the oldest of the undone facts gave it, or else its last
+// place.
 func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	var had []Fact
 	for _, f := range out.facts {
@@ -125,7 +125,7 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	return false
 }
 
-// instead returns the directory that is where another one was last; 0: there is none.
+// instead returns the directory that is now at the last place of directory n; 0: there is none.
 func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int {
 	for _, f := range slices.Backward(o.Facts) {
 		if is := after[f.Cell].Node; f.Cell.Kind == EntryCell && f.Value.Node == n && o.kind[is] == unix.S_IFDIR && places[is] != nil {
@@ -135,9 +135,8 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 	return 0
 }
 
-// endangered returns the nodes that would be nowhere, though the undone facts gave them a
-// place and others have changed them since: written to a file, or put something into a
-// directory.
+// endangered returns the nodes that would have no place although the undone facts gave them one and
+// others have changed them since: written to a file, or put something into a directory.
 func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (nodes []int) {
 	is := o.places(now)
 	for n := 2; n <= len(o.kind); n++ {
@@ -169,8 +168,8 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 	return nodes
 }
 
-// movedOn: a rename that is taken back took a name of a file away and gave it another
-// one, which somebody else has taken away since; but the file is still somewhere.
+// movedOn reports whether an undone rename removed this name of a file and gave the file another one,
+// which somebody else has removed since, while the file still has a name somewhere.
 func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
 	for _, f := range out.facts {
 		if f.Cell != c || f.Before.Node != n || !out.chosen[f.Seq] {

@@ -1,7 +1,7 @@
-// Package storetest serves the tests of packages that use a store: it makes empty
-// stores, a Tree, a file system in memory whose operations return the changes that a
-// daemon would pass to Store.Apply, and an Oracle, which knows what became of a tree and
-// what taking something back should do.
+// Package storetest is for tests of packages that use a store. It provides empty stores; a Tree, a
+// file system in memory whose operations return the changes that a daemon would pass to
+// Store.Apply; and an Oracle, which knows what happened to a tree and what taking something back
+// should do.
 package storetest
 
 import (
@@ -25,10 +25,10 @@ const (
 	DirMode  = unix.S_IFDIR | 0o755
 )
 
-// Options leave tests alone with the free space of the machine.
+// Options returns options that make tests independent of the machine's free space.
 func Options() store.Options { return store.Options{MinFree: 1, Ballast: -1} }
 
-// Open opens a store for as long as a test takes.
+// Open opens a store and closes it at the end of the test.
 func Open(t testing.TB, dir string, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(dir, o)
@@ -39,13 +39,13 @@ func Open(t testing.TB, dir string, o store.Options) *store.Store {
 	return s
 }
 
-// Fresh is an empty store.
+// Fresh returns an empty store.
 func Fresh(t testing.TB) *store.Store {
 	t.Helper()
 	return Open(t, t.TempDir(), Options())
 }
 
-// FreshRapid is an empty store for one example of a property.
+// FreshRapid returns an empty store for one example of a property.
 func FreshRapid(r *rapid.T, o store.Options) *store.Store {
 	dir, err := os.MkdirTemp("", "cachebro-store-")
 	if err != nil {
@@ -62,26 +62,26 @@ func FreshRapid(r *rapid.T, o store.Options) *store.Store {
 // clock is the time of the last change, in ns since the epoch.
 var clock int64 = 1_700_000_000_000_000_000
 
-// Now is the time of the last change.
+// Now returns the time of the last change.
 func Now() time.Time { return time.Unix(0, clock) }
 
-// Wait lets time go by between two changes.
+// Wait advances the clock between two changes.
 func Wait(d time.Duration) { clock += int64(d) }
 
-// Closed is a change that closes a file with content.
+// Closed returns a change that closes a file with content.
 func Closed(op store.Op, p store.Path, content string) store.Change {
 	c := Told(op, p, "", FileMode)
 	c.HasContent, c.Content, c.Stat.Size, c.Stat.Mtime = true, []byte(content), int64(len(content)), c.Time
 	return c
 }
 
-// Told is a change without content.
+// Told returns a change without content.
 func Told(op store.Op, p, p2 store.Path, mode uint32) store.Change {
 	Wait(time.Millisecond)
 	return store.Change{Op: op, Path: p, Path2: p2, Time: clock, Stat: store.Stat{Mode: mode, Nlink: 1}, Actor: store.Actor{PID: 7, Comm: "test"}}
 }
 
-// Apply makes versions of changes.
+// Apply applies changes and returns their versions.
 func Apply(t testing.TB, s *store.Store, cs ...store.Change) []store.Version {
 	t.Helper()
 	vs, err := s.Apply(context.Background(), cs, nil)
@@ -91,7 +91,7 @@ func Apply(t testing.TB, s *store.Store, cs ...store.Change) []store.Version {
 	return vs
 }
 
-// Noise is text that does not compress, in lines.
+// Noise returns lines of text that do not compress.
 func Noise(rnd *rand.Rand, lines int) []byte {
 	var b bytes.Buffer
 	for range lines {
@@ -100,7 +100,7 @@ func Noise(rnd *rand.Rand, lines int) []byte {
 	return b.Bytes()
 }
 
-// Checked fails the test when fsck finds anything.
+// Checked fails the test if fsck finds anything.
 func Checked(t testing.TB, s *store.Store) {
 	t.Helper()
 	c, err := s.Fsck(context.Background(), false, nil)
@@ -109,7 +109,7 @@ func Checked(t testing.TB, s *store.Store) {
 	}
 }
 
-// Content is what a path holds now.
+// Content returns the present content of a path.
 func Content(t testing.TB, s *store.Store, p store.Path) string {
 	t.Helper()
 	v, found, err := s.Current(p)

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Tree is a file system in memory. Its operations answer the changes that the
-// daemon would hand to Apply.
+// Tree is a file system in memory. Its operations return the changes that the daemon would pass to
+// Apply.
 type Tree struct {
 	Files map[store.Path]*File
 	next  uint64
@@ -25,14 +25,14 @@ type Tree struct {
 	Tails bool
 }
 
-// File is what one or several paths of a tree are.
+// File is the file behind one or more paths of a tree.
 type File struct {
 	Ino    uint64
 	Mode   uint32
 	Data   string
 	Target string
 	Mtime  int64
-	closed int // bytes that the store has: what a tail may build on; -1 none
+	closed int // bytes that the store has, on which a tail may build; -1: none
 }
 
 func NewTree() *Tree { return &Tree{Files: map[store.Path]*File{}, next: 100} }
@@ -185,7 +185,7 @@ func (t *Tree) Empty(p store.Path) bool {
 	return true
 }
 
-// free is a path that does not exist, in a directory that does.
+// free draws a path that does not exist, in a directory that does.
 func (t *Tree) free(r *rapid.T) (store.Path, bool) {
 	dirs := append([]store.Path{""}, t.Paths(func(_ store.Path, n *File) bool { return n.dir() })...)
 	p := rapid.SampledFrom(dirs).Draw(r, "dir")
@@ -198,7 +198,7 @@ func (t *Tree) free(r *rapid.T) (store.Path, bool) {
 
 var lines = []string{"alpha\n", "beta\n", "gamma\n", "delta\n", "epsilon, a longer line of text\n"}
 
-// step does one random thing and answers its change.
+// Step does one random operation and returns its change.
 func (t *Tree) Step(r *rapid.T) (c store.Change, ok bool) {
 	regular := t.Paths(func(_ store.Path, n *File) bool { return n.Mode&unix.S_IFMT == unix.S_IFREG })
 	all := t.Paths(func(store.Path, *File) bool { return true })
@@ -255,7 +255,7 @@ func (t *Tree) Step(r *rapid.T) (c store.Change, ok bool) {
 	return c, false
 }
 
-// Differs compares the store's live paths with a tree.
+// Differs compares the store's existing paths with a tree and returns the differences.
 func Differs(s *store.Store, want map[store.Path]File) string {
 	seen := map[store.Path]bool{}
 	msg := ""
@@ -292,7 +292,7 @@ func Differs(s *store.Store, want map[store.Path]File) string {
 	return msg
 }
 
-// unlike says how a file differs from what a step expects.
+// unlike returns how a file differs from what a step expects, "" if it does not.
 func (n *File) unlike(st store.Step) string {
 	if len(st.Expect) == 64 {
 		content := ""
@@ -322,7 +322,7 @@ func HashOf(s string) []byte {
 	return h[:]
 }
 
-// Perform carries a plan out on the tree, as a client would through the mount.
+// Perform carries out a plan on the tree, as a client would through the mount.
 func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 	var cs []store.Change
 	t.Plan = p.ID
@@ -345,14 +345,14 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 				return nil, err
 			}
 			if n != nil && t.Links(n) > 1 && !st.Apart {
-				// In place, for the file's other names.
+				// In place, so that the file's other names keep sharing it.
 				cs = append(cs, t.Write(st.Path, string(b)))
 				if n.Mode != st.Mode {
 					cs = append(cs, t.Chmod(st.Path, st.Mode&0o7777))
 				}
 				break
 			}
-			// An atomic save: a new inode, as the client does it.
+			// An atomic save with a new inode, as the client does it.
 			if n != nil {
 				tmp := st.Path + ".new"
 				cs = append(cs, t.Write(tmp, string(b)))
@@ -423,7 +423,7 @@ func (t *Tree) Has(ino uint64) bool {
 	return false
 }
 
-// Whole is a copy with all that a model has.
+// Whole returns a copy with all fields of the files.
 func (t *Tree) Whole() map[store.Path]File {
 	out := map[store.Path]File{}
 	for p, n := range t.Files {

@@ -1,13 +1,11 @@
 package tokens
 
-// unit is what one token counts in the tables.
+// unit is the value of one token in the tables.
 const unit = 64
 
-// costs is the mean number of tokens, times unit, of a piece by shape and
-// length, over 4 MB each of Go, JavaScript, TypeScript, Python, C, Markdown and
-// JSON; rows in the order of the shapes. Made by
-// go test -run TestFit -fit -corpus DIR. Runes outside ASCII are counted one by
-// one (length 1).
+// costs is the mean number of tokens, times unit, of a piece by shape (row) and length (column), over
+// 4 MB each of Go, JavaScript, TypeScript, Python, C, Markdown and JSON. It is made by
+// go test -run TestFit -fit -corpus DIR. Runes outside ASCII are counted singly (length 1).
 var costs = [shapes][longest + 1]uint16{
 	{0, 64, 64, 70, 68, 70, 73, 75, 80, 93, 77, 82, 132, 139, 182, 238, 255, 252, 254, 262, 269, 277, 285, 292, 300},
 	{0, 64, 64, 64, 65, 65, 66, 66, 67, 69, 70, 73, 77, 82, 82, 83, 115, 235, 211, 219, 227, 234, 242, 250, 257},
@@ -36,7 +34,7 @@ var costs = [shapes][longest + 1]uint16{
 	{0, 64},
 }
 
-// perExtra is what each byte beyond longest adds, times unit.
+// perExtra is the cost of each byte beyond longest, times unit.
 var perExtra = [shapes]int{
 	12,
 	17,

@@ -2,7 +2,7 @@ package tokens
 
 import "unsafe"
 
-// Estimate is about how many o200k_base tokens b has; 0 only for an empty b.
+// Estimate returns roughly how many o200k_base tokens b has; 0 only for an empty b.
 func Estimate(b []byte) int {
 	sum := 0
 	for i := 0; i < len(b); {
@@ -13,7 +13,7 @@ func Estimate(b []byte) int {
 	return rounded(sum, len(b))
 }
 
-// next is the piece at b[i]: its end and cost in units.
+// next returns the end of the piece at b[i], and its cost in units.
 func next(b []byte, i int) (end, cost int) {
 	end, shape, n := piece(b, i)
 	if n <= longest {
@@ -22,12 +22,12 @@ func next(b []byte, i int) (end, cost int) {
 	return end, int(costs[shape][longest]) + (n-longest)*perExtra[shape]
 }
 
-// rounded turns units into tokens; a text that is not empty has one at least.
+// rounded converts units to tokens. A text that is not empty has at least one.
 func rounded(sum, size int) int {
 	return max((sum+unit/2)/unit, min(1, size))
 }
 
-// EstimateString is Estimate without a copy.
+// EstimateString is Estimate for a string, which it does not copy.
 func EstimateString(s string) int {
 	return Estimate(unsafe.Slice(unsafe.StringData(s), len(s)))
 }

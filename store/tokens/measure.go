@@ -5,27 +5,27 @@ import (
 	"sort"
 )
 
-// Sum is the estimate of one text, with places from which the estimate of a
-// text that has the same rest can be taken over. Immutable.
+// Sum is the estimate of a text, with marks from which the estimate of a similar text can be
+// computed quickly. Immutable.
 type Sum struct {
 	size  int
 	total int // in units
 	marks []mark
 }
 
-// mark is where a piece begins: what lies before costs sum units.
+// mark is an offset at which a piece begins, and the cost in units of everything before it.
 type mark struct{ at, sum int }
 
-// between marks lie at least so many bytes.
+// between is the smallest distance of two marks in bytes.
 const between = 1 << 10
 
-// Tokens is what Estimate says of the text.
+// Tokens returns what Estimate returns for the text.
 func (s Sum) Tokens() int { return rounded(s.total, s.size) }
 
-// Size is about how many bytes the sum itself takes.
+// Size returns roughly how many bytes the Sum itself takes.
 func (s Sum) Size() int { return 16 * len(s.marks) }
 
-// Measure is Estimate with a memory.
+// Measure returns the Sum of a text.
 func Measure(b []byte) Sum {
 	s := Sum{size: len(b)}
 	for i := 0; i < len(b); {
@@ -37,7 +37,7 @@ func Measure(b []byte) Sum {
 	return s
 }
 
-// mark notes that a piece begins at i, if the last mark is far enough away.
+// mark records that a piece begins at i, if the last mark is far enough away.
 func (s *Sum) mark(i int) {
 	last := 0
 	if n := len(s.marks); n > 0 {
@@ -48,8 +48,8 @@ func (s *Sum) mark(i int) {
 	}
 }
 
-// Changed is Measure(new), where s is that of old. Only what lies between the
-// first and the last difference, and a little around, is cut into pieces.
+// Changed returns Measure(new), where s is Measure(old). It only cuts the part between the first and
+// the last difference, and a little around it, into pieces.
 func (s Sum) Changed(old, new []byte) Sum {
 	if len(s.marks) == 0 || len(old) != s.size {
 		return Measure(new)
@@ -57,8 +57,8 @@ func (s Sum) Changed(old, new []byte) Sum {
 	prefix := commonPrefix(old, new)
 	suffix := commonSuffix(old[prefix:], new[prefix:])
 	shift := len(new) - len(old)
-	// A piece may depend on the blanks behind it and on what ends them, and a
-	// broken rune on the three bytes that follow.
+	// A piece may depend on the blanks after it and on what ends them, and a broken rune on the
+	// three bytes after it.
 	safe := prefix - 4
 	for safe >= 0 && blank(old[safe]) {
 		safe--

@@ -50,25 +50,25 @@ const (
 	sDigits           // one to three
 	sPunct            // different characters
 	sSame             // one character repeated
-	sPunctLine        // punctuation with line ends behind it
+	sPunctLine        // punctuation followed by line ends
 	sBlank            // blanks
 	sLine             // line ends with blanks before them
-	sLatin            // per rune, from here on
+	sLatin            // from here on: a single rune
 	sCyrillic
 	sScript // Greek, Arabic, Indic and other alphabets
 	sHan    // CJK, kana, hangul
 	sSign   // typographic signs, arrows, box drawing
 	sAstral // above U+FFFF
-	sBad    // a byte that is no UTF-8
+	sBad    // a byte that is not UTF-8
 	shapes
 )
 
-// longest is the last length with a cost of its own; what is longer adds
-// perExtra for each further byte.
+// longest is the last length with a cost of its own. Longer pieces add perExtra for each further
+// byte.
 const longest = 24
 
-// piece finds the piece that starts at b[i]: its end, shape and length
-// (lead included). i < len(b).
+// piece returns end, shape and length (with its leading character) of the piece that starts at
+// b[i]. i < len(b).
 func piece(b []byte, i int) (end, shape, length int) {
 	c := class[b[i]]
 	j := i
@@ -114,7 +114,7 @@ func piece(b []byte, i int) (end, shape, length int) {
 	return word(b, i, j, lead)
 }
 
-// word is upper case letters followed by lower case ones, from b[j].
+// word scans upper case letters followed by lower case ones, from b[j] on.
 func word(b []byte, i, j, lead int) (end, shape, length int) {
 	start := j
 	for j < len(b) && class[b[j]] == cUpper {
@@ -137,8 +137,8 @@ func word(b []byte, i, j, lead int) (end, shape, length int) {
 	return j, shape + lead, j - i
 }
 
-// punct is a run of punctuation from b[j], with the slashes and line ends that
-// the encoding puts to it.
+// punct scans a run of punctuation from b[j] on, with the slashes and line ends that the encoding
+// adds to it.
 func punct(b []byte, i, j int) (end, shape, length int) {
 	start, same := j, true
 	for j < len(b) && class[b[j]] == cPunct {
@@ -158,8 +158,8 @@ func punct(b []byte, i, j int) (end, shape, length int) {
 	return j, sPunct, n
 }
 
-// blanks is white space: up to the last line end in the run, or else all but
-// the last blank, which belongs to what follows.
+// blanks scans white space: up to the last line end in the run, or, if there is none, all but the
+// last blank, which belongs to the next piece.
 func blanks(b []byte, i int) (end, shape, length int) {
 	last := -1
 	j := i
@@ -178,7 +178,7 @@ func blanks(b []byte, i int) (end, shape, length int) {
 	return j, sBlank, j - i
 }
 
-// wide is one rune outside ASCII; its length is always 1.
+// wide scans one rune outside ASCII; its length is always 1.
 func wide(b []byte, i int) (end, shape, length int) {
 	r, n := utf8.DecodeRune(b[i:])
 	switch {

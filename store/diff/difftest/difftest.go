@@ -1,5 +1,5 @@
-// Package difftest applies unified diffs, for the tests of what makes and reads them. It
-// shares no code with what it judges.
+// Package difftest applies unified diffs, for tests of the code that makes and reads them. It shares
+// no code with what it tests.
 package difftest
 
 import (
@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// ErrApply: the diff does not fit the text, or is not a unified diff.
+// ErrApply means that the diff does not fit the text or is not a unified diff.
 var ErrApply = errors.New("diff does not apply")
 
-// Apply applies a unified diff exactly: every context and removed line must be
-// where the hunk says, without fuzz or offsets. File headers before the first
-// hunk are skipped. It does not change old.
+// Apply applies a unified diff exactly: every context and removed line must be where the hunk says,
+// without fuzz or offsets. It skips file headers before the first hunk and does not change old.
 func Apply(old, patch []byte) ([]byte, error) {
 	a := &applier{old: lines(old)}
 	rows := lines(patch)
@@ -37,11 +36,11 @@ func Apply(old, patch []byte) ([]byte, error) {
 
 type applier struct {
 	old [][]byte
-	at  int // old lines consumed
+	at  int // number of old lines consumed
 	out []byte
 }
 
-// hunk applies the hunk at the start of rows and says how many rows it had.
+// hunk applies the hunk at the start of rows and returns how many rows it has.
 func (a *applier) hunk(rows [][]byte) (int, error) {
 	start, oldLeft, newLeft, err := ParseHeader(string(rows[0]))
 	if err != nil {
@@ -89,7 +88,7 @@ func (a *applier) hunk(rows [][]byte) (int, error) {
 	return i, nil
 }
 
-// ParseHeader reads "@@ -a,b +c,d @@"; ",b" and ",d" default to 1.
+// ParseHeader parses "@@ -a,b +c,d @@"; ",b" and ",d" default to 1.
 func ParseHeader(s string) (start, oldLines, newLines int, err error) {
 	f := strings.Fields(s)
 	if len(f) < 4 || f[0] != "@@" || f[3] != "@@" || !strings.HasPrefix(f[1], "-") || !strings.HasPrefix(f[2], "+") {
@@ -113,7 +112,7 @@ func parseRange(s string) (start, lines int, ok bool) {
 	return start, lines, err == nil && start >= 0 && lines >= 0
 }
 
-// lines are the lines of a text with their ends.
+// lines splits a text into lines with their line ends.
 func lines(text []byte) [][]byte {
 	all := bytes.SplitAfter(text, []byte("\n"))
 	if n := len(all) - 1; len(all[n]) == 0 {

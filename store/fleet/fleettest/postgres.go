@@ -1,7 +1,6 @@
-// Package fleettest runs real PostgreSQL servers for tests. In observe → version → index →
-// serve it is no station; nothing of the program itself imports it. A server has a fresh
-// cluster in a directory of its own with the order of texts that most databases have, listens on a socket there and nowhere else, and is
-// gone with the test.
+// Package fleettest runs real PostgreSQL servers for tests. No program code imports it. A server has
+// a fresh cluster in a directory of its own, with the collation that most databases have, listens
+// only on a socket there, and is removed with the test.
 package fleettest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"time"
 )
 
-// bins finds a program of the newest server that is installed; Debian has them in no PATH.
+// bins finds the directory of the newest installed server's programs; Debian does not put them in PATH.
 func bins() (string, bool) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(dirs, func(a, b string) int { return number(b) - number(a) })
@@ -36,8 +35,8 @@ func number(bin string) int {
 	return n
 }
 
-// Postgres starts a server and returns the address of an empty database. Without one on
-// this machine the test is skipped, or fails where CACHEBRO_NEED_POSTGRES is 1.
+// Postgres starts a server and returns the address of an empty database. If none is installed, the
+// test is skipped, or fails if CACHEBRO_NEED_POSTGRES is 1.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	bin, ok := bins()
@@ -48,7 +47,7 @@ func Postgres(t testing.TB) string {
 		}
 		t.Skip(none)
 	}
-	// A path to a socket has at most 107 bytes; TempDir's is longer at times.
+	// The path of a socket has at most 107 bytes; TempDir's is sometimes longer.
 	dir, err := os.MkdirTemp("/tmp", "cachebro-pg-")
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +66,10 @@ func Postgres(t testing.TB) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{}) // closed once the server has
+	ended := make(chan struct{}) // closed once the server has ended
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // at once, with its children
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // ends at once, with its children
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
@@ -93,9 +92,8 @@ func Postgres(t testing.TB) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?host=%s", url.QueryEscape(dir))
 }
 
-// Bouncer puts a pgbouncer before a server, which gives each transaction another
-// connection, and returns the address there. Without one on this machine the test is
-// skipped.
+// Bouncer puts a pgbouncer in front of a server, which gives each transaction another connection,
+// and returns its address. If none is installed, the test is skipped.
 func Bouncer(t testing.TB, address string) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
@@ -127,7 +125,7 @@ func Bouncer(t testing.TB, address string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{}) // closed once it has
+	ended := make(chan struct{}) // closed once it has ended
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	socket := filepath.Join(dir, ".s.PGSQL.6432")
@@ -143,8 +141,8 @@ func Bouncer(t testing.TB, address string) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?port=6432&host=%s", url.QueryEscape(dir))
 }
 
-// unprivileged is nobody, where this process is root, which the server refuses to be; dir
-// is theirs then.
+// unprivileged returns the credentials of nobody if this process is root, as which the server refuses
+// to run. dir then belongs to nobody.
 func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {
 	if os.Getuid() != 0 {
 		return nil

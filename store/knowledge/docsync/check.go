@@ -17,22 +17,22 @@ type State string
 // The states.
 const (
 	OK      State = "ok"
-	Stale   State = "stale"   // the code is otherwise than when the document was true
-	Missing State = "missing" // a path that is said outright stands for no file, and never did
+	Stale   State = "stale"   // the code differs from what it was when the document was true
+	Missing State = "missing" // an explicitly named path that is no file and never was one
 )
 
-// Status is a pair and how it stands.
+// Status is a pair and its state.
 type Status struct {
 	Doc       store.Path
 	Spec      string
 	How       How
 	State     State
 	Seq       uint64 // of the baseline
-	Time      int64  // of it, ns; 0: older than anybody knows
+	Time      int64  // its time, ns; 0: unknown
 	By        string // who said that the document was true; "": nobody
 	Changes   []Change
 	DocEdited bool // the document was written after the newest of the changes
-	DocGone   bool // the document is declared and is not there
+	DocGone   bool // the document is declared but does not exist
 	Problem   string
 }
 
@@ -41,30 +41,30 @@ type Change struct {
 	Path     store.Path
 	What     string        // changed, added, deleted, moved
 	To       store.Path    // of moved
-	Was      store.Hash    // content in the baseline; zero: it was not there
+	Was      store.Hash    // content in the baseline; zero: it did not exist
 	First    store.Version // the version that made it differ; Seq 0: no longer in the log
 	Last     store.Version // the newest one
 	Versions int           // from First to Last
 }
 
-// Filter selects pairs; the zero value selects all.
+// Filter selects pairs. The zero value selects all.
 type Filter struct {
-	// Ref is a document, a file, or a directory above either. Name is a named
-	// group of cachebro.yml, which counts instead where there is one.
+	// Ref is a document, a file, or a directory above either. Name is a named group of
+	// cachebro.yml; if it exists, it is used instead of Ref.
 	Ref, Name string
-	// Explicit leaves out what was only inferred.
+	// Explicit leaves out inferred pairs.
 	Explicit bool
 }
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
 	Seq      uint64 // as of this version of the log
 	Pairs    []Status
-	Problems []string // with cachebro.yml
+	Problems []string // problems with cachebro.yml
 }
 
-// Check compares the selected pairs with the code as it is, after taking in what
-// the log has gained.
+// Check compares the selected pairs with the present code, after reading the versions that were
+// added to the log.
 func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 	return r, ctx.Err()
 }
 
-// selects reports whether a filter means a pair.
+// selects reports whether a filter selects a pair.
 func (s *Sync) selects(f Filter, st Status) bool {
 	means := func(ref string) bool {
 		ref = strings.TrimSuffix(ref, "/")
@@ -152,7 +152,7 @@ func (s *Sync) status(k key, how How) (Status, error) {
 	return st, nil
 }
 
-// change tells how a path came to differ from a baseline.
+// change describes how a path came to differ from a baseline.
 func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) (Change, error) {
 	was, had := b.Members[p]
 	c := Change{Path: p, What: "changed", Was: was}
@@ -187,10 +187,9 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 	return c, nil
 }
 
-// Mark records, in the name of by, that the documents of the selected pairs describe
-// the code as of a position in the log (0: now). It returns how the pairs stood
-// before, and the position. edited: only those whose document was written after the
-// code.
+// Mark records, on behalf of by, that the documents of the selected pairs describe the code as of a
+// position in the log (0: now). It returns the state of the marked pairs before, and the position.
+// edited: mark only pairs whose document was written after the code.
 func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {

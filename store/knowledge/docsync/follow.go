@@ -13,20 +13,20 @@ import (
 
 const (
 	batchVersions = 512
-	// freshFor is how long what its maker goes on writing counts as the making
-	// of a file.
+	// freshFor is how long further writes by its creator count as part of the creation of a
+	// file.
 	freshFor = int64(time.Minute)
 )
 
-// Follow takes in the versions that have been added to the log since, unless
-// Options.Busy. A first time begins with the project as it is.
+// Follow reads the versions that have been added to the log, unless Options.Busy. The first call
+// begins with the project as it is.
 func (s *Sync) Follow(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.follow(ctx, s.opt.Busy)
 }
 
-// follow stops early when busy, which may be nil.
+// follow stops early if busy, which may be nil, returns true.
 func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	if !s.begun {
 		if err := s.begin(); err != nil {
@@ -60,12 +60,12 @@ func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	return ctx.Err()
 }
 
-// undone goes back to what is stored, where a batch could not be taken in.
+// undone returns to the stored state after a batch that could not be processed.
 func (s *Sync) undone(err error) error {
 	return errors.Join(err, s.load())
 }
 
-// begin makes the pairs of a project whose history is older than they are.
+// begin creates the pairs of a project whose history is older than its pairs.
 func (s *Sync) begin() error {
 	at := s.store.Seq()
 	var docs []store.Version
@@ -99,7 +99,7 @@ func (s *Sync) begin() error {
 	return s.save()
 }
 
-// take deals with one version.
+// take processes one version.
 func (s *Sync) take(v store.Version) error {
 	switch {
 	case v.Path == manifest.Name:
@@ -134,19 +134,19 @@ func (s *Sync) take(v store.Version) error {
 	return s.touched(v)
 }
 
-// content is a version's text; nil where it has none that is kept.
+// content returns a version's text, nil if it has none or it is not kept.
 func (s *Sync) content(v store.Version) ([]byte, error) {
 	if v.Deleted() || v.Blob == (store.Hash{}) {
 		return nil, nil
 	}
 	b, err := s.store.Content(v.Blob)
 	if errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrNotFound) {
-		return nil, nil // an old version: a newer one will be taken in
+		return nil, nil // an old version; a newer one will follow
 	}
 	return b, err
 }
 
-// read takes in what a version of a document names.
+// read updates what a document names, from a version of it.
 func (s *Sync) read(v store.Version) error {
 	text, err := s.content(v)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Sync) read(v store.Version) error {
 		}
 		return nil
 	}
-	refs := named(v.Path, text, s.opt.IsCode)
+	refs := refsIn(v.Path, text, s.opt.IsCode)
 	if had, ok := s.docs[v.Path]; !ok || !slices.Equal(had, refs) {
 		s.docs[v.Path] = refs
 		s.changed[name] = refs
@@ -168,7 +168,7 @@ func (s *Sync) read(v store.Version) error {
 	return nil
 }
 
-// renamed lets a document's baselines go with it to its new name.
+// renamed copies a document's baselines to its new name.
 func (s *Sync) renamed(v store.Version) {
 	if v.Op != store.OpRename || v.From == "" {
 		return
@@ -183,8 +183,8 @@ func (s *Sync) renamed(v store.Version) {
 	}
 }
 
-// recheck looks at a document's pairs after something was said of it: new ones
-// begin with the code as of seq, those that are gone end.
+// recheck updates a document's pairs after what it names has changed: new pairs begin with the code as
+// of seq, and pairs that are gone end.
 func (s *Sync) recheck(doc store.Path, seq uint64, now int64) error {
 	before := s.active[doc]
 	s.activate(doc)
@@ -215,7 +215,7 @@ func (s *Sync) recheck(doc store.Path, seq uint64, now int64) error {
 	return nil
 }
 
-// touched deals with a version of what may be the code of pairs.
+// touched processes a version of a file that may be the code of pairs.
 func (s *Sync) touched(v store.Version) error {
 	for _, k := range s.watching(v.Path) {
 		b := s.bases[k]
@@ -236,7 +236,7 @@ func (s *Sync) touched(v store.Version) error {
 				b.Fresh = &fresh{PID: v.Actor.PID, Prompt: v.Actor.Prompt, Time: v.Time}
 			}
 		case v.Op == store.OpBaseline && v.Prev == 0 && there(v):
-			// It was there before anybody looked.
+			// The file existed before anything was recorded of it.
 			if _, had := b.Members[v.Path]; had || v.Seq <= b.Seq {
 				continue
 			}

@@ -6,8 +6,8 @@ import (
 	"cachebro/store"
 )
 
-// gitWrote looks at the pairs that one git process has written to, as of its
-// last write: what comes after it is not git's.
+// gitWrote checks the pairs that one git process has written to, as of its last write. Later
+// versions are not git's.
 func (s *Sync) gitWrote(at uint64) error {
 	for k := range s.byGit {
 		if err := s.together(k, at); err != nil {
@@ -18,8 +18,8 @@ func (s *Sync) gitWrote(at uint64) error {
 	return nil
 }
 
-// together moves the baseline of a pair of which one git command has written
-// both the document and everything that differs, from where they agreed.
+// together moves the baseline of a pair if one git command has written both the document and
+// everything that differs.
 func (s *Sync) together(k key, at uint64) error {
 	b := s.bases[k]
 	doc, ok, err := s.store.AtSeq(k.doc, at)
@@ -48,7 +48,7 @@ func (s *Sync) together(k key, at uint64) error {
 	return nil
 }
 
-// differing are the paths that two sets of contents do not share.
+// differing returns the paths whose contents differ between two sets.
 func differing(was, now map[store.Path]store.Hash) (out []store.Path) {
 	for p, h := range was {
 		if n, ok := now[p]; !ok || n != h {

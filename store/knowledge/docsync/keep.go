@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// saveBytes and saveMany bound what one transaction of the store takes.
+	// saveBytes and saveMany bound one transaction of the store.
 	saveBytes = 256 << 10
 	saveMany  = 500
-	// endedFor is how long the baseline of a pair that is gone is kept.
+	// endedFor is how long the baseline of a pair that has ended is kept.
 	endedFor = int64(30 * 24 * time.Hour)
-	// keptEnded bounds how many of those there are.
+	// keptEnded bounds the number of such baselines.
 	keptEnded = 10_000
 )
 
-// put keeps a baseline.
+// put stores a baseline.
 func (s *Sync) put(k key, b *baseline) {
 	if len(k.doc) > maxPath || len(k.spec) > maxPath {
 		return
@@ -28,8 +28,8 @@ func (s *Sync) put(k key, b *baseline) {
 
 func baseName(k key) string { return "base\x00" + string(k.doc) + "\x00" + k.spec }
 
-// save writes what has changed, and the position with the last of it: a batch
-// that was cut short is taken in again, which changes nothing more.
+// save writes what has changed, with the position in the last transaction. A batch that was cut short
+// is processed again, which changes nothing more.
 func (s *Sync) save() error {
 	s.forgetEnded()
 	vals, size := map[string][]byte{}, 0
@@ -70,7 +70,7 @@ func (s *Sync) save() error {
 	return nil
 }
 
-// forgetEnded drops the baselines of pairs that are gone for good.
+// forgetEnded drops the baselines of pairs that ended long ago.
 func (s *Sync) forgetEnded() {
 	if len(s.changed) == 0 {
 		return

@@ -11,25 +11,25 @@ import (
 	"cachebro/store/knowledge/manifest"
 )
 
-// How a pair came to be.
+// How says how a pair came to be.
 type How string
 
-// The ways, the most explicit first.
+// The values of How, most explicit first.
 const (
 	Declared How = "declared" // in cachebro.yml
 	Comment  How = "comment"  // in the document
 	Inferred How = "inferred" // the document names the path
 )
 
-// Ref is what a document says about one path, directory or pattern.
+// Ref is a path, directory or pattern that a document names.
 type Ref struct {
 	Spec string `cbor:"1,keyasint"` // as in cachebro.yml: relative to the project
 	How  How    `cbor:"2,keyasint"`
 }
 
-// The bounds of one document.
+// The limits of one document.
 const (
-	maxDoc  = 1 << 20 // bytes; of a larger one nothing is read
+	maxDoc  = 1 << 20 // bytes; a larger document is not read
 	maxRefs = 200
 )
 
@@ -42,10 +42,10 @@ var (
 	fence       = regexp.MustCompile("^ {0,3}(```+|~~~+)")
 )
 
-// named reads what a document is about. A comment that says so counts alone;
-// "documents nothing" says that the paths in the text mean nothing. Examples in
-// fenced blocks are left out.
-func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
+// refsIn returns what a document is about. If a comment says so, only the comment counts; "documents
+// nothing" means that the paths in the text are to be ignored. Examples in fenced blocks are
+// skipped.
+func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 	if len(text) > maxDoc {
 		return nil
 	}
@@ -72,7 +72,7 @@ func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 			}
 		}
 	}
-	// Nearly no document says so, and the expressions are slow.
+	// Hardly any document has such a comment, and the expressions are slow.
 	if strings.Contains(prose, "cachebro:") {
 		// A comment between backticks is an example.
 		for _, m := range htmlComment.FindAllStringSubmatch(codeSpan.ReplaceAllString(prose, " "), -1) {
@@ -93,7 +93,7 @@ func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 	for from, to := range pathWords(prose) {
 		word := prose[from:to]
 		if from > 0 && prose[from-1] == ':' || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || !isCode(word) {
-			continue // of a URL, or outside
+			continue // part of a URL, or outside of the project
 		}
 		for _, p := range []string{path.Clean(word), path.Join(path.Dir(string(doc)), word)} {
 			if p != "." && !strings.HasPrefix(p, "../") {
@@ -104,10 +104,10 @@ func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 	return refs
 }
 
-// pathWords yields where the words are that look like paths of files: letters, digits
-// and _@.+~/- up to the last dot that stands between a letter or digit and an ending
-// of at most 12 of them. It runs over every version of every document; a regular
-// expression took twenty times as long.
+// pathWords yields the positions of words that look like file paths: letters, digits and _@.+~/-, up
+// to the end of an extension of 1 to 12 letters or digits that follows a dot after a letter or
+// digit. It runs over every version of every document; a regular expression took twenty times as
+// long.
 func pathWords(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for at := 0; at < len(text); {
@@ -122,7 +122,7 @@ func pathWords(text string) iter.Seq2[int, int] {
 			}
 			to := 0
 			for ; end < len(text) && inPath(text[end]); end++ {
-				// Each dot of the run is tried, and the last one that fits counts.
+				// Each dot of the word is tried, and the last one that fits counts.
 				if text[end-1] == '.' {
 					to = max(to, ending(text, from, end-1))
 				}
@@ -135,7 +135,7 @@ func pathWords(text string) iter.Seq2[int, int] {
 	}
 }
 
-// ending is the end of the word's ending behind a dot, 0 if there is none.
+// ending returns where the extension after a dot ends, 0 if there is none.
 func ending(text string, from, dot int) int {
 	end := dot + 1
 	for end < len(text) && isWord(text[end]) {
@@ -153,7 +153,7 @@ func isWord(c byte) bool {
 
 func inPath(c byte) bool { return isWord(c) || strings.IndexByte("@.+~/-", c) >= 0 }
 
-// unfenced is a text without its fenced code blocks.
+// unfenced returns a text without its fenced code blocks.
 func unfenced(text string) string {
 	if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
 		return text

@@ -29,10 +29,10 @@ func TestNamed(t *testing.T) {
 		{"a.md", "The words cachebro: documents x in prose mean nothing.", ""},
 	} {
 		var got []string
-		for _, r := range named("a.md", nil, isCode) {
+		for _, r := range refsIn("a.md", nil, isCode) {
 			t.Errorf("nothing names %v", r)
 		}
-		for _, r := range named(storePath(tc.doc), []byte(tc.text), isCode) {
+		for _, r := range refsIn(storePath(tc.doc), []byte(tc.text), isCode) {
 			got = append(got, fmt.Sprint(r.How, " ", r.Spec))
 		}
 		if g := strings.Join(got, ", "); g != tc.want {

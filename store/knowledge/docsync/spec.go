@@ -11,21 +11,21 @@ import (
 	"cachebro/store/leaf/glob"
 )
 
-// The bounds of what one spec may stand for, and of its own and a document's
-// length: what is kept of a pair is one setting of the store.
+// Limits of what one spec may stand for, and of the length of a spec and of a document's path. What
+// is kept of a pair is one setting of the store.
 const (
 	maxMembers = 5000
 	maxBytes   = 400 << 10 // of all paths and hashes
 	maxPath    = 1500
 )
 
-// ErrTooMany: a spec stands for more files than a baseline holds.
+// ErrTooMany means that a spec stands for more files than a baseline can hold.
 var ErrTooMany = errors.New("stands for too many files")
 
 func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 
-// covers reports whether a spec stands for a path: the path itself, one below
-// it, or one that matches.
+// covers reports whether a spec stands for a path: the path itself, one below it, or one that
+// matches.
 func covers(spec string, p store.Path) bool {
 	s := strings.TrimSuffix(spec, "/")
 	if s == "." || string(p) == s || strings.HasPrefix(string(p), s+"/") {
@@ -37,7 +37,7 @@ func covers(spec string, p store.Path) bool {
 	return glob.Match(s, string(p))
 }
 
-// root is the deepest directory or file that holds all that a spec stands for.
+// root returns the deepest directory or file that contains everything a spec stands for.
 func root(spec string) store.Path {
 	s := strings.TrimSuffix(spec, "/")
 	if i := strings.IndexAny(s, "*?["); i >= 0 {
@@ -54,7 +54,7 @@ func there(v store.Version) bool {
 	return !v.Deleted() && v.Class == 0 && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
 }
 
-// ident tells contents apart, those too that the store does not hold.
+// ident returns a hash that distinguishes contents, including those that the store does not keep.
 func ident(v store.Version) store.Hash {
 	switch {
 	case v.Blob != (store.Hash{}):
@@ -67,8 +67,8 @@ func ident(v store.Version) store.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "%d bytes of %d", v.Stat.Size, v.Stat.Mtime))
 }
 
-// members is what a spec stands for as of a position in the log, doc left out;
-// with file, only the file of that name.
+// members returns what a spec stands for as of a position in the log, without the document itself.
+// With file, only the file of that name counts.
 func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, error) {
 	out := map[store.Path]store.Hash{}
 	asked := map[store.Path]bool{}
@@ -105,7 +105,7 @@ func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, 
 		}
 		return add(v.Path)
 	})
-	// What was there then and is gone now.
+	// Paths that existed at that time and are gone now.
 	for after := at; err == nil && after < newest; {
 		var vs []store.Version
 		vs, err = s.store.Since(after, 512)

@@ -14,39 +14,39 @@ import (
 
 // Options of Open.
 type Options struct {
-	IsDoc  func(path string) bool // is it a document, by its name
-	IsCode func(path string) bool // is it something that a document may describe, by its name
-	// Busy: Follow stops early while others need the machine more; nil: never.
+	IsDoc  func(path string) bool // is it a document, judging by its name
+	IsCode func(path string) bool // is it something that a document may describe, judging by its name
+	// Busy: Follow stops early while others need the machine more; nil: it never does.
 	Busy func() bool
 }
 
-// key names a pair.
+// key identifies a pair.
 type key struct {
 	doc  store.Path
 	spec string
 }
 
-// baseline is what the code of a pair was when the document was true.
+// baseline is the code of a pair when the document was true.
 type baseline struct {
 	Seq     uint64                    `cbor:"1,keyasint"`           // as of this version
-	Time    int64                     `cbor:"2,keyasint"`           // ns; when that was found or said
-	By      string                    `cbor:"3,keyasint,omitempty"` // who said so; "": it was found so
+	Time    int64                     `cbor:"2,keyasint"`           // ns; when that was found or stated
+	By      string                    `cbor:"3,keyasint,omitempty"` // who stated it; "": it was found
 	Members map[store.Path]store.Hash `cbor:"4,keyasint,omitempty"`
 	Fresh   *fresh                    `cbor:"5,keyasint,omitempty"`
-	// Ended is when the pair went (a document is deleted and written anew by
-	// some editors and by git), 0 while it is there.
+	// Ended is when the pair ended, 0 while it exists. It is kept for a while, because some
+	// editors and git delete a document and write it anew.
 	Ended int64 `cbor:"6,keyasint,omitempty"`
 }
 
-// fresh is who made the code of a pair that is new, and when: what it writes
-// within freshFor still belongs to the making.
+// fresh records who created the code of a new pair, and when. What the same process or prompt writes
+// within freshFor still belongs to the creation.
 type fresh struct {
 	PID    uint32 `cbor:"1,keyasint,omitempty"`
 	Prompt string `cbor:"2,keyasint,omitempty"`
 	Time   int64  `cbor:"3,keyasint"`
 }
 
-// Sync is the pairs of one project. Its methods may be called concurrently.
+// Sync holds the pairs of one project. Its methods may be called concurrently.
 type Sync struct {
 	store *store.Store
 	kv    store.KV
@@ -56,20 +56,20 @@ type Sync struct {
 
 	mu       sync.Mutex // guards what follows
 	at       uint64
-	clock    int64 // time of the version at at, 0 unknown
+	clock    int64 // time of the version at position at, 0 if unknown
 	begun    bool
 	declared declared
-	docs     map[store.Path][]Ref // of the live documents that name something
+	docs     map[store.Path][]Ref // for the existing documents that name something
 	bases    map[key]*baseline
-	exact    map[string]map[key]bool // pairs by what they stand for, patterns apart
+	exact    map[string]map[key]bool // pairs by what they stand for, without patterns
 	globs    map[key]bool
-	active   map[store.Path][]Ref // what is in exact and globs of a document
-	changed  map[string]any       // settings to be written; nil deletes
-	byGit    map[key]bool         // pairs to which the git process git has just written
+	active   map[store.Path][]Ref // the pairs of each document that are in exact and globs
+	changed  map[string]any       // settings to be written; nil: to be deleted
+	byGit    map[key]bool         // pairs to which the git process with the pid git has just written
 	git      uint32
 }
 
-// Open reads what is known. Follow brings it up to date.
+// Open reads the stored state. Follow brings it up to date.
 func Open(s *store.Store, o Options) (*Sync, error) {
 	// Paths are raw bytes in text strings: file names need not be UTF-8.
 	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
@@ -80,7 +80,7 @@ func Open(s *store.Store, o Options) (*Sync, error) {
 	if err := y.load(); err != nil || y.begun || s.Seq() > 0 {
 		return y, err
 	}
-	y.begun = true // a new project: nothing was before
+	y.begun = true // a new project has no earlier versions
 	return y, y.save()
 }
 
@@ -129,10 +129,10 @@ func (s *Sync) load() error {
 	return nil
 }
 
-// ErrUnreadable: some of what was known cannot be read; the rest is usable.
+// ErrUnreadable means that some of the stored state cannot be read; the rest is usable.
 var ErrUnreadable = errors.New("pairs of documents and code that cannot be read")
 
-// documents are all that have something to say.
+// documents returns all documents that name something.
 func (s *Sync) documents() map[store.Path]bool {
 	all := map[store.Path]bool{}
 	for doc := range s.docs {
@@ -147,8 +147,8 @@ func (s *Sync) documents() map[store.Path]bool {
 	return all
 }
 
-// refs is what a document is about: what is said outright, or else what the
-// paths in it suggest.
+// refs returns what a document is about: what is stated explicitly, or otherwise what the paths in it
+// suggest.
 func (s *Sync) refs(doc store.Path) []Ref {
 	refs, has := s.docs[doc]
 	var said []Ref
@@ -156,7 +156,7 @@ func (s *Sync) refs(doc store.Path) []Ref {
 		said = append(said, Ref{spec, Declared})
 	}
 	if !has {
-		return said // the document is not there
+		return said // the document does not exist
 	}
 	for _, r := range refs {
 		if r.How == Comment {
@@ -169,7 +169,7 @@ func (s *Sync) refs(doc store.Path) []Ref {
 	return refs
 }
 
-// activate puts a document's pairs where touched finds them.
+// activate updates the tables in which touched finds a document's pairs.
 func (s *Sync) activate(doc store.Path) {
 	for _, r := range s.active[doc] {
 		k := key{doc, r.Spec}
@@ -199,7 +199,7 @@ func (s *Sync) activate(doc store.Path) {
 	}
 }
 
-// watching are the pairs that a path is code of.
+// watching returns the pairs whose code a path belongs to.
 func (s *Sync) watching(p store.Path) (out []key) {
 	take := func(set map[key]bool) {
 		for k := range set {
@@ -215,8 +215,8 @@ func (s *Sync) watching(p store.Path) (out []key) {
 	return out
 }
 
-// Pinned reports whether a content is the code of a baseline: a diff starts from
-// it, so it is kept as long as a reader's is.
+// Pinned reports whether a content is part of a baseline. A diff starts from it, so it is kept as long
+// as the base of a reader's diff.
 func (s *Sync) Pinned(h store.Hash) bool {
 	_, ok := (*s.pins.Load())[h]
 	return ok

@@ -11,10 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set returns text with the value at keys (nodes, auth, summary) set to value: a
-// string or a []string. It adds missing mappings behind the existing ones. Every byte
-// outside of the value stays. A text that has this value already is returned as it
-// is.
+// Set returns text with the value at keys (nodes, auth, summary) set to value, a string or a []string.
+// It adds missing mappings after the existing ones. Every byte outside of the value stays. If text
+// already has this value, it is returned unchanged.
 func Set(text []byte, value any, keys ...string) ([]byte, error) {
 	if err := valid(value, keys); err != nil {
 		return nil, err
@@ -73,7 +72,7 @@ func valid(value any, keys []string) error {
 // edit is one splice of a text.
 type edit struct {
 	text  []byte
-	lines []int // offsets of the lines
+	lines []int // offsets at which lines begin
 	nl    string
 }
 
@@ -109,7 +108,7 @@ func (e *edit) set(root *yaml.Node, value any, keys []string) ([]byte, error) {
 	return nil, fmt.Errorf("no such key")
 }
 
-// replace writes value over v.
+// replace replaces the node v by value.
 func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	end, err := e.end(v)
 	if err != nil {
@@ -118,7 +117,7 @@ func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	from := e.at(v)
 	switch {
 	case null(v) && v.Value == "":
-		// Nothing stands there: right behind the colon.
+		// The value is empty: insert right after the colon.
 		from, err = e.colon(k)
 		if err != nil {
 			return nil, err
@@ -143,8 +142,8 @@ func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	return e.splice(from, end, inline(value, flow)), nil
 }
 
-// items makes a block list hold list: the lines of items that stay are not
-// touched, so that their comments stay too.
+// items makes a block list contain list. The lines of items that stay are not touched, so their
+// comments stay as well.
 func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 	var old []string
 	for _, c := range v.Content {
@@ -153,7 +152,7 @@ func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 		}
 		old = append(old, c.Value)
 	}
-	// What stays must be in the same order; else every item is written anew.
+	// Items that stay must be in the same order; otherwise every item is written anew.
 	keep := make([]bool, len(old))
 	j := 0
 	for i := range old {
@@ -190,7 +189,7 @@ func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 	return append(out, e.text[last:]...), nil
 }
 
-// add puts keys and value behind the last pair of a mapping.
+// add inserts keys and value after the last pair of a mapping.
 func (e *edit) add(n *yaml.Node, value any, keys []string) ([]byte, error) {
 	if n.Style&yaml.FlowStyle != 0 {
 		pair := flowPair(value, keys)
@@ -210,7 +209,7 @@ func (e *edit) add(n *yaml.Node, value any, keys []string) ([]byte, error) {
 	return e.append(e.nextLine(end), n.Column-1, value, keys), nil
 }
 
-// fill puts keys and value under a key that has none yet.
+// fill inserts keys and value under a key without a value.
 func (e *edit) fill(n, k *yaml.Node, value any, keys []string) ([]byte, error) {
 	colon, err := e.colon(k)
 	if err != nil {
@@ -219,8 +218,7 @@ func (e *edit) fill(n, k *yaml.Node, value any, keys []string) ([]byte, error) {
 	return e.append(e.nextLine(colon), n.Column-1+e.step(n), value, keys), nil
 }
 
-// append writes keys and value as lines of their own at an offset where a line
-// begins.
+// append inserts keys and value as lines of their own at an offset at which a line begins.
 func (e *edit) append(at, indent int, value any, keys []string) []byte {
 	var b strings.Builder
 	if at > 0 && e.text[at-1] != '\n' {
@@ -243,7 +241,7 @@ func (e *edit) splice(from, to int, s string) []byte {
 	return append(out, e.text[to:]...)
 }
 
-// step is by how much the file indents.
+// step returns the width of the file's indentation.
 func (e *edit) step(n *yaml.Node) int {
 	for i := 1; i < len(n.Content); i += 2 {
 		if v := n.Content[i]; v.Kind == yaml.MappingNode && v.Style&yaml.FlowStyle == 0 && v.Column > n.Column {
@@ -272,8 +270,8 @@ func flowPair(value any, keys []string) string {
 	return scalar(keys[0], true) + ": {" + flowPair(value, keys[1:]) + "}"
 }
 
-// scalar writes a word plainly where YAML reads it back as the same text, else
-// in double quotes, whose escapes are Go's.
+// scalar writes a word plainly if YAML reads it back as the same text, otherwise in double quotes,
+// whose escapes are Go's.
 func scalar(s string, flow bool) string {
 	bad := func(r rune) bool {
 		return r < ' ' || r == 0x7f || !strconv.IsPrint(r) || r == '#' || r == ':' || (flow && strings.ContainsRune(",[]{}", r))
@@ -282,7 +280,7 @@ func scalar(s string, flow bool) string {
 		return strconv.Quote(s)
 	}
 	switch strings.ToLower(s) {
-	case "y", "n", "yes", "no", "on", "off": // older readers take them for booleans
+	case "y", "n", "yes", "no", "on", "off": // older readers treat these as booleans
 		return strconv.Quote(s)
 	}
 	var n yaml.Node

@@ -12,21 +12,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Name is where the file lies, relative to the project.
+// Name is the path of the file relative to the project.
 const Name = "cachebro.yml"
 
-// maxSize bounds what is parsed: the file is written by hand.
+// maxSize bounds the file, which is written by hand.
 const maxSize = 1 << 20
 
-// Manifest is what a cachebro.yml says. An entry that makes no sense is left out
-// and named in Problems; the others count.
+// Manifest is the content of a cachebro.yml. Invalid entries are left out and reported in Problems;
+// the others count.
 type Manifest struct {
 	Nodes    []Node // in the order of the file
 	Docs     []Pair
 	Problems []Problem
 }
 
-// Node is a named group of files, or more about one path.
+// Node is a named group of files, or information about one path.
 type Node struct {
 	Name    string
 	Kind    string
@@ -43,7 +43,7 @@ type Pair struct {
 	Line int
 }
 
-// Problem is an entry that was left out, or a key that nobody reads.
+// Problem is an entry that was left out, or an unknown key.
 type Problem struct {
 	Line int
 	Text string
@@ -51,7 +51,7 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", Name, p.Line, p.Text) }
 
-// Node returns the node of that name.
+// Node returns the node with this name.
 func (m *Manifest) Node(name string) (Node, bool) {
 	for _, n := range m.Nodes {
 		if n.Name == name {
@@ -61,8 +61,8 @@ func (m *Manifest) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// Parse reads text. The error says where YAML itself is broken; a text that is
-// empty or all comments is an empty Manifest.
+// Parse parses text. An error reports invalid YAML. A text that is empty or all comments gives an
+// empty Manifest.
 func Parse(text []byte) (*Manifest, error) {
 	root, err := parse(text)
 	if err != nil {
@@ -85,7 +85,7 @@ func Parse(text []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// parse returns the document's top node, nil for a text that says nothing.
+// parse returns the document's top node, nil for a text without content.
 func parse(text []byte) (*yaml.Node, error) {
 	switch {
 	case len(text) > maxSize:
@@ -115,8 +115,8 @@ func parse(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// duplicates refuses a key that occurs twice in one mapping: which of the two
-// counts, and which an edit should change, nobody can know.
+// duplicates refuses a key that occurs twice in one mapping, because it is unclear which of the two
+// counts and which an edit should change.
 func duplicates(n *yaml.Node) error {
 	seen := map[string]int{}
 	for i, c := range n.Content {
@@ -137,7 +137,7 @@ func (m *Manifest) problem(n *yaml.Node, format string, args ...any) {
 	m.Problems = append(m.Problems, Problem{Line: n.Line, Text: fmt.Sprintf(format, args...)})
 }
 
-// each calls f for the pairs of a mapping, aliases followed.
+// each calls f for the pairs of a mapping, following aliases.
 func (m *Manifest) each(n *yaml.Node, what string, f func(key string, k, v *yaml.Node)) {
 	n = resolve(n)
 	if null(n) {
@@ -224,7 +224,7 @@ func (m *Manifest) word(n *yaml.Node, key string) string {
 	return n.Value
 }
 
-// words takes one word or a list of them.
+// words accepts one word or a list of words.
 func (m *Manifest) words(n *yaml.Node, key string) (out []string) {
 	list := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -250,9 +250,9 @@ func (m *Manifest) paths(n *yaml.Node, key string) (out []string) {
 	return out
 }
 
-// CleanPath brings a path or pattern into the form that the project uses: no
-// "./", no doubled slashes, a final slash kept, nothing that leads out. The
-// project itself is "./".
+// CleanPath returns a path or pattern in the form that the project uses: without "./" and doubled
+// slashes, with its final slash if it has one, and not leading out of the project. The project
+// itself is "./".
 func CleanPath(p string) (string, error) {
 	switch {
 	case p == "":

@@ -2,7 +2,7 @@ package manifest
 
 import "go.yaml.in/yaml/v3"
 
-// find is the index of key in a mapping's content, or -1.
+// find returns the index of key in a mapping's content, or -1.
 func find(n *yaml.Node, key string) int {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Kind == yaml.ScalarNode && n.Content[i].Value == key {
@@ -12,7 +12,7 @@ func find(n *yaml.Node, key string) int {
 	return -1
 }
 
-// with is the tree that an edit should lead to: n with the value at keys set.
+// with returns the tree that an edit should lead to: n with the value at keys set.
 func with(n *yaml.Node, value any, keys []string) *yaml.Node {
 	if len(keys) == 0 {
 		return leaf(value)
@@ -41,8 +41,8 @@ func leaf(value any) *yaml.Node {
 	return n
 }
 
-// equal compares what two trees say: order counts, style, comments and places do
-// not. An anchor is not followed twice; both trees have it at the same place.
+// equal compares the meaning of two trees: order counts; style, comments and positions do not.
+// Aliases are compared by name, because both trees have the anchors at the same places.
 func equal(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || len(a.Content) != len(b.Content) {
 		return false

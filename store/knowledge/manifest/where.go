@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// starts are the offsets at which lines begin.
+// starts returns the offsets at which lines begin.
 func starts(text []byte) []int {
 	out := []int{0}
 	for i, c := range text {
@@ -19,7 +19,7 @@ func starts(text []byte) []int {
 	return out
 }
 
-// at is a node's offset. Columns count runes; a byte order mark is none.
+// at returns a node's offset. Columns count runes, without a byte order mark.
 func (e *edit) at(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(e.lines) {
 		return len(e.text)
@@ -40,7 +40,7 @@ func (e *edit) at(n *yaml.Node) int {
 
 func (e *edit) lineStart(at int) int { return bytes.LastIndexByte(e.text[:at], '\n') + 1 }
 
-// nextLine is where the line behind at begins; the end of the text if there is none.
+// nextLine returns where the next line after at begins, or the end of the text.
 func (e *edit) nextLine(at int) int {
 	if at > 0 && at <= len(e.text) && e.text[at-1] == '\n' {
 		return at
@@ -51,7 +51,7 @@ func (e *edit) nextLine(at int) int {
 	return len(e.text)
 }
 
-// colon is the offset behind the colon of a key.
+// colon returns the offset after the colon of a key.
 func (e *edit) colon(k *yaml.Node) (int, error) {
 	end, err := e.end(k)
 	if err != nil {
@@ -69,8 +69,8 @@ func (e *edit) colon(k *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: no colon behind the key", k.Line)
 }
 
-// end is the offset behind a node, which the parser does not tell. A guess that
-// is wrong gives a text that is not what was wanted, and Set refuses it.
+// end returns the offset after a node, which the parser does not report. If the guess is wrong, the
+// result is not the wanted text, and Set refuses it.
 func (e *edit) end(n *yaml.Node) (int, error) {
 	at := e.at(n)
 	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
@@ -96,7 +96,7 @@ func (e *edit) end(n *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: unexpected YAML", n.Line)
 }
 
-// bracket finds the closing bracket behind the last element.
+// bracket finds the closing bracket after the last element.
 func (e *edit) bracket(at int, n *yaml.Node) (int, error) {
 	for ; at < len(e.text); at++ {
 		switch e.text[at] {
@@ -135,8 +135,8 @@ func (e *edit) scalarEnd(at int, n *yaml.Node) (int, error) {
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return e.blockEnd(at), nil
 	default:
-		// Plain text has no escapes: the source is the value, with any white
-		// space where the value has a space or a line end.
+		// Plain text has no escapes: the source equals the value, with any white space where the
+		// value has a space or a line end.
 		i := at
 		for j := 0; j < len(n.Value); {
 			if c := n.Value[j]; c != ' ' && c != '\n' {
@@ -158,8 +158,8 @@ func (e *edit) scalarEnd(at int, n *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: no closing quote", n.Line)
 }
 
-// blockEnd is the end of the last line of a block text (| or >) that begins at
-// at: lines indented deeper than its key's. Blank lines behind it stay outside.
+// blockEnd returns the end of the last line of a block text (| or >) that begins at at: the lines that
+// are indented deeper than its key. Blank lines after it do not belong to it.
 func (e *edit) blockEnd(at int) int {
 	line := e.lineStart(at)
 	key := indentOf(e.text[line:])

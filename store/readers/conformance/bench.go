@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Run runs every case that the subject can play, each against a fresh one.
+// Run runs every case that the subject supports, each against a fresh subject.
 func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 	var able []testCase
 	t.Run("what it can do", func(t *testing.T) {
@@ -26,14 +26,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 	}
 }
 
-// bench keeps what the files are and what readers believe of them.
+// bench keeps the contents of the files.
 type bench struct {
 	testing.TB
 	Subject
 	files map[string]string
 }
 
-// one is a reader with its beliefs.
+// one is a reader and what it believes.
 type one struct {
 	b *bench
 	Reader
@@ -57,7 +57,7 @@ func (o *one) mind(path string) *Mind {
 	return o.minds[path]
 }
 
-// hear checks an answer that the reader really got.
+// hear checks an answer that the reader really received.
 func (o *one) hear(r Read, a Answer) Answer {
 	o.b.Helper()
 	if a.Err != nil {
@@ -95,7 +95,7 @@ func (o *one) changed(r Read) {
 	}
 }
 
-// notUnchanged: a diff or the text, but no stub.
+// notUnchanged accepts a diff or the text, but no stub.
 func (o *one) notUnchanged(r Read) {
 	o.b.Helper()
 	if a := o.read(r); a.Unchanged() {
@@ -103,7 +103,7 @@ func (o *one) notUnchanged(r Read) {
 	}
 }
 
-// Text is an ordinary file of n lines; no line is another's double.
+// Text returns an ordinary file of n lines, all different.
 func Text(n int) string {
 	var b strings.Builder
 	for i := 1; i <= n; i++ {
@@ -112,7 +112,7 @@ func Text(n int) string {
 	return b.String()
 }
 
-// WithLine is a text with one line replaced.
+// WithLine returns a text with one line replaced.
 func WithLine(text string, n int, line string) string {
 	ls := split(text)
 	ls[n-1] = line + "\n"

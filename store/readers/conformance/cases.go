@@ -277,5 +277,5 @@ func truncatedDiff(b *bench) {
 	o.unchanged(Read{Path: file, Offset: 1900, Limit: 60})
 }
 
-// day is longer than anything keeps.
+// day is longer than any expiry.
 const day = 24 * time.Hour

@@ -1,9 +1,9 @@
-// Package conformance is one suite of tests for the read decision. It runs against the
-// decision itself, the daemon's socket, and MCP over stdio and HTTP. Each case is a way
-// in which a read cache has lied to a reader.
+// Package conformance is a suite of tests for the read decision. It runs against the decision itself,
+// the daemon's socket, and MCP over stdio and HTTP. Each case is a way in which a read cache has
+// lied to a reader.
 //
-// A Subject offers what every entry point has: files and readers. What only some have
-// (a client's events, commits, a clock) are interfaces of their own; a case that needs
-// one which the subject lacks is skipped by name. Every answer is also compared with a
-// Mind, a model of what its reader believes.
+// A Subject provides what every entry point has: files and readers. What only some have (a client's
+// events, commits, a clock) are interfaces of their own; a case that needs one which the subject
+// lacks is skipped. Every answer is also compared with a Mind, a model of what its reader
+// believes.
 package conformance

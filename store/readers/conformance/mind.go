@@ -13,23 +13,23 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Mind is what a reader believes about one file, from everything it was sent.
-// It is a plain reader: the last thing it was told about a line is what it
-// takes for true, and a diff is applied to the last whole text it had.
+// Mind is what a reader believes about one file, from everything it was sent. It is a simple reader:
+// it believes the last thing it was told about a line, and applies a diff to the last whole text it
+// had.
 type Mind struct {
-	whole  *string        // last whole text
-	latest map[int]string // by line number: told after whole
-	total  int            // lines, as far as told; -1 unknown
+	whole  *string        // the last whole text
+	latest map[int]string // by line number: lines told after whole
+	total  int            // number of lines, if told; -1: unknown
 	pages  string         // rows of a cut diff so far
 }
 
-// NewMind knows nothing.
+// NewMind returns a Mind that knows nothing.
 func NewMind() *Mind { return &Mind{latest: map[int]string{}, total: -1} }
 
 var unchangedRange = regexp.MustCompile(`· lines (\d+)-(\d+) of (\d+)`)
 
-// Hear takes an answer in and reports an error if what the reader now believes
-// of the asked lines is not what the file is.
+// Hear takes an answer in. It returns an error if what the reader now believes of the asked lines
+// differs from the file.
 func (m *Mind) Hear(r Read, a Answer, file string) error {
 	switch {
 	case a.Unchanged():
@@ -70,14 +70,14 @@ func (m *Mind) full(r Read, a Answer, file string) error {
 	}
 	for j, l := range m.latest {
 		if j < first && first <= last && !strings.HasSuffix(l, "\n") {
-			delete(m.latest, j) // it was the last line, and is so no more
+			delete(m.latest, j) // it was the last line and no longer is
 		}
 	}
 	for i := first; i <= last; i++ {
 		m.latest[i] = lines[i-1]
 	}
 	if first <= last && last == len(lines) && (r.Limit <= 0 || first+r.Limit-1 > last) {
-		m.total = last // fewer than asked: that is the end
+		m.total = last // fewer than asked for, so the file ends here
 		maps.DeleteFunc(m.latest, func(i int, _ string) bool { return i > last })
 	} else if last > m.total {
 		m.total = -1
@@ -86,7 +86,7 @@ func (m *Mind) full(r Read, a Answer, file string) error {
 	return nil
 }
 
-// join: parts that make up the whole file are as good as its text.
+// join checks whether the known parts make up the whole file, which is as good as its text.
 func (m *Mind) join(file string) {
 	if m.whole != nil {
 		return
@@ -106,8 +106,8 @@ func (m *Mind) set(text string) {
 	m.whole, m.latest, m.total, m.pages = &text, map[int]string{}, len(split(text)), ""
 }
 
-// line is what the reader believes of one line. A line that was told without
-// its newline is the last one.
+// line returns what the reader believes of one line. A line that was told without a newline is the
+// last one.
 func (m *Mind) line(i int) (string, bool) {
 	if m.total >= 0 && i > m.total {
 		return "", false
@@ -153,7 +153,7 @@ func (m *Mind) unchanged(r Read, a Answer, file string) error {
 		return nil
 	}
 	for i := first; i <= last; i++ {
-		m.latest[i] = lines[i-1] // told anew, in a word
+		m.latest[i] = lines[i-1] // the stub confirms the line
 	}
 	m.join(file)
 	return nil
@@ -182,9 +182,9 @@ func (m *Mind) changed(a Answer, file string) error {
 	return nil
 }
 
-// base is what a diff has to start from: the last whole text, or parts told
-// later that make one up. Parts after the whole text must be of it or of the
-// file as it is now: the diff is silent about any other.
+// base returns the text that a diff has to start from: the last whole text, or a whole text made of
+// parts told later. Parts told after the whole text must agree with it or with the present file,
+// because the diff says nothing about any others.
 func (m *Mind) base(label, file string) (string, error) {
 	g := sizes.FindStringSubmatch(label)
 	if g == nil {
@@ -218,13 +218,13 @@ func (m *Mind) base(label, file string) (string, error) {
 
 var oldEnd = regexp.MustCompile(`[Oo]ld (?:\d+-)?(\d+) (?:are|is) now`)
 
-// Span takes in lines first.. of a file, with a note that says of all others that
-// they are known, before and behind them.
+// Span takes in lines of a file from first on, with a note which says that all other lines, before and
+// after them, are known.
 func (m *Mind) Span(first int, text, note, file string) error {
 	bare := func(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
 	now, told := bare(file), bare(text)
 	tail := len(now) - (first + len(told) - 1)
-	size := len(now) // of what the note rests on
+	size := len(now) // length of the text that the note refers to
 	if g := oldEnd.FindStringSubmatch(note); g != nil {
 		size, _ = strconv.Atoi(g[1])
 	} else if tail == 0 {
@@ -253,8 +253,7 @@ func (m *Mind) Span(first int, text, note, file string) error {
 	return nil
 }
 
-// parts are lines 1..n as they were told since the last whole text, nil if one is
-// missing.
+// parts returns lines 1 to n as they were told since the last whole text, nil if one is missing.
 func (m *Mind) parts(n int) []string {
 	out := make([]string, 0, n)
 	for i := 1; i <= n; i++ {
@@ -267,15 +266,15 @@ func (m *Mind) parts(n int) []string {
 	return out
 }
 
-// Edited is the reader's own edit: it knows the outcome where it knows the
-// lines that the edit touches, and numbers behind it shift. If it cannot tell
-// where the edit was, it goes on believing what it does.
+// Edited takes in the reader's own edit. The reader knows the result if it knows the lines that the
+// edit touches; the numbers of later lines shift. If it cannot tell where the edit was, its beliefs
+// stay as they are.
 func (m *Mind) Edited(old, new string) {
 	if m.consistent() {
 		m.set(Replace(*m.whole, old, new))
 		return
 	}
-	// Lines of an older text beside newer ones: it goes by the newer ones.
+	// Lines of an older text and newer ones are mixed; the newer ones count.
 	known, last := maps.Clone(m.latest), 0
 	if len(known) == 0 && m.whole != nil {
 		for i, l := range split(*m.whole) {
@@ -314,7 +313,7 @@ func (m *Mind) Edited(old, new string) {
 	}
 }
 
-// consistent: everything told since the last whole text is of that text.
+// consistent reports whether everything told since the last whole text agrees with that text.
 func (m *Mind) consistent() bool {
 	if m.whole == nil {
 		return false
@@ -328,5 +327,5 @@ func (m *Mind) consistent() bool {
 	return true
 }
 
-// Replace is what an edit tool does: the one place becomes new.
+// Replace does what an edit tool does: it replaces the one occurrence of old by new.
 func Replace(text, old, new string) string { return strings.Replace(text, old, new, 1) }

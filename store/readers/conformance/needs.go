@@ -1,7 +1,7 @@
 package conformance
 
-// ability is something that a subject or its readers must be able to do for a
-// case to be one of theirs: what cannot exist on a way in cannot go wrong there.
+// ability is something that a subject or its readers must be able to do for a case to apply: what an
+// entry point does not have cannot go wrong there.
 type ability func(s Subject, r Reader) bool
 
 func of[T any](s Subject, r Reader) bool {
@@ -15,7 +15,7 @@ func hidden(s Subject, _ Reader) bool {
 	return ok && w.Hidden()
 }
 
-// needs by the names of cases.
+// needs lists the abilities that each case needs, by name.
 var needs = map[string][]ability{
 	"compaction": {of[Eventful]},
 	"compaction of which only its end was heard": {of[Eventful]},

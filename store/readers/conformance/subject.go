@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Subject is what is tested: a project and readers of it. Methods fail the
-// test when they cannot do what they are asked.
+// Subject is what is tested: a project and readers of it. Methods fail the test if they cannot do
+// what they are asked to.
 type Subject interface {
 	Write(t testing.TB, path, content string)
 	Remove(t testing.TB, path string)
 	Rename(t testing.TB, from, to string)
-	// Reader is one context window that was registered and has seen nothing.
+	// Reader returns a context window that is registered and has seen nothing.
 	Reader(t testing.TB) Reader
 }
 
@@ -30,24 +30,24 @@ type Read struct {
 	DiffOffset int
 }
 
-// Answer is what the model gets, whole.
+// Answer is everything that the model gets.
 type Answer struct {
 	Text string
 	Err  error
 }
 
-// Unchanged, Changed and Full tell the kinds apart by their text.
+// Unchanged, Changed and Full distinguish the kinds of answers by their text.
 func (a Answer) Unchanged() bool {
 	return strings.HasPrefix(a.Text, "[unchanged · ") && !strings.Contains(a.Text, "\n")
 }
 func (a Answer) Changed() bool { return strings.HasPrefix(a.Text, "[changed · ") }
 func (a Answer) Full() bool    { return a.Err == nil && !a.Unchanged() && !a.Changed() }
 
-// Truncated reports whether a diff goes on in a further page.
+// Truncated reports whether a diff continues on another page.
 func (a Answer) Truncated() bool { return strings.Contains(a.Text, "\n[... diff truncated at ") }
 
-// Eventful readers belong to a client that signals what happens to its
-// context: start, precompact, postcompact, subagent-start, … (shown.Event).
+// Eventful readers belong to a client that reports what happens to its context: start, precompact,
+// postcompact, subagent-start, … (readers.Event).
 type Eventful interface {
 	Event(t testing.TB, name string)
 }
@@ -57,14 +57,14 @@ type Forker interface {
 	Agent(t testing.TB, id string) Reader
 }
 
-// Committer readers can hold back what they were given: ReadPending's answer
-// counts only when Commit brings it.
+// Committer readers can receive pending answers: an answer of ReadPending counts only once Commit
+// confirms it.
 type Committer interface {
 	ReadPending(t testing.TB, toolUse string, r Read) Answer
 	Commit(t testing.TB, toolUse, text string)
 }
 
-// Rewinder readers can tell which tool uses their transcript still holds.
+// Rewinder readers can report which tool uses their transcript still contains.
 type Rewinder interface {
 	Alive(t testing.TB, toolUses []string, readable bool)
 }
@@ -74,19 +74,18 @@ type Editor interface {
 	Edit(t testing.TB, path, old, new string)
 }
 
-// Clocked subjects have a clock that can be put forward.
+// Clocked subjects have a clock that can be advanced.
 type Clocked interface {
 	Advance(t testing.TB, d time.Duration)
 }
 
-// Unknowing subjects have readers that nobody knows.
+// Unknowing subjects can have unknown readers.
 type Unknowing interface {
 	Unknown(t testing.TB) Reader
 }
 
-// Stealthy subjects can change a file behind everybody's back: same size and
-// times, or underneath the overlay. On a mount that nobody can get around there
-// is no such way: Hidden is false.
+// Stealthy subjects can change a file unnoticed: with the same size and times, or underneath the
+// overlay. On a mount that cannot be bypassed this is impossible, and Hidden returns false.
 type Stealthy interface {
 	Hidden() bool
 	WriteSameStat(t testing.TB, path, content string)

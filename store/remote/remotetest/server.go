@@ -1,7 +1,7 @@
-// Package remotetest serves the tests of what speaks to a bucket: an object server with
-// conditional writes, and faults between it and who asks. The server is versitygw where
-// CACHEBRO_VERSITYGW names it (make fleet-test), else a small one of our own, which knows
-// the requests that cachebro makes and no signatures.
+// Package remotetest is for tests of code that talks to a bucket: an object server with conditional
+// writes, and faults between the server and its clients. The server is versitygw if
+// CACHEBRO_VERSITYGW names it (make fleet-test), otherwise a small one of our own, which knows the
+// requests that cachebro makes and no signatures.
 package remotetest
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Fault is what happens to a request.
+// Fault is what goes wrong with a request.
 type Fault int
 
 // The faults.
@@ -42,16 +42,16 @@ const (
 	None     Fault = iota
 	Error500       // nothing is done
 	Error503
-	CutBefore  // the connection ends, nothing is done
-	CutAfter   // it is done, and nobody hears of it
-	Truncate   // half of the answer
-	Twice      // it is done twice; the second answer counts
-	Slow       // it takes a moment
+	CutBefore  // the connection ends, and nothing is done
+	CutAfter   // it is done, but the answer is lost
+	Truncate   // half of the answer is sent
+	Twice      // it is done twice; the second answer is sent
+	Slow       // it is delayed a little
 	Bare       // the answer has no ETag
-	Skewed     // the server takes no request of this time
-	Forbidden  // nor with these credentials
-	UnknownKey // nor are they known, as one server says it
-	Faults     // how many there are
+	Skewed     // the server refuses the time of the request
+	Forbidden  // the server refuses the credentials
+	UnknownKey // the server does not know the credentials, in the words of one product
+	Faults     // the number of faults
 )
 
 // The bucket and the credentials of the server.
@@ -67,20 +67,20 @@ type Server struct {
 	url string
 
 	inner http.Handler
-	dir   string // of versitygw; "": the objects are ours
-	// direct asks versitygw, without faults in between.
+	dir   string // directory of versitygw; "": the objects are in memory
+	// direct talks to versitygw without faults in between.
 	direct *minio.Client
 
 	mu      sync.Mutex
 	objects map[string][]byte
 	times   map[string]time.Time // when each was written, by the server's clock
-	ahead   time.Duration        // how far that clock is ahead of ours
+	ahead   time.Duration        // how far that clock is ahead of this process's
 	fault   func(*http.Request) Fault
 	asked   int
 	took    int64
 }
 
-// New starts one, and gives this process credentials for it.
+// New starts a server and sets this process's credentials for it.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, objects: map[string][]byte{}, times: map[string]time.Time{}}
@@ -102,7 +102,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Env is what a process needs to be let in, and to look nowhere else.
+// Env returns the environment that a process needs to be accepted, and to look for credentials nowhere else.
 func (s *Server) Env() map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": Key, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_SESSION_TOKEN": "", "AWS_REGION": "us-east-1", "AWS_CA_BUNDLE": "",
@@ -110,33 +110,33 @@ func (s *Server) Env() map[string]string {
 	}
 }
 
-// Address is a place in the server's bucket.
+// Address returns the address of a place in the server's bucket.
 func (s *Server) Address(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + url.QueryEscape(s.url) + "&path-style=1&region=us-east-1"
 }
 
-// Break has each request meet the fault that f says; nil: none.
+// Break makes each request meet the fault that f returns; nil: none.
 func (s *Server) Break(f func(*http.Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
 }
 
-// Asked is how many requests there were.
+// Asked returns the number of requests so far.
 func (s *Server) Asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
 }
 
-// Took is how many bytes the requests have brought, without their heads.
+// Took returns how many bytes the bodies of the requests had.
 func (s *Server) Took() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.took
 }
 
-// Objects are the keys of all that lies in the bucket, sorted.
+// Objects returns the keys of all objects in the bucket, sorted.
 func (s *Server) Objects() (keys []string) {
 	if s.dir != "" {
 		root := filepath.Join(s.dir, Bucket)
@@ -157,7 +157,7 @@ func (s *Server) Objects() (keys []string) {
 	return keys
 }
 
-// Object is what lies under a key.
+// Object returns the content of an object.
 func (s *Server) Object(key string) []byte {
 	s.t.Helper()
 	if s.dir != "" {
@@ -172,12 +172,12 @@ func (s *Server) Object(key string) []byte {
 	return bytes.Clone(s.objects[key])
 }
 
-// Set replaces what lies under a key; nil removes it.
+// Set replaces the content of an object; nil removes it.
 func (s *Server) Set(key string, b []byte) {
 	s.t.Helper()
 	if s.dir != "" {
 		err := os.Remove(filepath.Join(s.dir, Bucket, key))
-		if b != nil { // by the server: without its ETag a file is no object
+		if b != nil { // through the server, because a file without an ETag is no object
 			_, err = s.direct.PutObject(context.Background(), Bucket, key, bytes.NewReader(b), int64(len(b)), minio.PutObjectOptions{})
 		}
 		if err != nil {
@@ -194,7 +194,7 @@ func (s *Server) Set(key string, b []byte) {
 	s.objects[key], s.times[key] = bytes.Clone(b), s.nowLocked()
 }
 
-// Pass lets so much time pass by the server's clock.
+// Pass advances the server's clock.
 func (s *Server) Pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Server) Pass(d time.Duration) {
 
 func (s *Server) nowLocked() time.Time { return time.Now().Add(s.ahead) }
 
-// front stands before the server and breaks things.
+// front is in front of the server and causes the faults.
 func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	choose, fault := s.fault, None
 	s.mu.Unlock()
-	if choose != nil { // it may ask the server itself
+	if choose != nil { // choose may make requests of its own
 		fault = choose(r)
 	}
 	s.mu.Lock()
@@ -338,7 +338,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listPage is how many objects a listing has at most: few, so that tests get several pages.
+// listPage is the most objects in one page of a listing. It is small so that tests get several pages.
 const listPage = 50
 
 type listing struct {

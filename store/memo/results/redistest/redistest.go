@@ -1,7 +1,6 @@
-// Package redistest starts real Redis servers on the loopback, for tests and
-// benchmarks of what is shared through them: one alone, or three as a cluster.
-// In observe → version → index → serve it is no station; nothing of the program
-// itself imports it. Servers keep nothing on disk and end with Stop.
+// Package redistest starts real Redis servers on the loopback, for tests and benchmarks of what is
+// shared through them: a single one, or three as a cluster. No program code imports it. Servers
+// keep nothing on disk and end with Stop.
 package redistest
 
 import (
@@ -19,10 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNone: there is no redis-server on this machine.
+// ErrNone means that redis-server is not installed on this machine.
 var ErrNone = errors.New("redis-server is not installed (Debian: apt-get install redis-server)")
 
-// startWithin is how long a server, or the nodes of a cluster together, may take.
+// startWithin is how long a server, or the nodes of a cluster together, may take to start.
 const startWithin = 30 * time.Second
 
 // Server is a running redis-server.
@@ -34,14 +33,14 @@ type Server struct {
 	done chan struct{} // closed once the process has ended
 }
 
-// Start runs a server with its files in dir; args are added to its command line.
+// Start runs a server with its files in dir. args are appended to its command line.
 func Start(dir string, args ...string) (*Server, error) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, ErrNone
 	}
 	var last error
-	for range 5 { // the port may be taken between the look and the start
+	for range 5 { // the port may be taken between the look-up and the start
 		var ports [2]int
 		for i := range ports {
 			ports[i], err = freePort()
@@ -79,7 +78,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// await returns once the server answers.
+// await waits until the server answers.
 func (s *Server) await(args []string) error {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: argument(args, "--requirepass"), MaxRetries: -1})
 	defer c.Close()
@@ -108,14 +107,14 @@ func argument(args []string, name string) string {
 	return ""
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
-// URL is the address as a setting.
+// URL returns the address in the form of a setting.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// Restart runs an ended server again, at the same address and empty. Another
-// process may have the port for a moment, as the near end of a connection.
+// Restart runs an ended server again, at the same address and empty. Another process may hold the
+// port for a moment, as the local end of a connection.
 func (s *Server) Restart() (err error) {
 	for end := time.Now().Add(startWithin); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		s.cmd, s.done = exec.Command(s.cmd.Path, s.cmd.Args[1:]...), make(chan struct{})
@@ -133,13 +132,13 @@ func (s *Server) Restart() (err error) {
 	return err
 }
 
-// Stop kills the server and waits for its end.
+// Stop kills the server and waits until it has ended.
 func (s *Server) Stop() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
 }
 
-// Cluster is three nodes that share the slots; one lost takes only its own along.
+// Cluster is three nodes that share the slots. If one is lost, only its own slots are.
 type Cluster struct{ Nodes []*Server }
 
 // StartCluster runs a cluster with its files in dir.
@@ -160,7 +159,7 @@ func StartCluster(dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// join has the nodes meet and gives each a third of the slots.
+// join makes the nodes meet and gives each a third of the slots.
 func (c *Cluster) join() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
@@ -193,7 +192,7 @@ func (c *Cluster) join() error {
 	return nil
 }
 
-// URL names all nodes.
+// URL returns an address that names all nodes.
 func (c *Cluster) URL() string {
 	u := c.Nodes[0].URL()
 	for i, s := range c.Nodes[1:] {
