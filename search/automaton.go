@@ -9,25 +9,25 @@ import (
 	"unicode/utf8"
 )
 
-// automaton answers one question: which lines of a text hold a match? It is a
-// deterministic automaton over runes, made while it runs, from the program of
-// regexp/syntax. The standard library's matcher must find where a match begins
-// and ends and reads 20–60 MB/s for that; this one needs only yes or no for a
-// line and reads some hundreds. It also gives \b the meaning that ripgrep
-// gives it (Unicode words), which the standard library cannot.
+// automaton answers one question: which lines of a text contain a match? It is a
+// deterministic automaton over runes, built on demand while it reads the text, from the
+// program of regexp/syntax. The standard library's matcher has to find where a match begins
+// and ends, and reads 20–60 MB/s. This one only needs a yes or no for each line, and reads
+// several hundred. It also gives \b the meaning that ripgrep gives it (Unicode words), which
+// the standard library cannot.
 //
-// A state is the set of instructions that wait for the next rune, with the
-// kind of the rune before. Empty-width conditions are decided when the next
-// rune is known, so a match is seen one rune late.
+// A state is the set of instructions that wait for the next rune, and the class of the
+// previous rune. Empty-width conditions can only be decided when the next rune is known, so
+// a match is noticed one rune late.
 //
 // Not safe for concurrent use: each worker has its own.
 type automaton struct {
 	prog   *syntax.Prog
 	states []state
-	table  []int32 // next state of states[i] on ASCII byte c at i*128+c; 0: not yet known
+	table  []int32 // next state of states[i] after ASCII byte c at i*128+c; 0: not computed yet
 	index  map[string]int32
-	mark   []uint32 // instruction → last closure that saw it
-	kept   int      // instructions in all states
+	mark   []uint32 // instruction → the last epoch in which close visited it
+	kept   int      // sum of the seeds of all states
 	epoch  uint32
 	seeds  []uint32 // scratch
 	stack  []uint32
@@ -39,11 +39,11 @@ type state struct {
 	other map[rune]int32 // transitions on runes beyond ASCII
 }
 
-// runeClass of the rune before a position.
+// runeClass is the class of the rune before a position.
 type runeClass uint8
 
 const (
-	afterNewline runeClass = iota // or at the start of the text
+	afterNewline runeClass = iota // or the start of the text
 	afterWord
 	afterOther
 )
@@ -51,21 +51,21 @@ const (
 const (
 	unknown   = 0
 	lineFound = 1 // the line matches
-	lineStart = 2 // at the lineStart of a line
-	// maxStates bounds the automaton's memory (about 1 KiB a state); it is
-	// begun anew beyond.
+	lineStart = 2 // at the start of a line
+	// maxStates bounds the automaton's memory (about 1 KiB a state). Beyond it all
+	// states are discarded.
 	maxStates = 8192
-	// maxSteps bounds the work for one byte of text, and maxSeeds what all
-	// states remember: an expression of a few bytes may stand for millions.
+	// maxSteps bounds the work for one byte of text, and maxSeeds the seeds that all states
+	// hold: an expression of a few bytes can expand to millions of instructions.
 	maxSteps = 10000
 	maxSeeds = 4 << 20
-	// endOfText stands for the end, badRune for a byte that is not UTF-8: no
-	// class contains it, as in ripgrep.
+	// endOfText stands for the end of the text, and badRune for a byte that is not UTF-8:
+	// as in ripgrep, no class contains it.
 	endOfText rune = -1
 	badRune   rune = -2
 )
 
-// newAutomaton compiles a pattern for lines: no class matches a newline.
+// newAutomaton compiles a pattern to search lines: none of its classes matches a newline.
 func newAutomaton(expr string) (*automaton, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -85,8 +85,8 @@ func newAutomaton(expr string) (*automaton, error) {
 	return d, nil
 }
 
-// size is about how many instructions an expression is compiled to: a repeated
-// part counts as often as it is repeated.
+// size estimates the number of instructions that an expression compiles to. A repeated part
+// counts as often as it is repeated.
 func size(re *syntax.Regexp) int {
 	n := max(1, len(re.Rune))
 	if re.Op == syntax.OpCharClass {
@@ -101,7 +101,7 @@ func size(re *syntax.Regexp) int {
 	return min(n, 1<<30)
 }
 
-// Clone gives another worker an automaton of its own.
+// Clone returns an automaton for the same pattern, for another worker.
 func (d *automaton) Clone() *automaton {
 	c := &automaton{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
 	c.reset()
@@ -116,8 +116,8 @@ func (d *automaton) reset() {
 	d.intern(nil, afterNewline)
 }
 
-// dropNewline takes the newline out of every class, so that no match can reach
-// over the end of a line.
+// dropNewline removes the newline from every class, so that no match can extend past the
+// end of a line.
 func dropNewline(re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpAnyChar:
@@ -147,7 +147,7 @@ func dropNewline(re *syntax.Regexp) {
 	}
 }
 
-// intern finds or makes the state of sorted seeds.
+// intern returns the number of the state with these sorted seeds, and adds it if it is new.
 func (d *automaton) intern(seeds []uint32, prev runeClass) int32 {
 	key := make([]byte, 0, len(seeds)*4+1)
 	key = append(key, byte(prev))
@@ -165,7 +165,7 @@ func (d *automaton) intern(seeds []uint32, prev runeClass) int32 {
 	return i
 }
 
-// unicodeWord is ripgrep's \w.
+// unicodeWord reports whether ripgrep's \w matches a rune.
 func unicodeWord(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -183,7 +183,8 @@ func classOf(r rune) runeClass {
 	return afterOther
 }
 
-// conditions that hold between a rune of class prev and the rune next.
+// conditions returns the empty-width conditions that hold between a rune of class prev and
+// the rune next.
 func conditions(prev runeClass, next rune) syntax.EmptyOp {
 	var c syntax.EmptyOp
 	if prev == afterNewline {
@@ -237,8 +238,8 @@ func (d *automaton) step(s int32, r rune) int32 {
 	return next
 }
 
-// close follows the empty transitions from pc under the conditions that hold,
-// collects where reading r leads, and reports whether a match was reached.
+// close follows the empty transitions from pc for which the conditions in hold are met,
+// collects the instructions that reading r leads to, and reports whether it reached a match.
 func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	d.stack = append(d.stack[:0], pc)
 	matched := false
@@ -270,7 +271,7 @@ func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	return matched
 }
 
-// next is step with the cache before it.
+// next is step for a rune beyond ASCII or for endOfText, with the known transitions cached.
 func (d *automaton) next(s int32, r rune) int32 {
 	if n, ok := d.states[s].other[r]; ok {
 		return n
@@ -278,8 +279,8 @@ func (d *automaton) next(s int32, r rune) int32 {
 	return d.step(s, r)
 }
 
-// Match returns the offset of a byte in the first line of text[at:] with a
-// match (at must be the start of a line), or -1.
+// Match returns the offset of a byte in the first line of text[at:] that contains a match,
+// or -1. at must be the start of a line.
 func (d *automaton) Match(text []byte, at int) int {
 	s := int32(lineStart)
 	for i := at; i < len(text); {
@@ -314,7 +315,7 @@ func (d *automaton) Match(text []byte, at int) int {
 	return -1
 }
 
-// MatchLine reports whether one line, without its newline, holds a match.
+// MatchLine reports whether one line, given without its newline, contains a match.
 func (d *automaton) MatchLine(line []byte) bool {
 	if d.Match(line, 0) >= 0 {
 		return true
@@ -322,8 +323,8 @@ func (d *automaton) MatchLine(line []byte) bool {
 	return len(line) == 0 && d.next(lineStart, endOfText) == lineFound
 }
 
-// unicodeClasses rewrites \d, \w and \s to what they mean in ripgrep. Parsed
-// patterns no longer tell \w from [0-9A-Za-z_], so this is done on the text.
+// unicodeClasses replaces \d, \w and \s by what they mean in ripgrep. It works on the text of
+// a pattern, because a parsed pattern no longer distinguishes \w from [0-9A-Za-z_].
 func unicodeClasses(expr string) string {
 	const (
 		word  = `\p{L}\p{Nl}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}`

@@ -13,41 +13,41 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes bound one batch of the writer, of which two are in memory
-// at a time. The documents of a batch take about ten times its text. Batches of 4 MiB
-// save a tenth in merging on a small tree. But on the 127 MB of the Go source tree,
-// under the daemon's memory limit, the garbage collector ran 275 times with them, and
-// 178 times with these.
+// batchFiles and batchBytes bound one of the writer's batches, of which two are in memory
+// at a time. The documents of a batch take about ten times as much memory as its text. On a
+// small tree, batches of 4 MiB need a tenth less time for merging. But on the 127 MB of the
+// Go source tree, under the daemon's memory limit, the garbage collector ran 275 times with
+// them, and 178 times with these.
 const (
 	batchFiles = 400
 	batchBytes = 2 << 20
 )
 
-// batch collects files to write in one step.
+// batch collects files that are written in one step.
 type batch struct {
 	x     *Index
-	take_ []store.Version
+	files []store.Version
 	bytes int64
-	ready []prepared // once analysed
+	ready []prepared // set by analyse
 }
 
 func (x *Index) newBatch() *batch { return &batch{x: x} }
 
 func (b *batch) take(v store.Version) {
-	b.take_ = append(b.take_, v)
+	b.files = append(b.files, v)
 	b.bytes += v.Stat.Size
 }
 
-func (b *batch) full() bool { return len(b.take_) >= batchFiles || b.bytes >= b.x.opt.BatchBytes }
+func (b *batch) full() bool { return len(b.files) >= batchFiles || b.bytes >= b.x.opt.BatchBytes }
 
 // prepared is one file after analysis.
 type prepared struct {
 	v    store.Version
-	f    *file // nil: leaves the index
+	f    *file // nil: removed from the index
 	docs []*document.Document
 }
 
-// commit analyses the files and writes them with the checkpoint.
+// commit analyses the files and writes them. For seq and last, see write.
 func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
 	if err := b.analyse(ctx); err != nil {
 		return err
@@ -55,16 +55,16 @@ func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
 	return b.write(seq, last)
 }
 
-// analyse makes the documents, on all cores while nobody waits for one.
+// analyse makes the documents: on all cores, or on one while somebody waits for answers.
 func (b *batch) analyse(ctx context.Context) error {
 	x := b.x
-	b.ready = make([]prepared, len(b.take_))
+	b.ready = make([]prepared, len(b.files))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())
 	if x.opt.Asked != nil && x.opt.Asked() {
 		g.SetLimit(1)
 	}
-	for i, v := range b.take_ {
+	for i, v := range b.files {
 		g.Go(func() error {
 			if gctx.Err() != nil {
 				return gctx.Err()
@@ -79,7 +79,7 @@ func (b *batch) analyse(ctx context.Context) error {
 	return g.Wait()
 }
 
-// write enters what was analysed, with the checkpoint if it is the last.
+// write writes the analysed files to the index; with the last batch also the checkpoint seq.
 func (b *batch) write(seq uint64, last bool) error {
 	x := b.x
 	if !x.room() {
@@ -116,7 +116,7 @@ func (b *batch) write(seq uint64, last bool) error {
 	return nil
 }
 
-// enter puts one file into a bleve batch: its old chunks go, the new ones come.
+// enter adds one file to a bleve batch, in place of the chunks that it had before.
 func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
 	old, known := x.files[p.v.Path]

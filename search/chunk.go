@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Chunk is a run of whole lines of a file, 1-based, both ends included.
+// Chunk is a run of whole lines of a file, numbered from 1; First and Last are included.
 type Chunk struct {
 	First, Last int
 	Start, End  int // byte range
 	Symbols     []Symbol
 }
 
-// The sizes of chunks. Prose: 200 words with an overlap of 50 and at least 50
-// (the sizes that the source documents settled on); code: about 60 lines.
+// The sizes of chunks. Prose: 200 words with an overlap of 50, and at least 50 (the sizes
+// that the source documents settled on); code: about 60 lines.
 const (
 	proseWords   = 200
 	proseOverlap = 50
 	proseMin     = 50
 	codeLines    = 60
-	codeMax      = 120 // a symbol longer than this is cut
+	codeMax      = 120 // a longer symbol is split
 )
 
-// chunks cuts a file. Every line is in at least one chunk.
+// chunks splits a file into chunks. Every line is in at least one of them.
 func chunks(kind Kind, content []byte, symbols []Symbol) []Chunk {
 	lines := lineStarts(content)
 	if len(lines) == 0 {
@@ -52,7 +52,7 @@ func chunks(kind Kind, content []byte, symbols []Symbol) []Chunk {
 	return cut
 }
 
-// lineStarts returns the offset of each line's first byte.
+// lineStarts returns the offset of the first byte of each line.
 func lineStarts(content []byte) []int {
 	if len(content) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func lineStarts(content []byte) []int {
 	}
 }
 
-// proseChunks cuts at line ends, at the end of a sentence where one is near.
+// proseChunks splits at line ends; where possible, at one that also ends a sentence.
 func proseChunks(content []byte, lines []int) []Chunk {
 	words := make([]int, len(lines)) // words up to the end of each line
 	total := 0
@@ -119,8 +119,8 @@ func lineAt(content []byte, lines []int, i int) []byte {
 	return content[lines[i]:]
 }
 
-// codeChunks cuts before top-level symbols when a chunk is long enough, and at
-// codeMax lines at the latest.
+// codeChunks splits before a top-level symbol once a chunk is long enough, and after codeMax
+// lines at the latest.
 func codeChunks(lines []int, symbols []Symbol) []Chunk {
 	starts := map[int]bool{}
 	for _, s := range symbols {
@@ -140,7 +140,7 @@ func codeChunks(lines []int, symbols []Symbol) []Chunk {
 	return append(cut, Chunk{First: first, Last: len(lines)})
 }
 
-// chunkID is the document id; it carries everything that a hit needs.
+// chunkID returns the document id of a chunk. It contains everything that a hit needs.
 func chunkID(path string, c Chunk, index, total int) string {
 	return fmt.Sprintf("%s\x00%d-%d\x00%d/%d", path, c.First, c.Last, index, total)
 }

@@ -12,34 +12,34 @@ import (
 	"sync"
 )
 
-// EmbedCommand is an Embedder that runs a command, which turns texts into vectors.
+// EmbedCommand is an Embedder that runs a command to turn texts into vectors.
 //
 // # Protocol
 //
-// The command is started when it is first needed and stays. It reads one JSON
-// object a line from standard input and answers each with one line on standard
-// output, in order:
+// The command is started when it is first needed and keeps running. It reads one JSON
+// object per line from standard input and answers each with one line on standard
+// output, in the same order:
 //
 //	{"id":1,"kind":"passage","texts":["…","…"]}
 //	{"id":1,"vectors":[[0.1,…],[0.2,…]]}
 //
 // kind is "passage" for parts of files and "query" for questions. An answer with
-// "error" instead of "vectors" fails that request alone. A command that ends,
-// answers something else or answers too late is killed and started again at the next
-// request. It gets no shell: its words are separated by white space.
+// "error" instead of "vectors" fails only that request. A command that exits, gives
+// an invalid answer or is too late is killed, and started again for the next request.
+// It is run without a shell: the command line is split at white space.
 //
 // # Locks
 //
-// mu is held over a whole exchange, so requests run one after the other.
+// mu is held during a whole exchange, so requests run one after the other.
 type EmbedCommand struct {
 	words []string
 
-	mu  chan struct{} // a lock that can be waited for with a context; guards run and id
+	mu  chan struct{} // a lock that can be awaited with a context; guards run and id
 	run *embedProcess
 	id  int
 }
 
-// embedProcess is one process.
+// embedProcess is one running command.
 type embedProcess struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -48,10 +48,10 @@ type embedProcess struct {
 	ended sync.WaitGroup
 }
 
-// maxLine bounds an answer, in bytes.
+// maxLine bounds an answer line, in bytes.
 const maxLine = 64 << 20
 
-// NewEmbedCommand is an Embedder that runs a command line; nil when that is empty.
+// NewEmbedCommand returns an Embedder that runs a command line, or nil if it is empty.
 func NewEmbedCommand(commandLine string) *EmbedCommand {
 	words := strings.Fields(commandLine)
 	if len(words) == 0 {
@@ -62,7 +62,7 @@ func NewEmbedCommand(commandLine string) *EmbedCommand {
 	return c
 }
 
-// Model is the command line: another one makes other vectors.
+// Model returns the command line, because another command makes other vectors.
 func (c *EmbedCommand) Model() string { return strings.Join(c.words, " ") }
 
 type request struct {
@@ -101,7 +101,7 @@ func (c *EmbedCommand) Embed(ctx context.Context, texts []string, query bool) ([
 	if err == nil && a.Error == "" {
 		err = a.check(q)
 	}
-	if err != nil { // what it says next is not to be trusted
+	if err != nil { // the answers that follow could belong to other requests
 		c.run.kill()
 		c.run = nil
 		return nil, fmt.Errorf("embedder %s: %w", c.words[0], err)
@@ -159,8 +159,8 @@ func (r *embedProcess) exchange(ctx context.Context, q request) (a answer, err e
 	if err != nil {
 		return a, err
 	}
-	r.ended.Go(func() { // ends at the latest when the process is killed
-		_, _ = r.in.Write(append(raw, '\n')) // an error shows in the answer that does not come
+	r.ended.Go(func() { // ends when the process is killed, at the latest
+		_, _ = r.in.Write(append(raw, '\n')) // if writing fails, no answer comes, and that is reported
 	})
 	select {
 	case line, ok := <-r.lines:

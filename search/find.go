@@ -14,16 +14,16 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// FileID and SymbolID are the ids of hits: a prefix and 8 hex digits.
+// FileID returns the id of a file. The ids of hits are a prefix and 8 hex digits.
 func FileID(p store.Path) string { return "fil-" + hash8(string(p)) }
 
-// SymbolID is the id of a definition.
+// SymbolID returns the id of a definition.
 func SymbolID(p store.Path, name string) string { return "sym-" + hash8(string(p)+"\x00"+name) }
 
-// SessionID is the id of a client's session.
+// SessionID returns the id of a client's session.
 func SessionID(s store.SessionID) string { return "ses-" + hash8(string(s)) }
 
-// VersionID is the id of a version: its sequence number.
+// VersionID returns the id of a version, made from its sequence number.
 func VersionID(seq uint64) string { return fmt.Sprintf("ver-%08x", uint32(seq)) }
 
 func hash8(s string) string {
@@ -31,7 +31,7 @@ func hash8(s string) string {
 	return hex.EncodeToString(h[:4])
 }
 
-// FileOf finds the file that an id stands for.
+// FileOf finds the file with an id.
 func (x *table) FileOf(id string) (store.Path, bool) {
 	var found store.Path
 	x.live(func(p store.Path, _ *file) bool {
@@ -44,9 +44,10 @@ func (x *table) FileOf(id string) (store.Path, bool) {
 	return found, found != ""
 }
 
-// Best orders the lines of an exact query for somebody who sees only the first
-// of them: files by how well they fit (a line that defines the pattern before
-// one that uses it), lines in their order, a file's defining line first.
+// Best reorders the lines of an exact query for a reader who sees only the first of them.
+// It orders files by how well they fit: a line that defines the pattern counts for more
+// than one that uses it. Within a file the first defining line comes first, and the others
+// keep their order.
 func (x *Index) Best(r *Result, q Query, h Hints) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
@@ -93,7 +94,7 @@ func (x *Index) Best(r *Result, q Query, h Hints) {
 	r.Lines = out
 }
 
-// defines reports whether a line looks like the definition of what was asked for.
+// defines reports whether a line looks like the definition of what a query asks for.
 func defines(line []byte, q Query) bool {
 	text := strings.TrimSpace(string(line))
 	word, _, _ := strings.Cut(text, " ")
@@ -116,7 +117,8 @@ func defines(line []byte, q Query) bool {
 	return strings.Contains(head, q.Pattern)
 }
 
-// Lines returns lines first to last of a file as it is now; "" when it is gone.
+// Lines returns lines first to last of a file's present content, or "" if the file no longer
+// exists.
 func (x *table) Lines(p store.Path, first, last int) string {
 	content, err := x.corpus.Read(p, nil)
 	if err != nil {
@@ -137,7 +139,7 @@ func (x *table) Lines(p store.Path, first, last int) string {
 	return string(content[starts[first-1]:end])
 }
 
-// Chunk returns the bounds of the chunk that a line is in.
+// Chunk returns the bounds and the position of the chunk that contains a line.
 func (x *table) Chunk(p store.Path, line int) (first, last, index, total int, ok bool) {
 	x.mu.RLock()
 	f := x.files[p]
@@ -150,7 +152,7 @@ func (x *table) Chunk(p store.Path, line int) (first, last, index, total int, ok
 	return 0, 0, 0, 0, false
 }
 
-// BestLine is the line of a chunk that has most of a natural query's words.
+// BestLine returns the line of a chunk that contains most of a natural query's words.
 func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	terms := queryTerms(query)
 	stems := newStemmer()
@@ -175,7 +177,7 @@ func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	return no, text
 }
 
-// List passes what the index knows of the files at or below a path, in order.
+// List calls fn with what the index knows of the files at or below a path, in path order.
 func (x *table) List(under store.Path, fn func(p store.Path, indexed bool, chunks int, seq uint64)) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -192,10 +194,10 @@ func (x *table) List(under store.Path, fn func(p store.Path, indexed bool, chunk
 	}
 }
 
-// Reindexed counts what a Reconcile did.
+// Reindexed counts what Reconcile did.
 type Reindexed struct{ Changed, New, Deleted, Live int }
 
-// ChangesSince counts what became of the paths that have versions after seq.
+// ChangesSince counts the paths that have versions after seq, by what happened to them.
 func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	newest, fresh := map[store.Path]store.Version{}, map[store.Path]bool{}
 	for {
@@ -224,8 +226,9 @@ func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	return r
 }
 
-// Reconcile compares the index with the version log, file by file, and mends
-// what differs: for an index that is doubted but not to be made anew.
+// Reconcile compares the index with the version log, file by file, and corrects the
+// differences. It serves to check an index without rebuilding it. Files at or below forget
+// are indexed again even if they do not differ ("": none).
 func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, error) {
 	var r Reindexed
 	if err := x.CatchUp(ctx); err != nil {
@@ -274,7 +277,7 @@ func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, er
 	}
 	before := len(x.files)
 	x.mu.RUnlock()
-	if len(b.take_) > 0 {
+	if len(b.files) > 0 {
 		if err := b.commit(ctx, seq, true); err != nil {
 			return r, err
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
 )
 
-// wanted is a file for the first index: of a version what prepare looks at, for
-// the version of 100,000 files, with who wrote it, took 40 MB.
+// wanted is a file for the first index. It holds only what prepare needs of a version: the
+// whole versions of 100,000 files, with their writers, took 40 MB.
 type wanted struct {
 	path      store.Path
 	seq       uint64
@@ -28,16 +28,16 @@ func (w *wanted) version() store.Version {
 	return store.Version{Path: w.path, Seq: w.seq, Time: w.time, Op: store.OpWrite, Blob: w.blob, NoContent: w.noContent, Stat: store.Stat{Size: w.size}}
 }
 
-// A first index of more than largeTree files takes half a minute and more, so it begins
-// with the workedOn that were changed last: ranked queries find only what is
-// indexed. Fewer are indexed in the order of their paths, where neighbours share words.
+// A first index of more than largeTree files takes half a minute or more. Because ranked
+// queries find only what is indexed, it then begins with the workedOn files that changed
+// last. All others are indexed in path order, where neighbouring files share words.
 const (
 	largeTree = 100_000
 	workedOn  = 5_000
 )
 
-// lastChangedFirst moves the n files that were changed last to the front; beyond that all
-// stay in their order.
+// lastChangedFirst moves the n files that changed last to the front and otherwise keeps the
+// order.
 func lastChangedFirst(all []wanted, n int) {
 	if n >= len(all) {
 		return
@@ -49,8 +49,8 @@ func lastChangedFirst(all []wanted, n int) {
 	slices.Sort(changed)
 	since := changed[len(all)-n]
 	at, _ := slices.BinarySearch(changed, since+1)
-	ties := n - (len(all) - at)   // so many of those that were changed just then
-	front := make([]wanted, 0, n) // the last of them first
+	ties := n - (len(all) - at)   // how many of the files that changed at that very time
+	front := make([]wanted, 0, n) // in reverse order
 	to := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
 		if w := all[i]; w.changed > since || w.changed == since && ties > 0 {
@@ -67,13 +67,13 @@ func lastChangedFirst(all []wanted, n int) {
 	copy(all, front)
 }
 
-// Progress is how far the first index is; of is 0 when none is being made.
+// Progress returns how many files of the first index are done; of is 0 if none is being made.
 func (x *Index) Progress() (made, of int) {
 	return int(x.made.Load()), int(x.toMake.Load())
 }
 
-// first indexes every live file. While one batch is written the next is
-// analysed. What an earlier attempt has brought in stays.
+// first indexes every live file. The next batch is analysed while one is written. Files that
+// an earlier attempt has indexed already stay.
 func (x *Index) first(ctx context.Context) error {
 	seq := x.corpus.Seq()
 	var all []wanted
@@ -95,7 +95,7 @@ func (x *Index) first(ctx context.Context) error {
 	defer merge()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	analysed := make(chan *batch) // closed by the one who analyses
+	analysed := make(chan *batch) // closed by the goroutine that analyses
 	var analysing sync.WaitGroup
 	analysing.Go(func() {
 		defer close(analysed)
@@ -134,7 +134,7 @@ func (x *Index) first(ctx context.Context) error {
 		if written++; written == mostUnmerged {
 			merge()
 		}
-		x.made.Add(int64(len(b.take_)))
+		x.made.Add(int64(len(b.files)))
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -145,13 +145,14 @@ func (x *Index) first(ctx context.Context) error {
 	return x.compact(ctx, merge)
 }
 
-// mostUnmerged is how many segments of the first index wait for the one merge at its
-// end. Merged by tens before, and all of them again then, they took a third of the
-// processor time. A larger tree is merged on the way: bleve stops to write at 1,000 files.
+// mostUnmerged is how many segments of the first index are left unmerged until the one merge
+// at its end. Merging them by tens first, and all of them again at the end, took a third of
+// the processor time. A larger tree is merged on the way, because bleve stops writing at
+// 1,000 files.
 const mostUnmerged = 100
 
-// unmerged are the indexes whose segments are not merged for now: of each
-// *scorch.Scorch a channel that is closed when they may be.
+// unmerged holds the indexes whose segments must not be merged for now: *scorch.Scorch → a
+// channel that is closed when merging may begin.
 var unmerged sync.Map
 
 func init() {
@@ -165,8 +166,8 @@ func init() {
 	}
 }
 
-// holdMerges has bleve merge nothing until merge is called, as often as one likes. It
-// must be called before the index is closed.
+// holdMerges keeps bleve from merging segments until merge is called. merge must be called
+// before the index is closed; further calls have no effect.
 func (x *Index) holdMerges() (merge func()) {
 	s := x.scorch()
 	if s == nil {
@@ -180,7 +181,7 @@ func (x *Index) holdMerges() (merge func()) {
 	})
 }
 
-// scorch is what bleve keeps the index in; nil: something else.
+// scorch returns the scorch index that bleve uses, or nil if it is of another type.
 func (x *Index) scorch() *scorch.Scorch {
 	adv, err := x.idx.Advanced()
 	if err != nil {
@@ -190,7 +191,7 @@ func (x *Index) scorch() *scorch.Scorch {
 	return s
 }
 
-// has reports whether a file is in the index as it is wanted.
+// has reports whether the index has a file in the wanted version.
 func (x *table) has(w *wanted) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -198,8 +199,8 @@ func (x *table) has(w *wanted) bool {
 	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
 }
 
-// notAmong is a batch that takes out what an earlier attempt brought in and is
-// not wanted any more.
+// notAmong returns a batch that removes the files that an earlier attempt indexed and that
+// are no longer wanted.
 func (x *Index) notAmong(all []wanted) *batch {
 	b := x.newBatch()
 	x.mu.RLock()
@@ -225,21 +226,21 @@ func (x *Index) notAmong(all []wanted) *batch {
 	return b
 }
 
-// compact makes one segment of what the first index wrote in many: smaller, and
-// a query looks each word up once. It asks for that before merge lets anything be
-// merged, so that there is only one merge.
+// compact merges the many segments of the first index into one, which is smaller and needs
+// only one lookup for each word of a query. It requests this before it calls merge, so that
+// bleve merges only once.
 func (x *Index) compact(ctx context.Context, merge func()) error {
 	s := x.scorch()
 	if s == nil {
 		return nil
 	}
 	one := mergeplan.SingleSegmentMergePlanOptions
-	one.SegmentsPerMergeTask = 1000 // with its ten, a tenth of them was left
-	// It waits until the merge succeeds, whatever becomes of ctx: for ever where
-	// the directory is gone or the disk full.
+	one.SegmentsPerMergeTask = 1000 // with the default of 10, a tenth of the segments was left over
+	// ForceMerge returns only when the merge has succeeded, whatever happens to ctx: never if
+	// the directory is gone or the disk is full.
 	done := make(chan error, 1)
 	go func() { done <- s.ForceMerge(ctx, &one) }()
-	time.AfterFunc(10*time.Millisecond, merge) // bleve has the request by then
+	time.AfterFunc(10*time.Millisecond, merge) // bleve has received the request by then
 	select {
 	case err := <-done:
 		return err

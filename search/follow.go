@@ -15,15 +15,15 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// keys of bleve's internal store.
+// seqKey is the key of the checkpoint in bleve's internal store.
 var seqKey = []byte("seq")
 
-// fileID is the id of a file's own document.
+// fileID returns the id of a file's own document.
 func fileID(p store.Path) string { return string(p) + "\x00" }
 
-// fileRecord is stored in the file's own document: so hash and documents cannot
-// disagree. (bleve's internal store would do, were it not written anew, whole,
-// with every batch.)
+// fileRecord is stored in the file's own document, so that the hash and the documents cannot
+// disagree. (bleve's internal store is no alternative: it is rewritten as a whole with every
+// batch.)
 type fileRecord struct {
 	Hash    []byte   `json:"h"`
 	Chunks  []string `json:"c,omitempty"` // their ids, without the path
@@ -32,21 +32,21 @@ type fileRecord struct {
 	Binary  bool     `json:"b,omitempty"`
 }
 
-// follower keeps an Index after the version log, until Close.
+// follower brings an Index up to date with the version log, until Close.
 type follower struct {
 	x         *Index
 	suspended atomic.Int32       // callers of Suspend that have not released yet
-	stop      context.CancelFunc // nil: it was not started
+	stop      context.CancelFunc // nil: not started
 	done      chan struct{}      // closed when it has ended
 	poke      chan struct{}      // never closed; capacity 1
-	grown     chan struct{}      // never closed; capacity 1: there may be files without vectors
+	grown     chan struct{}      // never closed; capacity 1: signals that files may lack vectors
 }
 
 func newFollower(x *Index) *follower {
 	return &follower{x: x, done: make(chan struct{}), poke: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
 }
 
-// end stops following.
+// end stops the follower.
 func (f *follower) end() {
 	if f.stop != nil {
 		f.stop()
@@ -91,7 +91,7 @@ func (f *follower) Start(ctx context.Context) {
 			}
 			due, stop := f.due()
 			step := time.Since(began)
-			if due != nil { // files are being saved again and again: a step for each save costs more than it brings
+			if due != nil { // files are being saved repeatedly: a step for each save costs more than it is worth
 				step = max(step, settleTime/8/pauseFactor)
 			}
 			if !f.pause(ctx, step) {
@@ -109,18 +109,18 @@ func (f *follower) Start(ctx context.Context) {
 	}()
 }
 
-// The follower pauses after each step, pauseFactor times as long as the step took.
-// Otherwise a file that is saved again and again, or thousands of files, would cost a
-// segment of the index each, while their versions are being stored. For 4,000
-// versions, 8 to a batch, storing took 1.3 s of processor time and indexing each
-// batch at once took 8.7 s. Exact queries do not wait for the follower: they read
-// newer versions themselves.
+// The follower pauses after each step, pauseFactor times as long as the step took, but at
+// most pauseMost. Otherwise each save of a file that is saved repeatedly, or each of thousands
+// of files, would cost a segment of the index while the versions are being stored. For 4,000
+// versions, 8 to a batch, storing took 1.3 s of processor time and indexing each batch at
+// once took 8.7 s. Exact queries do not wait for the follower: they read newer versions
+// themselves.
 const (
 	pauseFactor = 10
 	pauseMost   = 2 * time.Second
 )
 
-// pause is false when ctx ended.
+// pause waits after a step; it returns false when ctx ended.
 func (f *follower) pause(ctx context.Context, step time.Duration) bool {
 	return f.await(ctx, min(pauseFactor*step, pauseMost))
 }
@@ -136,9 +136,9 @@ func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Suspend keeps the follower from indexing until release is called, for a caller who
-// writes thousands of files and needs the machine for it. Queries stay right, at the
-// cost of reading what changed meanwhile. Suspensions nest.
+// Suspend keeps the follower from indexing until release is called. It is for a caller who
+// writes thousands of files and needs the machine for it. Queries stay correct but have to
+// read the files that change meanwhile. Suspensions nest.
 func (f *follower) Suspend() (release func()) {
 	f.suspended.Add(1)
 	var once sync.Once
@@ -150,12 +150,12 @@ func (f *follower) Suspend() (release func()) {
 	}
 }
 
-// Suspended reports whether somebody keeps the follower from indexing: others who
-// work in the background had better wait, too.
+// Suspended reports whether somebody keeps the follower from indexing. Other background work
+// should wait then, too.
 func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
-// rebuildLater waits a moment and begins anew: an index that cannot be written
-// is worth less than the time to make it again.
+// rebuildLater waits and then rebuilds the index: remaking an index that cannot be written
+// costs less than being without it.
 func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Duration) {
 	if !f.await(ctx, pause) {
 		return
@@ -173,7 +173,7 @@ func (f *follower) Poke() {
 	}
 }
 
-// Reset empties the index; following fills it again.
+// Reset empties the index; the follower fills it again.
 func (x *Index) Reset() error { return x.reset("it is being rebuilt as asked") }
 
 func (x *Index) reset(why string) error {
@@ -186,14 +186,14 @@ func (x *Index) reset(why string) error {
 
 // load restores the file table and the dictionary from an opened index.
 func (x *Index) load() error {
-	x.mu.Lock() // nobody else knows of the index yet
+	x.mu.Lock() // for empty; no other goroutine knows of the index yet
 	x.empty()
 	x.mu.Unlock()
 	raw, err := x.idx.GetInternal(seqKey)
 	if err != nil {
 		return err
 	}
-	complete := len(raw) == 8 // else the first index was cut short, and goes on with what there is
+	complete := len(raw) == 8 // otherwise the first index was interrupted, and continues from what is there
 	if complete {
 		x.seq = binary.BigEndian.Uint64(raw)
 	} else {
@@ -218,10 +218,10 @@ func (x *Index) load() error {
 		}
 		f.size, f.seq, f.time = v.Stat.Size, v.Seq, v.Time
 		if f.hash != v.Blob && v.Seq <= x.seq {
-			f.indexed, f.binary = false, false // what it says is of an older version, or of another log
+			f.indexed, f.binary = false, false // the record is of an older version, or of another log
 			x.held[v.Path] = held{}
 		}
-		x.setLocked(v.Path, &f) // nobody else knows of the index yet
+		x.setLocked(v.Path, &f) // no other goroutine knows of the index yet
 		return nil
 	})
 	if err != nil {
@@ -249,7 +249,7 @@ func (x *Index) load() error {
 	return nil
 }
 
-// recordOf reads what is stored of a path; nil when it is not in the index.
+// recordOf reads the stored record of a path; nil if it is not in the index.
 func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 	d, err := r.Document(fileID(p))
 	if err != nil || d == nil {
@@ -263,18 +263,18 @@ func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 	return raw, nil
 }
 
-// CatchUp brings the index up to the newest version. The first time it takes
-// the live files rather than the whole history.
+// CatchUp brings the index up to the newest version. The first time it indexes the live files
+// instead of following the whole history.
 func (x *Index) CatchUp(ctx context.Context) error {
 	return x.catchUp(ctx, 0, func() bool { return false })
 }
 
-// window is how many versions are read at a time, and of how many paths about one step is.
+// window is how many versions are read at once, and about how many paths one step handles.
 const window = 4 * batchFiles
 
-// catchUp is CatchUp in steps; between two of them it may be told to stop. A version
-// that another one has followed meanwhile is passed over, and a file that is saved
-// again and again is held until it has been left alone for settle.
+// catchUp is CatchUp in steps; stop may end it between two of them. A version that a newer one
+// has replaced meanwhile is skipped, and a file that is saved repeatedly is held until it has
+// not been saved for settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
@@ -305,8 +305,8 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		for _, v := range ripe {
 			newest[v.Path], order = v, append(order, v.Path)
 		}
-		// A directory that is renamed again and again makes many versions of few paths:
-		// as much of the log is taken together as tells of one window's paths.
+		// A directory that is renamed repeatedly makes many versions of few paths, so one step
+		// reads the log until it has the paths of one window.
 		read := 0
 		for more := true; more && len(newest) < window; {
 			vs, err := x.corpus.Since(seq, window)
@@ -339,16 +339,16 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 			if found && cur.Seq > v.Seq && cur.Seq > seq || x.passes(v, settle) {
 				continue
 			}
-			if b.take(v); b.full() { // the checkpoint moves with the last
+			if b.take(v); b.full() { // the checkpoint moves only with the last batch
 				if err := b.commit(ctx, 0, false); err != nil {
 					return err
 				}
 				b = x.newBatch()
 			}
 		}
-		if len(b.take_) == 0 {
+		if len(b.files) == 0 {
 			x.mu.Lock()
-			x.seq = seq // what is written next says so on disk
+			x.seq = seq // the next write records it on disk
 			x.mu.Unlock()
 		} else if err := b.commit(ctx, seq, true); err != nil {
 			return err

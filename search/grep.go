@@ -25,15 +25,16 @@ type Line struct {
 	Path store.Path
 	No   int // 1-based
 	Text []byte
-	// At is about where in Text the match is. A line of more than maxLineText bytes has
-	// only the surroundings of that in Text: Before bytes of Size come before them.
+	// At is approximately the offset in Text of the match. Of a line longer than maxLineText
+	// bytes, Text holds only the part around it: Before is its offset in the line, and Size the
+	// length of the line.
 	At, Before, Size int
 }
 
-// maxLineText is how much of a line is held. Nobody reads more of a minified file's.
+// maxLineText is how many bytes of a line are held. Nobody reads more of a minified file's line.
 const maxLineText = 4096
 
-// around is the part of a line that is held, with the match at an offset.
+// around returns the part of a line around a match at an offset.
 func around(line []byte, at int) (l Line) {
 	if len(line) <= maxLineText {
 		return Line{Text: line, At: at}
@@ -49,35 +50,35 @@ func around(line []byte, at int) (l Line) {
 	return Line{Text: line[from:end], At: at - from, Before: from, Size: len(line)}
 }
 
-// Result of an exact query.
+// Result is the answer to an exact query.
 type Result struct {
-	Lines []Line // ordered by path and line
+	Lines []Line // in the order of path and line
 	Files int    // with a match
-	Total int    // matching lines, more than Lines when Truncated
-	// Truncated: the limit was reached, or that of an answer's memory; there
-	// are more.
+	Total int    // matching lines; more than Lines if Truncated
+	// Truncated: there are more lines, but the limit of the query or of an answer's memory
+	// was reached.
 	Truncated bool
-	// AtLeast: the rest of the files was not read, because there was enough, or for the time
-	// that it takes. Files and Total count what was read.
+	// AtLeast: some files were not read, because there were enough lines or it took too long.
+	// Files and Total count only what was read.
 	AtLeast bool
-	// Candidates is how many files were read; Scanned says that nothing
-	// selective was found, or that the index was not ready.
+	// Candidates is how many files were read. Scanned: every file was a candidate, because
+	// the index was not ready or could not narrow the query down.
 	Candidates int
 	Scanned    bool
 	Warning    string
-	// NotSearched counts and names the files of the query's scope that were not
-	// searched; "" if there are none.
+	// NotSearched counts and names the files of the query's scope that were not searched;
+	// "" if there are none.
 	NotSearched string
 }
 
-// foundIn is what one file gives.
+// foundIn is the result of searching one file.
 type foundIn struct {
 	path  store.Path
 	lines []Line
 	total int
 }
 
-// Grep answers an exact query with the lines that match now, on the source.
+// Grep answers an exact query with the matching lines of the files as they are now.
 func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	auto, want, must, err := compile(q)
 	if err != nil {
@@ -88,7 +89,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	}
 	began := time.Now()
 	paths, binary, scanned, warning := x.candidates(want, q)
-	if q.Enough > 0 && q.Limit == 0 { // whoever sees the best only wants to see code first
+	if q.Enough > 0 && q.Limit == 0 { // a caller that wants only the best lines wants code first
 		slices.SortStableFunc(paths, func(a, b store.Path) int {
 			return cmp.Compare(kindWeight[KindOf(string(b))], kindWeight[KindOf(string(a))])
 		})
@@ -135,7 +136,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	return r, nil
 }
 
-// findIn reads files and returns what each of them gives.
+// findIn searches files and returns a result for each of them.
 func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *automaton, must string, kept *atomic.Int64, left *leftOut) ([]foundIn, error) {
 	found := make([]foundIn, len(paths))
 	g, gctx := errgroup.WithContext(ctx)
@@ -172,7 +173,7 @@ func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *a
 	return found, g.Wait()
 }
 
-// Check says what is wrong with an exact query; the error carries a hint.
+// Check returns what is wrong with an exact query, or nil; the error carries a hint.
 func Check(q Query) error {
 	if _, _, _, err := compile(q); err != nil {
 		return err
@@ -189,7 +190,7 @@ func checkGlobs(q Query) error {
 	return nil
 }
 
-// shares cuts 0..n into at most parts ranges.
+// shares splits 0..n into at most parts ranges.
 func shares(n, parts int) [][2]int {
 	var cut [][2]int
 	for i := range parts {
@@ -200,7 +201,7 @@ func shares(n, parts int) [][2]int {
 	return cut
 }
 
-// admits reports whether a query's filters let a path through.
+// admits reports whether a path passes a query's filters.
 func (q Query) admits(p store.Path, kind Kind) bool {
 	if q.Kind != "" && kind != q.Kind {
 		return false
@@ -215,14 +216,14 @@ func matchGlob(globs []string, p store.Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return glob.Selects(g, string(p)) })
 }
 
-// candidates are the files that may hold a match, ordered by path, and beside them
-// those that are known to be binary.
+// candidates returns the files that may contain a match, ordered by path, and separately the
+// files in the query's scope that are known to be binary.
 func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, scanned bool, warning string) {
 	if want.op == needNone {
 		return nil, nil, false, ""
 	}
 	take := map[store.Path]bool{}
-	// Before the postings: what is indexed meanwhile is a candidate all the same.
+	// Read before the postings, so that files indexed meanwhile are candidates, too.
 	x.mu.RLock()
 	ready, seq, block := x.ready, x.seq, x.terms.block
 	for p := range x.loose {
@@ -266,7 +267,7 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 		}
 	}
 	x.mu.RUnlock()
-	// What is newer than the index is read whatever the index says.
+	// Files that changed after the index was written are always candidates.
 	for ready {
 		newer, err := x.corpus.Since(seq, pastPage)
 		if err != nil || len(newer) == 0 {
@@ -296,7 +297,7 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 	return paths, slices.Collect(maps.Keys(notText)), !ok, warning
 }
 
-// lookUp evaluates a need on the postings; ok is false when it selects nothing.
+// lookUp evaluates a need on the postings; ok is false if it does not narrow the files down.
 func (x *Index) lookUp(want *need, block []byte) (hits map[store.Path]bool, ok bool, err error) {
 	reader, err := x.reader()
 	if err != nil {
@@ -337,14 +338,14 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 		var all *roaring.Bitmap
 		for _, sub := range cheapFirst(n.subs) {
 			if all != nil && all.GetCardinality() <= fewFiles {
-				break // reading them costs less than more postings
+				break // reading these files costs less than more postings
 			}
 			set, ok, err := x.eval(r, sub, block)
 			if err != nil {
 				return nil, false, err
 			}
 			if !ok {
-				continue // not selective: the others decide
+				continue // not selective; the other needs may be
 			}
 			if all == nil {
 				all = set
@@ -370,11 +371,11 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 	return nil, false, nil
 }
 
-// fewFiles is from how many candidates on it pays to look for fewer.
+// fewFiles is up to how many candidates it does not pay to narrow them down further.
 const fewFiles = 24
 
-// cheapFirst orders needs by the cost of their postings: a whole word is one
-// term, a long part of one a few, a short part thousands.
+// cheapFirst orders needs by the cost of their postings: a whole word is one term, a long
+// part of a word matches a few terms, a short part thousands.
 func cheapFirst(subs []*need) []*need {
 	cost := func(n *need) int {
 		switch {

@@ -18,53 +18,53 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Past is a line of an older version of a file.
+// Past is a matching line of an older version of a file.
 type Past struct {
 	Path  store.Path
-	First uint64 // the oldest version of the last run of versions that have a match
-	Last  uint64 // the newest version that has one
-	Gone  uint64 // the version that took it away; 0: the newest version has it
-	No    int    // of the first matching line in Last
+	First uint64 // the oldest version of the last run of versions with a match
+	Last  uint64 // the newest version with a match
+	Gone  uint64 // the version that removed the match
+	No    int    // the number of the first matching line in Last
 	Text  string
-	// Versions is how many of that run have it.
+	// Versions is how many versions of that run contain a match.
 	Versions int
 }
 
-// PastResult of a historical query, what went away last first.
+// PastResult is the answer to a historical query: the hits, the match that was removed last first.
 type PastResult struct {
 	Hits     []Past
-	Versions int  // contents looked at
-	Cut      bool // the time was up before the oldest
-	// NotSearched counts and names the files with contents that were not looked into.
+	Versions int  // number of contents searched
+	Cut      bool // the time was up before the oldest version
+	// NotSearched counts and names the files that have contents that were not searched.
 	NotSearched string
 }
 
-// A historical query looks for pastTime, and a small history is looked at whole even
-// where the machine is slow: until pastLeast contents, or 64 times as many versions, or 64 KiB
-// for each, were read, for pastMost.
+// A historical query stops after pastTime. To search a small history completely even on a slow
+// machine, it goes on until it has searched pastLeast contents (64 versions passed, or 64 KiB,
+// count as one more), but no longer than pastMost.
 const (
 	pastTime  = time.Second
 	pastMost  = 5 * time.Second
 	pastLeast = 1024
 )
 
-// pastBlock is how many versions of a file are fetched in the order of time.
+// pastBlock is how many versions of a file are searched together, in the order of time.
 const pastBlock = 64
 
 // pastPage is how many versions are read from the log at once.
 const pastPage = 4096
 
-// past is one historical query.
+// past is one running historical query.
 type past struct {
 	x      *Index
 	began  time.Time
-	looked atomic.Int64 // contents
-	passed atomic.Int64 // versions
-	bytes  atomic.Int64 // of the contents looked at
+	looked atomic.Int64 // number of contents searched
+	passed atomic.Int64 // number of versions passed
+	bytes  atomic.Int64 // of the contents searched
 
 	mu   sync.Mutex // guards hits
 	hits []Past
-	left leftOut // each file once for a reason
+	left leftOut // a file is listed once for each reason
 }
 
 // over reports whether the time is up.
@@ -73,7 +73,7 @@ func (h *past) over() bool {
 	return took > pastMost || took > pastTime && h.looked.Load()+h.passed.Load()/64+h.bytes.Load()>>16 >= pastLeast
 }
 
-// enough reports whether a limit is reached by what went away after seq.
+// enough reports whether at least limit matches were removed after seq.
 func (h *past) enough(limit int, seq uint64) bool {
 	if limit <= 0 {
 		return false
@@ -89,12 +89,11 @@ func (h *past) enough(limit int, seq uint64) bool {
 	return n >= limit
 }
 
-// History finds text in versions that are no longer the newest, and in deleted files.
-// It goes through the log from its end, and through each file that it meets from its
-// newest version to the oldest, no further than to where the match began, until the
-// limit is reached or the time is up. The cost is one content for each version that is
-// looked at; contents are fetched in the log's order, so that the store's cache serves
-// the delta chains.
+// History finds text in versions that are no longer the newest, and in deleted files. It
+// goes through the log backwards, and through the versions of each file from the newest to
+// where the match began, until it has limit hits or the time is up. The cost is one content
+// for each version that is searched. Contents are fetched in the order of the log, so that
+// the store's cache can serve the delta chains.
 func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -142,7 +141,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 			}
 			for i := range ms {
 				ms[i] = newMatcher(q, auto.Clone(), must)
-				ms[i].whole = true // they are compared with what there is now
+				ms[i].whole = true // they are compared with the lines of the newest version
 			}
 			return h.of(gctx, vs, ms)
 		})
@@ -167,14 +166,14 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	return PastResult{Hits: h.hits, Versions: int(h.looked.Load()), Cut: cut, NotSearched: h.left.String()}, nil
 }
 
-// errPastCut: the time was up.
+// errPastCut: the time was up before a file's oldest version.
 var errPastCut = errors.New("the time is up")
 
-// contentLines are the matching lines of contents that were looked at.
+// contentLines holds the matching lines of the contents that were searched.
 type contentLines map[store.Hash][]Line
 
-// look looks at the contents of versions that are not known yet, in their order,
-// a run of them for each matcher.
+// look searches the contents of versions that are not in known yet. Each matcher gets one run
+// of them, in their order.
 func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	var blobs []store.Version
 	for _, v := range vs {
@@ -210,9 +209,9 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	}
 }
 
-// of goes through one path's versions, oldest first as given.
+// of searches the versions of one path, which are passed oldest first.
 func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error {
-	// Two versions with one content (a chmod, a rename back) are looked at once.
+	// Versions that share one content (a chmod, a rename back) are searched once.
 	known := contentLines{}
 	has := func(v store.Version) []Line {
 		if v.Deleted() || v.Blob == (store.Hash{}) {
@@ -226,7 +225,7 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 		}
 		return known[v.Blob]
 	}
-	still := map[string]bool{} // lines of the newest version
+	still := map[string]bool{} // matching lines of the newest version
 	for _, l := range has(vs[len(vs)-1]) {
 		still[string(bytes.TrimSpace(l.Text))] = true
 	}
@@ -246,14 +245,13 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 			if h.over() {
 				return errPastCut
 			}
-			// Contents are kept as differences to their predecessors, so in
-			// the order of time each costs one step; backwards it would cost
-			// the way from the last whole one, each time.
+			// Contents are stored as differences to their predecessors. In the order of time each
+			// costs one step; backwards, each would have to be rebuilt from the last whole one.
 			h.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
 		}
 		lines := has(vs[i])
 		gained := lines
-		if len(still) > 0 { // only what is no longer there counts
+		if len(still) > 0 { // only lines that the newest version does not have count
 			gained = slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return still[string(bytes.TrimSpace(l.Text))] })
 		}
 		switch {

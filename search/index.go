@@ -19,54 +19,54 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// mappingVersion changes whenever the same content would give other documents;
-// an index of another version is rebuilt.
+// mappingVersion changes whenever the same content would give other documents. An index with
+// another version is rebuilt.
 const mappingVersion = 5
 
-// Corpus is where an Index reads from: the store and the project's source.
+// Corpus is what an Index reads from: the store and the project's source.
 type Corpus interface {
-	// Since returns versions after seq in order, limit at most.
+	// Since returns the versions after seq in order, at most limit.
 	Since(seq uint64, limit int) ([]store.Version, error)
-	// Changed passes versions of what is at or below a path ("": everything), newest
-	// first, until fn says false: at least one of each path that has several.
+	// Changed calls fn with versions of paths at or below a path ("": all), newest first, until
+	// it returns false. It passes at least one version of each path that has several.
 	Changed(below store.Path, fn func(store.Version) bool) error
 	// History returns the versions of a path, oldest first.
 	History(p store.Path, follow bool) ([]store.Version, error)
-	// Seq is the newest sequence number.
+	// Seq returns the newest sequence number.
 	Seq() uint64
 	// Live calls fn with the newest version of every existing path.
 	Live(prefix store.Path, fn func(store.Version) error) error
 	// Content returns the content of a version.
 	Content(store.Hash) ([]byte, error)
-	// Current returns the newest version of a path; false when none is known.
+	// Current returns the newest version of a path; false if none is known.
 	Current(store.Path) (store.Version, bool, error)
-	// Read returns a file's bytes as they are now on the source, not through
-	// the mount, in buf where that has room. ErrTooLarge: a text of which
-	// nobody should hold all in memory.
+	// Read returns the present content of a file, read from the source and not through the
+	// mount; in buf if that is large enough. ErrTooLarge: a text too large to be held in
+	// memory.
 	Read(p store.Path, buf []byte) ([]byte, error)
-	// Secret files are never indexed nor shown.
+	// Secret reports whether a file must never be indexed or shown.
 	Secret(store.Path) bool
 }
 
 // Options of an Index; the zero value is usable.
 type Options struct {
 	Logger *slog.Logger // nil: silent
-	// MaxFile is the size in bytes above which a file is not indexed (it is
-	// still scanned by exact queries); 0: 2 MiB.
+	// MaxFile is the size in bytes above which a file is not indexed (exact queries
+	// still scan it); 0: 2 MiB.
 	MaxFile int
-	// Workers for verification and indexing; 0: GOMAXPROCS.
+	// Workers is the number of workers for verification and indexing; 0: GOMAXPROCS.
 	Workers int
-	// BatchBytes is how much text is taken at once; 0: 2 MiB. Where there is little memory
-	// it should be less.
+	// BatchBytes is how much text one batch holds; 0: 2 MiB. It should be less on a machine
+	// with little memory.
 	BatchBytes int64
-	// Asked, if not nil, says whether somebody waits for answers at the moment. Then
-	// one worker indexes.
+	// Asked, if not nil, reports whether somebody is waiting for answers. If so, only one
+	// worker indexes.
 	Asked func() bool
-	// Room, if not nil, says whether there is disk space for more of the index;
-	// without it the follower waits, and queries read what is not indexed.
+	// Room, if not nil, reports whether there is disk space for the index to grow. If not,
+	// the follower waits, and exact queries read what is not indexed.
 	Room func() bool
-	// Embedder, if not nil, lets ranked queries go by meaning too. Its vectors
-	// are made in the background.
+	// Embedder, if not nil, lets ranked queries search by meaning, too. Its vectors are
+	// made in the background.
 	Embedder Embedder
 }
 
@@ -74,16 +74,17 @@ type Options struct {
 type table struct {
 	corpus Corpus
 
-	mu    sync.RWMutex // guards what follows; never held over disk
+	mu    sync.RWMutex // guards the fields below; never held during disk access
 	files map[store.Path]file
-	loose map[store.Path]struct{} // those of them that are not indexed: candidates whatever the index says
+	loose map[store.Path]struct{} // the files that are not indexed: always candidates
 	sums  sums                    // of files
-	// binary are the files that are no text. The index has nothing of them but that.
+	// binary are the files that are not text. The index stores nothing else of them.
 	binary map[store.Path]struct{}
-	held   map[store.Path]held // files whose newest versions wait
-	// removed are deleted files that the index still has; their time is that of their end.
+	held   map[store.Path]held // files whose newest versions wait to be indexed
+	// removed are deleted files whose documents are still in the index; file.time is the
+	// time of the deletion.
 	removed map[store.Path]file
-	seq     uint64 // every version up to here is in the index, or held
+	seq     uint64 // every version up to here is indexed or held
 	ready   bool   // the first index is complete
 }
 
@@ -95,50 +96,50 @@ type Index struct {
 	dir string
 	opt Options
 
-	write sync.Mutex // one writer at a time; guards idx and tries; taken before the table's mu
+	write sync.Mutex // held by the one writer; guards idx and tries; taken before the table's mu
 	idx   bleve.Index
 	tries *retries // of idx
 
-	// The table's mu guards these too.
-	adv   index.Index // idx, for reading; nil: there is none
+	// The table's mu guards these, too.
+	adv   index.Index // idx, for reading; nil: there is no index
 	terms *terms
-	taken map[store.Path]time.Time // when files were indexed, for a while
+	taken map[store.Path]time.Time // when files were indexed; entries are dropped after a while
 
-	// problem says why the index does not answer ("" when it does).
+	// problem says why the index does not answer; "" or nil: it does.
 	problem atomic.Pointer[string]
 
 	stems    sync.Pool // of *stemmer
 	lexicons sync.Pool // of *lexicon
 
-	made, toMake atomic.Int64 // files of the first index; 0: none is being made
-	analysed     atomic.Int64 // files that were analysed since Open
-	unread       atomic.Int64 // until when content asks the store alone, ns since 1970
+	made, toMake atomic.Int64 // files of the first index, done and in all; 0: none is being made
+	analysed     atomic.Int64 // number of files analysed since Open
+	unread       atomic.Int64 // until then content reads only from the store; ns since 1970
 
 	vectors *vectors // nil: no Embedder
 }
 
-// file is what the index knows of one path. A table of a million holds them by value:
-// with a pointer to each, and one to its chunks, the collector had twice as much to follow.
+// file is what the index knows of one path. The table holds files by value: with a million
+// pointers, and as many to their chunks, the garbage collector had twice as much to follow.
 type file struct {
 	hash    store.Hash
 	size    int64
 	seq     uint64
-	time    int64 // ns, of the newest version
-	indexed bool  // its chunks are in the index; else it is always a candidate
-	binary  bool  // it is no text
+	time    int64 // of the newest version, ns
+	indexed bool  // its chunks are in the index; if not, it is always a candidate
+	binary  bool  // it is not text
 	gen     bool  // generated or minified
 	kind    Kind
 	chunks  spans
 }
 
-// span is the first and last line of a chunk: a document id without its path and
-// place, which a tree of 100,000 files would hold some 20 MB of.
+// span is the first and last line of a chunk: its document id without the path and the
+// position. The ids of a tree of 100,000 files would take some 20 MB.
 type span struct{ first, last int32 }
 
-// spans are those of a file's chunks, in order. Most files have one, which takes no memory
-// of its own.
+// spans are the spans of a file's chunks, in order. Most files have only one, which needs no
+// allocation.
 type spans struct {
-	one  span // its first line is 0 where there is none
+	one  span // first is 0 if there is none
 	rest []span
 }
 
@@ -164,14 +165,14 @@ func (s *spans) at(i int) span {
 	return s.rest[i-1]
 }
 
-// sums are those of the indexed files: to count a million for each status took a tenth of
-// a second.
+// sums are totals over the indexed files. They are kept up to date because counting a million
+// files for each status took a tenth of a second.
 type sums struct {
 	files, chunks int
 	bytes         int64
 }
 
-// add counts a file by times.
+// add adds a file times times; -1 subtracts it.
 func (s *sums) add(f *file, times int) {
 	if f.indexed {
 		s.files += times
@@ -180,29 +181,29 @@ func (s *sums) add(f *file, times int) {
 	}
 }
 
-// ErrBinary is what a Corpus says of a file that it does not read because it is large and
-// no text.
+// ErrBinary is what Corpus.Read returns for a file that it does not read because it is large
+// and not text.
 var ErrBinary = errors.New("the file is binary")
 
-// ErrTooLarge is what a Corpus says of a text that it does not read.
+// ErrTooLarge is what Corpus.Read returns for a text that is too large to read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
 
-// errNoRoom: the index grows no more, so that others can write.
+// errNoRoom: the index stops growing to leave disk space for others.
 var errNoRoom = errors.New("there is no disk space for more of the search index")
 
-// room is Options.Room.
+// room reports whether the index may grow; see Options.Room.
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
-// beingMade is why an index does not answer that has never been complete.
+// beingMade is the reason why an index does not answer before it was first complete.
 var beingMade = "it is being made"
 
-// errNoIndex: closed, or it could not be made.
+// errNoIndex: the index is closed, or could not be created.
 var errNoIndex = errors.New("there is no search index")
 
-// Open opens the index in dir, creates it when there is none, and rebuilds it
-// when it is damaged or of another mapping. Following the version log begins
-// with Start. Where no index can be written (a full disk, say), queries scan and Start
-// tries again.
+// Open opens the index in dir. It creates the index if there is none, and rebuilds it if it
+// is damaged or has another mapping. Start begins to follow the version log. If no index can
+// be written (because the disk is full, say), exact queries scan all files and Start tries
+// again.
 func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -238,7 +239,7 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	return x
 }
 
-// begin empties the tables and notes why the index does not answer.
+// begin empties the tables and records why the index does not answer.
 func (x *Index) begin(why string) {
 	x.problem.Store(&why)
 	x.mu.Lock()
@@ -246,7 +247,7 @@ func (x *Index) begin(why string) {
 	x.empty()
 }
 
-// empty makes the tables those of an empty index; x.mu is held.
+// empty empties the tables; x.mu is held.
 func (x *Index) empty() {
 	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]file{}, map[store.Path]struct{}{}, newTerms(), 0, false
 	x.sums, x.binary = sums{}, map[store.Path]struct{}{}
@@ -254,7 +255,7 @@ func (x *Index) empty() {
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 
-// open opens what is there. A damaged index can make its library panic.
+// open opens an existing index. If it is damaged, the library may panic.
 func (x *Index) open() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -284,7 +285,7 @@ func (x *Index) open() (err error) {
 	return nil
 }
 
-// recreate throws the index away and begins an empty one.
+// recreate deletes the index and creates an empty one.
 func (x *Index) recreate() error {
 	if err := os.RemoveAll(x.dir); err != nil {
 		return err
@@ -307,15 +308,15 @@ func (x *Index) recreate() error {
 	return os.WriteFile(filepath.Join(x.dir, "cachebro.json"), mark, 0o600)
 }
 
-// settings of the index. A batch counts once it can be searched: what a crash
-// takes, the checkpoint (which goes the same way) makes the follower do again.
+// settings returns the settings of the index. A batch counts as soon as it can be searched. If
+// a crash loses it, the checkpoint in it is lost, too, so the follower repeats the work.
 func settings() map[string]any {
 	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": slowly, "eventCallbackName": slowly}
 }
 
 func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }
 
-// setLocked enters a file into the table, nil takes it out; x.mu is held.
+// setLocked enters a file into the table, or removes it if f is nil; x.mu is held.
 func (x *table) setLocked(p store.Path, f *file) {
 	if was, ok := x.files[p]; ok {
 		x.sums.add(&was, -1)
@@ -348,8 +349,8 @@ func (x *Index) use(idx bleve.Index) error {
 	return nil
 }
 
-// reader is a snapshot to read from; the caller closes it. errNoIndex: there is
-// nothing to read.
+// reader returns a snapshot to read from; the caller closes it. errNoIndex: there is no
+// index.
 func (x *Index) reader() (index.IndexReader, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -359,7 +360,7 @@ func (x *Index) reader() (index.IndexReader, error) {
 	return x.adv.Reader()
 }
 
-// drop closes the index; queries that hold a snapshot go on.
+// drop closes the index; queries that hold a snapshot continue.
 func (x *Index) drop() error {
 	x.mu.Lock()
 	x.adv = nil
@@ -373,7 +374,7 @@ func (x *Index) drop() error {
 	return err
 }
 
-// Close stops following and closes the index.
+// Close stops the follower and closes the index.
 func (x *Index) Close() error {
 	x.follower.end()
 	x.write.Lock()
@@ -385,7 +386,7 @@ func (x *Index) Close() error {
 	return err
 }
 
-// Stats of an index.
+// Stats are the figures of an index.
 type Stats struct {
 	Files     int    `json:"files"`
 	Indexed   int    `json:"indexed"`
@@ -394,15 +395,15 @@ type Stats struct {
 	Bytes     int64  `json:"bytes"`      // of the indexed files
 	DiskBytes int64  `json:"disk_bytes"` // of the index
 	Seq       uint64 `json:"seq"`
-	Lag       uint64 `json:"lag"`      // versions not yet followed, and files that wait for the end of their saves
-	Analysed  int64  `json:"analysed"` // files, since the daemon's start; one that is saved again counts again
+	Lag       uint64 `json:"lag"`      // versions not followed yet, and files whose newest version waits to be indexed
+	Analysed  int64  `json:"analysed"` // files since the daemon's start; a file that is saved again counts again
 	Ready     bool   `json:"ready"`
 	Problem   string `json:"problem,omitempty"`
-	// Embedded is how many contents have vectors.
+	// Embedded is the number of contents that have vectors.
 	Embedded int `json:"embedded,omitempty"`
 }
 
-// Working reports whether the index has something to do that it can do.
+// Working reports whether the index still has work that it is able to do.
 func (x *Index) Working() bool {
 	if p := x.problem.Load(); p != nil && *p != "" {
 		return false
@@ -412,7 +413,7 @@ func (x *Index) Working() bool {
 	return len(x.files) > 0 && (!x.ready || len(x.held) > 0 || x.corpus.Seq() > x.seq)
 }
 
-// Stats counts.
+// Stats returns the figures of the index.
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
 	st := Stats{Files: len(x.files), Seq: x.seq, Ready: x.ready, Words: len(x.terms.known)}

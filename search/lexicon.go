@@ -9,27 +9,27 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// lexicon makes the fields of documents and remembers what a word becomes: its folded
-// form, which says that a file has it, and the stems of its parts, which ranking
-// counts. A few thousand words make up most of a tree; splitting each occurrence anew
-// took a third of the time to index it. Not safe for concurrent use.
+// lexicon makes the fields of documents and remembers the terms of each word: its folded form,
+// which records that a file contains it, and the stems of its parts, which ranking counts. A
+// few thousand words make up most of a tree, and splitting each occurrence anew took a third
+// of the indexing time. Not safe for concurrent use.
 type lexicon struct {
 	stems *stemmer
 	words map[string]*lexWord
 	terms map[string]*lexTerm
 
-	mark   uint64     // counts files and fields: who has it belongs to the present one
+	mark   uint64     // number of the current file or field; an entry with the same mark is already counted there
 	inFile []*lexTerm // the file's words
 	inPart []*lexTerm // the terms of the field being made
 	length int        // of that field
 	buf    []byte
 }
 
-// lexWord is what becomes of a word as it stands in a text.
+// lexWord holds the terms of a word as it appears in a text.
 type lexWord struct {
 	mark   uint64
 	folded []*lexTerm
-	parts  []*lexTerm // the same one twice if need be
+	parts  []*lexTerm // a term may occur twice
 }
 
 // lexTerm is one term of the index, as a word of a file and as a part.
@@ -37,15 +37,15 @@ type lexTerm struct {
 	text     string
 	wordMark uint64
 	partMark uint64
-	count    int    // under partMark
-	dict     *terms // that has it
+	count    int    // valid for the field partMark
+	dict     *terms // the dictionary that already contains the term
 }
 
-// maxLexicon bounds the words that a lexicon remembers, at some 250 bytes each.
+// maxLexicon bounds how many words a lexicon remembers, at about 250 bytes each.
 const maxLexicon = 20_000
 
-// frequencies are those of the terms of all fields, which nobody writes: one of its own
-// for each term of each chunk was 16 MB of what is alive while an index is made.
+// frequencies are shared by the terms of all fields and never modified: one for each term of
+// each chunk took 16 MB of live memory while an index was made.
 var frequencies = func() (fs [256]index.TokenFreq) {
 	for n := range fs {
 		fs[n].SetFrequency(n)
@@ -66,8 +66,7 @@ func newLexicon() *lexicon {
 	return &lexicon{stems: newStemmer(), words: map[string]*lexWord{}, terms: map[string]*lexTerm{}}
 }
 
-// documents makes the documents of one file and enters its words into the
-// dictionary.
+// documents makes the documents of one file and adds its words to the dictionary.
 func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*document.Document {
 	if len(l.words) > maxLexicon || len(l.terms) > maxLexicon {
 		clear(l.words)
@@ -124,7 +123,7 @@ func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*
 	return docs
 }
 
-// know enters words into the dictionary.
+// know adds words to the dictionary.
 func (x *Index) know(words []*lexTerm) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -136,7 +135,7 @@ func (x *Index) know(words []*lexTerm) {
 	}
 }
 
-// begin begins a field of counted terms.
+// begin begins a new field of counted terms.
 func (l *lexicon) begin() {
 	l.mark++
 	l.length = 0
@@ -157,7 +156,7 @@ func (l *lexicon) count(w *lexWord) {
 	}
 }
 
-// field is what was counted since begin.
+// field returns the field with the terms counted since begin.
 func (l *lexicon) field(name string) *termField {
 	f := newField(name, index.IndexField, len(l.inPart))
 	f.length = l.length
@@ -167,7 +166,7 @@ func (l *lexicon) field(name string) *termField {
 	return f
 }
 
-// word looks a word up as it stands in a text.
+// word returns the terms of a word as it appears in a text.
 func (l *lexicon) word(text []byte) *lexWord {
 	if w, ok := l.words[string(text)]; ok {
 		return w
@@ -175,7 +174,7 @@ func (l *lexicon) word(text []byte) *lexWord {
 	w := &lexWord{}
 	l.buf = appendFolded(l.buf[:0], text)
 	key := ""
-	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // mostly: one string for all
+	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // the usual case: one string serves for all
 		t := l.term(text)
 		w.folded, key = []*lexTerm{t}, t.text
 	} else {

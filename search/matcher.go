@@ -13,12 +13,12 @@ import (
 // matcher finds the matching lines of a text. Not safe for concurrent use.
 type matcher struct {
 	auto   *automaton
-	must   []byte // what every matching line contains; nil: nothing is known
+	must   []byte // contained in every matching line; nil: nothing is known
 	only   bool   // must is the whole query
 	buf    []byte // scratch: the folded text
 	read   []byte // scratch: the text
-	whole  bool   // long lines are wanted whole
-	folded bool   // must is lower case, to be compared ASCII-folded
+	whole  bool   // return long lines whole
+	folded bool   // must is in lower case and is compared without regard to ASCII case
 }
 
 func newMatcher(q Query, auto *automaton, must string) *matcher {
@@ -46,16 +46,16 @@ func isASCII(s string) bool {
 	return true
 }
 
-// kelvin and longS fold to ASCII letters, so that a text that holds them
-// cannot be compared byte by byte without regard to case.
+// kelvin and longS fold to ASCII letters, so a text that contains them cannot be compared byte
+// by byte without regard to case.
 var kelvin, longS = []byte("\u212a"), []byte("\u017f")
 
 func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes.Contains(text, longS) }
 
-// lines returns the first lines with a match, without their newlines, most at
-// most, and how many there are.
+// lines returns the first matching lines, without their newlines and at most most, and the
+// number of all matching lines.
 func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
-	content = bytes.TrimPrefix(content, []byte(text.Mark)) // it is no part of the first line, as to ripgrep
+	content = bytes.TrimPrefix(content, []byte(text.Mark)) // like ripgrep, not as part of the first line
 	no, counted := 1, 0
 	bounds := func(at int) (start, end int) {
 		start, end = bytes.LastIndexByte(content[:at], '\n')+1, len(content)
@@ -71,7 +71,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 		no += bytes.Count(content[counted:start], []byte{'\n'})
 		counted = start
 		if m.must != nil && !m.only && end-start > maxLineText {
-			at = start + max(0, m.auto.Match(content[start:end], 0)) // it need not be where what it must contain is
+			at = start + max(0, m.auto.Match(content[start:end], 0)) // the match need not be where must is
 		}
 		l := Line{Text: content[start:end], At: min(at, end) - start}
 		if !m.whole {
@@ -112,8 +112,8 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 	return out, total
 }
 
-// lowerASCII writes the folded text into buf, grown where it is too small, eight
-// bytes at a time, and reports whether all of it is ASCII.
+// lowerASCII writes the ASCII-lower-cased text into buf, which it grows if necessary, eight
+// bytes at a time. It reports whether all of the text is ASCII.
 func lowerASCII(buf, text []byte) ([]byte, bool) {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	buf = slices.Grow(buf[:0], len(text))[:len(text)]
@@ -121,7 +121,7 @@ func lowerASCII(buf, text []byte) ([]byte, bool) {
 	for ; i+8 <= len(text); i += 8 {
 		x := binary.LittleEndian.Uint64(text[i:])
 		seen |= x
-		// The top bit of each byte: it is A or more, it is more than Z.
+		// The top bit of each byte is set if it is at least A and not above Z.
 		low := x &^ high
 		upper := ((low + (0x80-'A')*ones) ^ (low + (0x7f-'Z')*ones)) & ^x & high
 		binary.LittleEndian.PutUint64(buf[i:], x|upper>>2)

@@ -17,8 +17,8 @@ type NameHit struct {
 	Score float64
 }
 
-// Names finds files whose path holds the letters of a pattern in order; the
-// closer together, the nearer to word starts and to the base name, the better.
+// Names finds files whose path contains the letters of a pattern in order. The score is higher
+// the closer the letters are together, and the nearer to word starts and to the base name.
 func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	needle := strings.ToLower(strings.Join(strings.Fields(pattern), ""))
 	if needle == "" {
@@ -47,15 +47,15 @@ func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
-// IsPartOf reports whether the pattern, without its spaces, is a part of a path that the
-// query is about.
+// IsPartOf reports whether the query admits a path and the path contains the query's pattern,
+// without its spaces.
 func (q Query) IsPartOf(p store.Path) bool {
 	needle := strings.ToLower(strings.Join(strings.Fields(q.Pattern), ""))
 	return needle != "" && strings.Contains(strings.ToLower(string(p)), needle) && q.admits(p, KindOf(string(p)))
 }
 
-// newer is what the log says of files since a version: the newest version of each, with
-// its number alone where the file is gone.
+// newer returns the newest version of each file that the log has after a version. For a file
+// that is gone it holds only the sequence number.
 func (x *table) newer(seq uint64) map[store.Path]*file {
 	newer := map[store.Path]*file{}
 	for {
@@ -74,13 +74,14 @@ func (x *table) newer(seq uint64) map[store.Path]*file {
 	}
 }
 
-// fileOf is the file of a version that is not indexed.
+// fileOf returns the entry for a version that is not indexed.
 func fileOf(v store.Version) *file {
 	return &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 }
 
-// live passes the files that there are, with what is newer than the index, until fn says
-// false. fn must not keep its file, and the index waits for it.
+// live calls fn with the existing files, including those newer than the index, until it
+// returns false. fn must not keep its argument and should be fast, because the index is
+// locked meanwhile.
 func (x *table) live(fn func(store.Path, *file) bool) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
@@ -114,7 +115,7 @@ func (x *table) live(fn func(store.Path, *file) bool) {
 	}
 }
 
-// fuzzy scores a path against lower-case letters.
+// fuzzy scores how well a path fits lower-case letters; false if it does not.
 func fuzzy(p, needle string) (float64, bool) {
 	low := strings.ToLower(p)
 	base := strings.LastIndexByte(low, '/') + 1
@@ -158,7 +159,7 @@ func subsequence(low, p, needle string) (s float64, ok bool) {
 	return s * 20 / float64(10+len(low)), at == len(needle)
 }
 
-// Suggest names what the dictionary has nearest to a pattern's unknown words,
+// Suggest returns the words of the dictionary that are closest to a pattern's unknown words,
 // for "did you mean".
 func (x *Index) Suggest(pattern string, n int) []string {
 	x.mu.RLock()
@@ -203,8 +204,8 @@ func (x *Index) Suggest(pattern string, n int) []string {
 	return out
 }
 
-// editDistance counts insertions, deletions, changes and swaps of neighbours;
-// it gives up beyond most.
+// editDistance counts insertions, deletions, substitutions and swaps of neighbouring letters.
+// It gives up when there are more than most.
 func editDistance(a, b string, most int) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

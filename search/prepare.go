@@ -12,7 +12,7 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// searchable: a tracked regular file that may be shown.
+// searchable reports whether a version is a tracked regular file that may be shown.
 func (x *table) searchable(v store.Version) bool {
 	const regular = 0o100000
 	kind := v.Stat.Mode & 0o170000
@@ -23,7 +23,7 @@ func (x *table) searchable(v store.Version) bool {
 func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error) {
 	p.v = v
 	defer func() {
-		if p.f != nil && len(p.docs) == 0 { // only known, not indexed
+		if p.f != nil && len(p.docs) == 0 { // entered in the table but not indexed
 			p.docs = []*document.Document{document.NewDocument(fileID(v.Path))}
 			p.docs[0].AddField(p.f.record())
 		}
@@ -33,9 +33,9 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	}
 	if v.Blob == (store.Hash{}) {
 		if v.NoContent == "" && v.Stat.Size == 0 {
-			return p, nil // an empty file or no file at all
+			return p, nil // an empty file or not a file
 		}
-		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // scanned by every query
+		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // exact queries always scan it
 		return p, nil
 	}
 	content, err := x.content(v)
@@ -59,10 +59,10 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	return p, nil
 }
 
-// content is that of a version: from the file where that still has it, for the store
-// unpacks a whole block of its contents for each small one, which lie there by hash. Files
-// that keep it waiting (a mount whose process is gone, a disk that hangs) it leaves alone
-// for a while, for the store has it all.
+// content returns the content of a version. It reads the file if that still has this content,
+// because the store would unpack a whole block for each small content. If reading takes long
+// (a mount whose process is gone, a disk that hangs), it uses only the store for the next
+// minute.
 func (x *Index) content(v store.Version) ([]byte, error) {
 	began := time.Now()
 	if v.Stat.Size <= int64(x.opt.MaxFile) && began.UnixNano() >= x.unread.Load() {
@@ -77,13 +77,13 @@ func (x *Index) content(v store.Version) ([]byte, error) {
 	return x.corpus.Content(v.Blob)
 }
 
-// chunkID is the document id of a file's chunk.
+// chunkID returns the document id of a file's chunk.
 func (f *file) chunkID(p store.Path, i int) string {
 	c := f.chunks.at(i)
 	return chunkID(string(p), Chunk{First: int(c.first), Last: int(c.last)}, i, f.chunks.len())
 }
 
-// record is the stored field of a file's own document.
+// record returns the stored field of a file's own document.
 func (f *file) record() document.Field {
 	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed, Binary: f.binary}
 	for i := range f.chunks.len() {

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Query is an exact query: which lines match.
+// Query is an exact query: which lines match?
 type Query struct {
 	Pattern       string
-	Regex         bool // else a literal
+	Regex         bool // otherwise a literal
 	CaseSensitive bool
 	Path          string   // only this file or directory
 	Include       []string // globs; a file must match one
 	Exclude       []string // globs; a file must match none
 	Kind          Kind     // only files of this kind
 	Limit         int      // lines; 0: no limit
-	// Enough lines will do, beyond the first readAtOnce files: with no Limit the best, else the first.
-	// 0: all files are read.
+	// Enough ends the search when it has found so many lines in the files read so far, which it
+	// reads in groups of readAtOnce. Without a Limit it reads code first. 0: all files are read.
 	Enough int
 }
 
-// need is what a text must contain to be able to match: a tree over words.
+// need is what a text must contain to be able to match, as a tree over words.
 type need struct {
 	op   needOp
 	subs []*need
@@ -39,16 +39,15 @@ const (
 	needOr
 )
 
-// wordNeed: a word of the text must contain text, at its start or end where
-// the boundary is known.
+// wordNeed requires a word that contains text, at its start or end if the boundary is known.
 type wordNeed struct {
 	text    string // folded
-	atStart bool   // a word begins where text begins
+	atStart bool   // text is at the start of a word
 	atEnd   bool
 }
 
-// compile checks a query and reduces it to an automaton, what its matches
-// need, and a literal that every matching line contains ("" when there is none).
+// compile checks a query. It returns an automaton, what a text needs in order to match, and a
+// literal that every matching line contains ("" if there is none).
 func compile(q Query) (*automaton, *need, string, error) {
 	if q.Pattern == "" {
 		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
@@ -81,7 +80,7 @@ func compile(q Query) (*automaton, *need, string, error) {
 	return d, simplify(needOf(tree)), longest(tree), nil
 }
 
-// longest is the longest literal that every match contains.
+// longest returns the longest literal that it can tell every match contains.
 func longest(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -109,14 +108,13 @@ func explain(pattern string, err error) error {
 	return fmt.Errorf("bad regular expression %q: %w; hint: %s", pattern, err, hint)
 }
 
-// lit is a run of literal text within a regular expression, with what is known
-// of its ends.
+// lit is a run of literal text within a regular expression, and whether its ends are known.
 type lit struct {
 	text             string
-	openLeft, openRt bool // more word runes may stand there
+	openLeft, openRt bool // more word runes may precede or follow
 }
 
-// needOf computes what every match of a regular expression contains.
+// needOf returns what every match of a regular expression contains.
 func needOf(re *syntax.Regexp) *need {
 	switch re.Op {
 	case syntax.OpNoMatch:
@@ -141,8 +139,8 @@ func needOf(re *syntax.Regexp) *need {
 	return &need{op: needAll}
 }
 
-// needConcat joins neighbouring literals, so that only the ends of a run are
-// open: in foo\.bar(x|y) the words are foo (end known) and bar (end open).
+// needConcat joins neighbouring literals, so that only the ends of a run are open: in
+// foo\.bar(x|y) the words are foo (its end is known) and bar (its end is open).
 func needConcat(subs []*syntax.Regexp) *need {
 	n := &need{op: needAnd}
 	run, open := "", true
@@ -161,9 +159,8 @@ func needConcat(subs []*syntax.Regexp) *need {
 			run += string(sub.Rune)
 		case syntax.OpEmptyMatch:
 		case syntax.OpWordBoundary:
-			// An ASCII word boundary is a boundary of our words only beside
-			// ASCII text; é|foo has one before foo and is one word to us. So
-			// the ends stay open.
+			// An ASCII word boundary is a boundary of our words only next to ASCII text: \b
+			// matches before foo in éfoo, which is one word to us. So the ends stay open.
 			flush(true)
 		case syntax.OpBeginLine, syntax.OpBeginText:
 			flush(true)
@@ -179,7 +176,7 @@ func needConcat(subs []*syntax.Regexp) *need {
 	return n
 }
 
-// needLit needs each word of a literal.
+// needLit requires each word of a literal.
 func needLit(l lit) *need {
 	n := &need{op: needAnd}
 	text := []byte(l.text)
@@ -190,8 +187,8 @@ func needLit(l lit) *need {
 			atEnd:   end < len(text) || !l.openRt,
 		}
 		if len(w.text) > maxWord/2 && !(w.atStart && w.atEnd && len(w.text) <= maxWord) {
-			// It may stand in a word that was cut into pieces; only this much
-			// of it is surely in one of them.
+			// It may be part of a word that was cut into pieces; only this much of it is
+			// certain to be within one of them.
 			w.text, w.atEnd = strings.ToValidUTF8(w.text[:maxWord/2], ""), false
 			w.atStart = w.atStart && len(w.text) == maxWord/2
 		}
@@ -200,7 +197,7 @@ func needLit(l lit) *need {
 	return n
 }
 
-// simplify removes what says nothing.
+// simplify removes the parts that exclude nothing.
 func simplify(n *need) *need {
 	switch n.op {
 	case needAnd:

@@ -16,13 +16,13 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// Hints tell ranking what the project's people and agents are busy with. The
-// zero value tells nothing.
+// Hints tell ranking what the project's people and agents are working on. The zero value
+// says nothing.
 type Hints struct {
 	Now       time.Time
-	Working   map[store.Path]bool // read or edited in the asking session
-	Uses      map[store.Path]int  // how often a search's hits were fetched
-	WordsOnly bool                // by words alone, whatever else there is
+	Working   map[store.Path]bool // files read or edited in the asking session
+	Uses      map[store.Path]int  // how often a file was fetched from the hits of a search
+	WordsOnly bool                // search by words only, even if there is an Embedder
 }
 
 // Ranked is one chunk of a file, with the file's score.
@@ -33,10 +33,10 @@ type Ranked struct {
 	Score        float64
 }
 
-// weight is how much a file counts whatever the query: source before tests,
-// prose and settings, hand-written before generated, and what is being worked on
-// first. The factors for recency and use are bounded, so that they order what is
-// alike and never bury what fits better.
+// weight returns a file's weight, independent of how well it fits: source counts for more than
+// tests, prose and settings, hand-written more than generated files, and files being worked on
+// more than others. The factors for recency and use are bounded, so that they order similar
+// files but never outweigh a much better fit.
 func weight(p store.Path, f *file, query []term, h Hints) float64 {
 	w := kindWeight[f.kind]
 	if f.kind == Test && asks(query, "test") || f.kind == Doc && asks(query, "doc", "readm", "guid") || f.kind == Config && asks(query, "config", "set") {
@@ -61,17 +61,17 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 
 var kindWeight = map[Kind]float64{Code: 1, Doc: 0.7, Config: 0.6, Test: 0.5, Other: 0.4}
 
-// aside are directories of what is not the project's own source.
+// aside are directories that do not hold the project's own source.
 var aside = []string{"testdata", "vendor", "third_party", "dist", "examples"}
 
 func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
 }
 
-// score is the one place that says what fits a query best: BM25 over the parts of a
-// chunk's words, with more weight for names defined there and for the names of file
-// and directory, times the share of the query that the file has at all, times the
-// file's own weight.
+// score is the only place that decides what fits a query best: BM25 over the parts of a chunk's
+// words, with more weight for names defined there and for the names of file and directory,
+// times the square of the share of the query's terms that the file has, times the file's
+// own weight.
 func score(f *found, query []term, w float64) float64 {
 	has, all := 0.0, 0.0
 	for i, t := range query {
@@ -93,31 +93,30 @@ func score(f *found, query []term, w float64) float64 {
 const (
 	bmK, bmB   = 1.2, 0.6
 	symbolGain = 2.2 // a term of a name defined in the chunk
-	baseGain   = 2.6 // … of the file's own name
-	dirGain    = 1.6 // … of its innermost directory
-	upGain     = 0.5 // … of the others
+	baseGain   = 2.6 // a term of the file's own name
+	dirGain    = 1.6 // a term of the innermost directory's name
+	upGain     = 0.5 // a term of another directory's name
 )
 
 // term is one word of a ranked query.
 type term struct {
 	text   string
-	weight float64 // 1, less for a synonym
+	weight float64 // 1, or less for a synonym
 	idf    float64
-	also   uint64 // bits of its synonyms
+	also   uint64 // bit set of its synonyms
 }
 
-// found is what a file has of a query.
+// found is how a file fits a query.
 type found struct {
 	best, second, name float64
 	chunk              hitID
 	has                uint64
 }
 
-// terms64 is how many terms a query may have, synonyms included: one bit each.
+// terms64 is how many terms a query may have, synonyms included: each has one bit of a uint64.
 const terms64 = 60
 
-// rankWords answers a natural query by its words. Cost: the postings of the
-// query's terms.
+// rankWords answers a natural query by its words. It reads the postings of the query's terms.
 func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
 	query := queryTerms(text)
 	if len(query) == 0 {
@@ -145,7 +144,7 @@ func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, li
 	return out[:limited(len(out), limit)], nil
 }
 
-// rankTerms orders the files that have any of the terms.
+// rankTerms orders the files that contain any of the terms.
 func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query []term, q Query, h Hints) ([]Ranked, error) {
 	chunks, err := x.scoreChunks(ctx, reader, query)
 	if err != nil {
@@ -200,13 +199,13 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 	return out, nil
 }
 
-// scored is one chunk on the way.
+// scored is the score of one chunk so far.
 type scored struct {
 	score float64
 	has   uint64
 }
 
-// maxScored bounds how many chunks of a query are looked at by name.
+// maxScored bounds how many chunks of a query are mapped to their files.
 const maxScored = 3000
 
 func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []term) (map[uint64]*scored, error) {
@@ -249,7 +248,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 					c.score += symbolGain * t.weight * t.idf
 					continue
 				}
-				length := 300.0 // words of an ordinary chunk
+				length := 300.0 // the length of an ordinary chunk, in words
 				if d.Norm > 0 {
 					length = 1 / (d.Norm * d.Norm)
 				}
@@ -261,7 +260,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 	}
 	most := maxScored
 	x.mu.RLock()
-	for _, f := range x.removed { // nobody will see theirs
+	for _, f := range x.removed { // chunks of deleted files, which are not shown
 		most += f.chunks.len()
 	}
 	x.mu.RUnlock()
@@ -281,7 +280,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 	return all, nil
 }
 
-// nameScore counts the query's terms in a path.
+// nameScore scores the query's terms that a path contains.
 func nameScore(p store.Path, query []term, stems *stemmer) (sum float64, has uint64) {
 	dirs := strings.Split(strings.ToLower(string(p)), "/")
 	for at, part := range dirs {

@@ -12,22 +12,22 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// The documents of a deleted file stay for a while: an undo or a checkout that brings the
-// file back finds them, where making them anew was half of the daemon's work. No query
-// shows them, since the table of files decides what exists.
+// The documents of a deleted file stay for a while, in case an undo or a checkout restores the
+// file: making them anew was half of the daemon's work. Queries do not show them, because the
+// file table decides which files exist.
 
-// removedFor is how long.
+// removedFor is how long they stay.
 const removedFor = time.Hour
 
-// removeLocked takes an indexed file out of the table and leaves its documents. x.mu is held.
+// removeLocked removes an indexed file from the table but keeps its documents. x.mu is held.
 func (x *table) removeLocked(p store.Path, f file, at int64) {
 	x.setLocked(p, nil)
 	f.time = at
 	x.removed[p] = f
 }
 
-// returnsLocked reports whether a file comes back as it was, and enters it again if so.
-// x.mu is held.
+// returnsLocked reports whether a version restores a deleted file with the same content, and
+// if so enters it into the table again. x.mu is held.
 func (x *table) returnsLocked(v store.Version) bool {
 	f, ok := x.removed[v.Path]
 	if !ok || f.hash != v.Blob {
@@ -50,14 +50,14 @@ func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
 		}
 	}
 	x.mu.RUnlock()
-	if len(b.take_) == 0 {
+	if len(b.files) == 0 {
 		return nil
 	}
 	return b.commit(ctx, 0, false)
 }
 
-// findRemoved enters files that have documents and are not in the table, when an index is
-// opened. Nobody else knows of the index yet.
+// findRemoved finds the files that have documents but are not in the table, when an index is
+// opened. No other goroutine knows of the index yet.
 func (x *Index) findRemoved(r index.IndexReader) error {
 	ids, err := r.FieldDict("_id")
 	if err != nil {
@@ -83,7 +83,7 @@ func (x *Index) findRemoved(r index.IndexReader) error {
 		if err != nil {
 			return err
 		}
-		if raw == nil { // already dropped, and not merged away yet
+		if raw == nil { // already dropped, but not merged away yet
 			continue
 		}
 		f, err := parseRecord(p, raw)
@@ -99,7 +99,7 @@ func (x *Index) findRemoved(r index.IndexReader) error {
 	}
 }
 
-// parseRecord is the part of a file's entry in the table that its document holds.
+// parseRecord returns the part of a file's table entry that its document stores.
 func parseRecord(p store.Path, raw []byte) (f file, err error) {
 	var r fileRecord
 	if err := json.Unmarshal(raw, &r); err != nil {

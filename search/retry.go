@@ -8,24 +8,24 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// slowly names what bleve calls when it could not write or merge a segment. bleve
-// tries again at once, and for ever with all processors where the disk is full or the
-// directory is gone; this call slows it down.
+// slowly is the name of the callback that bleve calls when it could not write or merge a
+// segment. bleve retries at once: forever and on all processors if the disk is full or the
+// directory is gone. The callback slows it down.
 const slowly = "cachebro"
 
-// What failed is tried again after retryFirst, then after twice as long each
-// time, but no later than retryLast.
+// A failed operation is retried after retryFirst, then each time after twice as long, up to
+// retryLast.
 const (
 	retryFirst = time.Second
 	retryLast  = time.Minute
 )
 
-// retries is the failures of one index's library. bleve names an index in the
-// call by its directory alone.
+// retries is the state of one index's failures. The callback gets only the directory of the
+// index, so it is found by that.
 type retries struct {
-	over chan struct{} // closed when the index is: nobody may pause any more
+	over chan struct{} // closed with the index: ends all pauses
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	pause time.Duration
 	last  time.Time // when the last pause ended
@@ -34,14 +34,14 @@ type retries struct {
 // retrying holds the *retries of each index by bleve's directory.
 var retrying sync.Map
 
-// mayRetry lets bleve's index in dir pause after failures until end is called.
+// mayRetry makes bleve's index in dir pause after failures until end is called.
 func mayRetry(dir string) *retries {
 	r := &retries{over: make(chan struct{})}
 	retrying.Store(filepath.Join(dir, "store"), r)
 	return r
 }
 
-// end ends a pause under way: bleve's Close waits for it.
+// end ends a pause in progress, because bleve's Close waits for it.
 func (r *retries) end() {
 	if r != nil {
 		close(r.over)
@@ -55,7 +55,7 @@ func init() {
 	}
 }
 
-// wait pauses; longer when the last failure was a moment ago.
+// wait pauses, twice as long as before if the last failure was recent.
 func (r *retries) wait() {
 	r.mu.Lock()
 	if time.Since(r.last) > 2*retryLast {

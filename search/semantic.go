@@ -12,32 +12,32 @@ import (
 	"cachebro/store"
 )
 
-// Embedder turns texts into vectors whose angle says how near their meanings
-// are. None is needed: without one, or while it fails, ranked queries go by
-// words alone.
+// Embedder turns texts into vectors; the smaller the angle between two vectors, the closer
+// the meanings of their texts. It is optional: without one, or while it fails, ranked queries
+// search by words only.
 type Embedder interface {
-	// Embed returns a vector for each text, all of one length. query: the texts
-	// are questions, else passages of files.
+	// Embed returns a vector for each text, all of one length. query: the texts are questions;
+	// otherwise they are passages of files.
 	Embed(ctx context.Context, texts []string, query bool) ([][]float32, error)
-	// Model names what makes the vectors; those of another are not compared.
+	// Model names what makes the vectors. Vectors of different models are not compared.
 	Model() string
 }
 
 const (
 	embedBatch = 16               // texts in one request
-	embedText  = 2000             // bytes of a chunk that are looked at
+	embedText  = 2000             // bytes of a chunk that are embedded
 	embedWait  = time.Minute      // for one request, in the background
 	askWait    = time.Second      // for a question
-	embedPause = 30 * time.Second // after a failure, then twice as long each time, up to
+	embedPause = 30 * time.Second // after a failure, then twice as long each time, up to embedLast
 	embedLast  = 10 * time.Minute
 )
 
-// fuse is the constant of reciprocal rank fusion: how little the first places
-// count more than those below.
+// fuse is the constant of reciprocal rank fusion: the larger it is, the less the first places
+// count for more than those below.
 const fuse = 60
 
-// Rank answers a natural query with files, best first: by words, and where there
-// is an Embedder by meaning too.
+// Rank answers a natural query with files, best first: by words, and if there is an Embedder
+// by meaning, too.
 func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
 	if x.vectors == nil || h.WordsOnly {
 		return x.rankWords(ctx, text, q, h, limit)
@@ -75,11 +75,11 @@ func limited(n, limit int) int {
 	return n
 }
 
-// nearMost bounds what is found by meaning: everything is near to some degree.
+// nearMost bounds the hits by meaning, because every text is close to some degree.
 const nearMost = 50
 
-// rankMeaning are the files with the chunks nearest to a question; none when the
-// Embedder does not answer in time.
+// rankMeaning returns the files with the chunks closest to a question; none if the Embedder
+// does not answer in time.
 func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -115,8 +115,8 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 	return out[:min(len(out), nearMost)]
 }
 
-// quantize makes a vector of length 127 in whole numbers: a quarter of the
-// memory, and nothing that ranking would notice.
+// quantize scales a vector to length 127 and rounds it to whole numbers. That takes a quarter
+// of the memory and does not change the ranking noticeably.
 func quantize(v []float32) []int8 {
 	sum := 0.0
 	for _, c := range v {
@@ -144,10 +144,9 @@ func cosine(a, b []int8) float64 {
 	return float64(sum) / (127 * 127)
 }
 
-// embed makes the vectors that the index lacks, until ctx ends. It begins once the
-// index has caught up: an index that was just opened may be older than the files, and
-// vectors of old contents would be made for nothing. A failure costs nothing but the
-// vectors: embed tries again later.
+// embed makes the missing vectors until ctx ends. It begins when the index has caught up: an
+// index that was just opened may be older than the files, and vectors of old contents would be
+// useless. After a failure it tries again later; meanwhile only vectors are missing.
 func (x *Index) embed(ctx context.Context) {
 	for {
 		select {
@@ -170,7 +169,7 @@ func (x *Index) embed(ctx context.Context) {
 	}
 }
 
-// embedNew makes vectors of the files that have none.
+// embedNew makes vectors for the files that have none.
 func (x *Index) embedNew(ctx context.Context) error {
 	type todo struct {
 		p store.Path
@@ -192,11 +191,11 @@ func (x *Index) embedNew(ctx context.Context) error {
 	slices.SortFunc(all, func(a, b todo) int { return cmp.Compare(b.f.time, a.f.time) }) // what is being worked on first
 	for _, t := range all {
 		if x.vectors.has(t.f.hash) {
-			continue // two files with one content
+			continue // two files share one content
 		}
 		content, err := x.corpus.Content(t.f.hash)
 		if err != nil {
-			continue // collected since
+			continue // the content was collected meanwhile
 		}
 		cut := chunks(t.f.kind, content, symbolsOf(string(t.p), t.f.kind, content))
 		made := make([]vector, 0, len(cut))

@@ -7,14 +7,12 @@ import (
 	"cachebro/store"
 )
 
-// A file that is saved again and again would be analysed with each save, and all but
-// the last time for nothing. So the follower indexes a file's first save at once, and
-// those that come within settleTime of it when the file has been left alone for so
-// long, but no later than settleMost after the first of them. Meanwhile the file is
-// one of the loose ones, which every exact query reads, and a ranked query has it
-// indexed first (see settleFor). A save that was not indexed
-// before a crash is noticed when the index is loaded: the record of the file tells of
-// another content.
+// Analysing a file with each of many quick saves would be wasted for all but the last. So the
+// follower indexes a file's first save at once. Saves within settleTime after that wait until
+// the file has not been saved for settleTime, but no longer than settleMost after the first of
+// them. Meanwhile the file is one of the loose ones, which every exact query reads, and a ranked
+// query has it indexed first (see settleFor). A save that was not indexed before a crash is
+// noticed when the index is loaded, because the file's record names another content.
 const (
 	settleTime = 2 * time.Second
 	settleMost = 30 * time.Second
@@ -22,7 +20,7 @@ const (
 
 // held is a file whose newest versions wait to be indexed.
 type held struct {
-	since, last time.Time // of the versions that wait
+	since, last time.Time // times of the waiting versions
 }
 
 func (h held) due(settle time.Duration) time.Time {
@@ -33,9 +31,9 @@ func (h held) due(settle time.Duration) time.Time {
 	return b
 }
 
-// passes reports whether a version that the log ends with is not to be indexed now: the
-// index has its content already, or it is to wait, or the path came and went before it was
-// indexed. x.write is held.
+// passes reports whether a version at the end of the log need not be indexed now, and updates
+// the table if so: the index already has its content, it has to wait for later saves, it deletes
+// an indexed file, or its path was never indexed and is gone again. x.write is held.
 func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	if !x.searchable(v) {
 		x.mu.Lock()
@@ -76,8 +74,8 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	return true
 }
 
-// ripe are the newest versions of the files that have waited long enough. It also forgets
-// when the others were indexed, where that was long ago. x.write is held.
+// ripe returns the newest versions of the files that have waited long enough. It also forgets
+// when other files were indexed if that was long ago. x.write is held.
 func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	now := time.Now()
 	var paths []store.Path
@@ -106,7 +104,8 @@ func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	return vs, nil
 }
 
-// due fires when the first of the files that wait is to be indexed; stop ends that.
+// due returns a channel that fires when the first waiting file is to be indexed, and a function
+// that stops the timer.
 func (f *follower) due() (at <-chan time.Time, stop func()) {
 	f.x.mu.RLock()
 	defer f.x.mu.RUnlock()
@@ -124,12 +123,12 @@ func (f *follower) due() (at <-chan time.Time, stop func()) {
 }
 
 const (
-	askedFiles = 50                     // more than so many do not wait for a ranked query
-	askedWait  = 100 * time.Millisecond // for the follower, which is writing
+	askedFiles = 50                     // with more waiting versions a ranked query does not wait
+	askedWait  = 100 * time.Millisecond // for the follower to finish writing
 )
 
-// settleFor has the few files indexed that a ranked query would not find yet, or not as
-// they are. With many of them, or where it takes long, it answers without.
+// settleFor indexes the newest versions that a ranked query would otherwise miss, if they are
+// few. If there are many, or if it takes too long, the query goes on without them.
 func (x *Index) settleFor(ctx context.Context) {
 	x.mu.RLock()
 	behind := uint64(len(x.held))
@@ -148,6 +147,6 @@ func (x *Index) settleFor(ctx context.Context) {
 	}
 	defer x.write.Unlock()
 	if err := x.catchUpLocked(ctx, 0, func() bool { return true }); err != nil && ctx.Err() == nil {
-		x.opt.Logger.Debug("search: index for a query", "err", err) // the follower tries again, and tells
+		x.opt.Logger.Debug("search: index for a query", "err", err) // the follower tries again and reports the error
 	}
 }

@@ -13,7 +13,7 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// SymbolHit is a definition.
+// SymbolHit is a definition that a query found.
 type SymbolHit struct {
 	Symbol
 	Path  store.Path
@@ -23,9 +23,9 @@ type SymbolHit struct {
 // maxParsed bounds the files that one symbol query parses.
 const maxParsed = 300
 
-// Symbols finds definitions whose name is, begins with or contains a text,
-// regardless of case; "Type.Method" finds the method. notSearched counts and names the
-// files of the query's scope whose definitions nobody looked at.
+// Symbols finds definitions whose name equals, begins with or contains a text, regardless of
+// case; "Type.Method" finds the method. notSearched counts and names the files of the query's
+// scope whose definitions were not searched.
 func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limit int) (out []SymbolHit, notSearched string, err error) {
 	_, base, qualified := strings.Cut(name, ".")
 	if !qualified {
@@ -38,7 +38,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	var left leftOut
 	defines := func(p store.Path, kind Kind) bool { return q.admits(p, kind) && kind != Other && kind != Config }
 	left.addBinary(x, defines)
-	// Before the index is asked: what is entered meanwhile is looked at all the same.
+	// Read before the index is asked, so that files indexed meanwhile are searched, too.
 	x.mu.RLock()
 	ready, seq, loose := x.ready, x.seq, maps.Clone(x.loose)
 	x.mu.RUnlock()
@@ -126,8 +126,8 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	return out, left.String(), nil
 }
 
-// defining are the files with a chunk whose defined names have all parts of a
-// name; where there are none, those with a word that contains it. nil: any file.
+// defining returns the files with chunks that define names with all the parts of a name; if
+// there are none, the files with a word that contains it. nil: any file may define it.
 func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool, error) {
 	x.mu.RLock()
 	ready, block := x.ready, x.terms.block
@@ -190,7 +190,7 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 	return hits, nil
 }
 
-// Outline are a text's definitions in order, each with the lines it takes.
+// Outline returns a text's definitions in order, with the lines that each takes.
 func Outline(p string, content []byte) []Symbol {
 	syms := symbolsOf(p, KindOf(p), content)
 	lines := strings.Split(string(content), "\n")
@@ -202,9 +202,9 @@ func Outline(p string, content []byte) []Symbol {
 	return syms
 }
 
-// blockEnd is where a definition ends that only its first line told of: before
-// the next line that is indented no deeper and does not close it, or at the next
-// heading.
+// blockEnd returns the last line of a definition of which only the first line is known. It ends
+// before the next line that is indented no deeper and does not close it, or before the next
+// heading of the same or a higher level.
 func blockEnd(syms []Symbol, at int, lines []string) int {
 	s := syms[at]
 	if s.Kind == "heading" {
@@ -243,7 +243,7 @@ func blockEnd(syms []Symbol, at int, lines []string) int {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// Enclosing is the innermost definition around a line.
+// Enclosing returns the innermost definition that contains a line.
 func Enclosing(syms []Symbol, line int) (Symbol, bool) {
 	var best Symbol
 	found := false

@@ -14,17 +14,17 @@ import (
 type Symbol struct {
 	Name  string
 	Kind  string // func, method, type, const, var, class, heading …
-	Line  int    // of the name, 1-based
-	First int    // first line of its definition, comment included
-	Last  int    // last line, 0 unknown
+	Line  int    // of the name, counted from 1
+	First int    // first line of the definition, including its comment
+	Last  int    // last line; 0: unknown
 	Top   bool   // at the file's top level
-	// Signature is the definition's first line without its body.
+	// Signature is the first line of the definition, without the body.
 	Signature string
 }
 
-// symbolsOf finds what a file defines. Go by its own parser; other languages by
-// the shape of their definition lines, which is enough for ranking and for
-// chunk borders and never decides what an exact query finds.
+// symbolsOf finds what a file defines. It parses Go. In other languages it recognizes the shape
+// of definition lines, which is good enough for ranking and for chunk borders, and never
+// decides what an exact query finds.
 func symbolsOf(p string, kind Kind, content []byte) []Symbol {
 	switch {
 	case path.Ext(p) == ".go":
@@ -100,10 +100,10 @@ func goSymbols(content []byte) []Symbol {
 	return syms
 }
 
-// withoutBodies keeps only the line ends of top-level functions' bodies: parsing the
-// bodies took two thirds of the time that Go files took. It relies on the shape that
-// gofmt produces. A raw string or a comment in a body may contain a line that looks
-// like the body's end, so a body with half of one stays as it is.
+// withoutBodies reduces the bodies of top-level functions to their line ends: parsing the bodies
+// took two thirds of the time for Go files. It relies on gofmt's layout. A raw string or a
+// comment may contain a line that looks like the end of the body, so a body that may
+// end within one is kept.
 func withoutBodies(content []byte) []byte {
 	out := make([]byte, 0, len(content)/2)
 	rest := content
@@ -126,7 +126,7 @@ func withoutBodies(content []byte) []byte {
 	return out
 }
 
-// lineOf is the first line of a text, its end included.
+// lineOf returns the first line of a text, including its line end.
 func lineOf(text []byte) []byte {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1]
@@ -162,7 +162,7 @@ func headings(content []byte) []Symbol {
 	return syms
 }
 
-// definition lines of the common languages: keyword, then the name.
+// The definition lines of common languages: a keyword, then the name.
 var (
 	wordDef = regexp.MustCompile(`^(\s*)(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|override|open|sealed|data|inline|unsafe|virtual|const|extern|declare)\s+)*(func|fn|def|class|interface|struct|enum|trait|impl|type|module|namespace|function\*?|macro_rules!|defmodule|object|record|protocol|extension)\s+([A-Za-z_$][\w$]*)`)
 	jsDef   = regexp.MustCompile(`^(\s*)(?:export\s+)?(const|let|var)\s+([A-Za-z_$][\w$]*)\s*=`)
@@ -199,7 +199,7 @@ func lineSymbols(ext string, content []byte) []Symbol {
 		}
 		syms = append(syms, Symbol{Name: name, Kind: kind, Line: i + 1, First: i + 1, Top: indent == "", Signature: strings.TrimSpace(strings.TrimRight(line, "{ "))})
 	}
-	for i := range syms { // a definition reaches to the next one of its level
+	for i := range syms { // a definition extends to the next one of its level
 		syms[i].Last = 0
 	}
 	return syms

@@ -7,9 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// MatchTexts finds the lines of short texts (notes, say) that match an exact
-// query; of each text those lines, without a path. Only the pattern of the query
-// counts.
+// MatchTexts finds the lines of short texts (notes, say) that match an exact query. It returns
+// those lines for each text, without a path, and uses only the pattern of the query.
 func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -23,10 +22,9 @@ func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	return out, nil
 }
 
-// RankTexts says how well short texts fit a question, from 0 (none of its words)
-// to 1 (all of them): the share of the question's words that a text has, rare
-// ones counting more. Words are compared by their stems, and a synonym counts
-// something too.
+// RankTexts returns how well short texts fit a question, from 0 (none of its words) to 1 (all
+// of them): the share of the question's words that a text has, where rare words count for
+// more. Words are compared by their stems, and a synonym counts in part.
 func RankTexts(question string, texts []string) []float64 {
 	terms := queryTerms(question)
 	stems := newStemmer()

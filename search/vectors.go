@@ -13,14 +13,14 @@ import (
 	"cachebro/store"
 )
 
-// vectors are the meanings of contents' chunks, in memory and in a file of JSON lines
-// beside the index: the model first, then one line for each content. They belong to
-// contents, not to paths, so they outlive renames and a rebuilt index. A last line
-// that a crash left incomplete is made again.
+// vectors are the vectors of the chunks of contents, in memory and in a file of JSON lines next
+// to the index: the model first, then one line for each content. They belong to contents, not
+// to paths, so they survive renames and a rebuilt index. If a crash left the last line
+// incomplete, it is cut off and its vectors are made again.
 type vectors struct {
 	path, model string
 
-	mu     sync.RWMutex // guards what follows; taken after Index.mu
+	mu     sync.RWMutex // guards the fields below; taken after Index.mu
 	byBlob map[store.Hash][]vector
 	file   *os.File
 	lines  int
@@ -33,14 +33,14 @@ type vector struct {
 	v     []int8
 }
 
-// vectorLine is one line of the file; the first has the model alone.
+// vectorLine is one line of the file; the first line has only the model.
 type vectorLine struct {
 	Model  string   `json:"model,omitempty"`
 	Blob   string   `json:"blob,omitempty"`
 	Chunks []vector `json:"chunks,omitempty"`
 }
 
-// openVectors reads what there is of that model.
+// openVectors reads the file's vectors if they are of that model.
 func openVectors(path, model string) (*vectors, error) {
 	t := &vectors{path: path, model: model, byBlob: map[store.Hash][]vector{}}
 	good, err := t.load()
@@ -65,7 +65,7 @@ func openVectors(path, model string) (*vectors, error) {
 	return t, nil
 }
 
-// load returns how much of the file is whole.
+// load reads the file and returns how many bytes of it are intact.
 func (t *vectors) load() (good int64, err error) {
 	f, err := os.Open(t.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -134,7 +134,7 @@ func (t *vectors) add(h store.Hash, cut []vector) error {
 	return t.addLocked(h, cut)
 }
 
-// addLocked: mu is held.
+// addLocked is add; mu is held.
 func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	line := vectorLine{Blob: hex.EncodeToString(h[:]), Chunks: make([]vector, len(cut))}
 	for i, c := range cut {
@@ -151,8 +151,8 @@ func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	return nil
 }
 
-// tidy writes the file anew without what no file has any more, once that is
-// more than half of it.
+// tidy rewrites the file without the contents that no file has any more, once they are more
+// than half of it.
 func (t *vectors) tidy(live map[store.Hash]bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// A question whose words occur in few files is widened by words that occur beside
-// them: words that the best chunks have in common and that are rare in the project.
-// Hits found this way come after all that have the words themselves.
+// A question whose words occur in few files is widened by words that occur near them: words
+// that the best chunks have in common and that are rare in the project. Files found this way
+// come after all files that contain the question's own words.
 const (
-	fewRanked   = 12 // files; with as many nothing is widened
-	widenFrom   = 5  // chunks that are looked at
+	fewRanked   = 12 // files; with as many the question is not widened
+	widenFrom   = 5  // chunks from which words are taken
 	widenTerms  = 5
 	widenWeight = 0.3
 )
 
-// widen appends files to few that were ranked.
+// widen appends files to the few that were ranked.
 func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, few []Ranked, q Query, h Hints) ([]Ranked, error) {
-	beside, err := x.beside(ctx, r, query, few[:min(len(few), widenFrom)])
-	if err != nil || len(beside) == 0 {
+	nearby, err := x.termsNearby(ctx, r, query, few[:min(len(few), widenFrom)])
+	if err != nil || len(nearby) == 0 {
 		return few, err
 	}
-	more, err := x.rankTerms(ctx, r, beside, q, h)
+	more, err := x.rankTerms(ctx, r, nearby, q, h)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, fe
 	for _, f := range few {
 		known[f.Path] = true
 	}
-	// Their scores are of other words: below the least of those before.
+	// Their scores are for other words, so they are put below the least score so far.
 	least := few[len(few)-1].Score
 	for i, f := range more {
 		if !known[f.Path] && len(few) < fewRanked {
@@ -47,8 +47,8 @@ func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, fe
 	return few, nil
 }
 
-// beside are the terms that most of the chunks have and few others do.
-func (x *Index) beside(ctx context.Context, r index.IndexReader, query []term, best []Ranked) ([]term, error) {
+// termsNearby returns the terms that at least half of the best chunks have and few others do.
+func (x *Index) termsNearby(ctx context.Context, r index.IndexReader, query []term, best []Ranked) ([]term, error) {
 	in := map[string]int{}
 	stems := x.stems.Get().(*stemmer)
 	for _, b := range best {

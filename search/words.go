@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxWord is the longest word that is indexed whole, in bytes; otherwise base64 blobs
-// and minified sources would fill the dictionary. Longer words are cut into
-// overlapping pieces of this length, each a term of its own, one every maxWord/2
-// bytes, so whatever is at most maxWord/2 long is in one of them.
+// maxWord is the longest word that is indexed whole, in bytes; otherwise base64 blobs and
+// minified sources would fill the dictionary. Longer words are cut into overlapping pieces of
+// this length, one every maxWord/2 bytes, and each piece is a term. So any part of at most
+// maxWord/2 bytes is within one of them.
 const maxWord = 64
 
-// fold maps a rune to the representative of its case-folding orbit, so that
-// index and query agree wherever a case-insensitive regular expression would
-// (the Kelvin sign is a k, the long s an s).
+// fold maps a rune to one representative of the runes that differ only in case, so that index
+// and query agree wherever a case-insensitive regular expression does (the Kelvin sign is a k,
+// the long s an s).
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		if 'A' <= r && r <= 'Z' {
@@ -37,7 +37,7 @@ func isWord(r rune) bool {
 		r >= utf8.RuneSelf && r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// eachWord calls fn with the byte range of each maximal run of word runes.
+// eachWord calls fn with the byte range of each longest run of word runes.
 func eachWord(text []byte, fn func(start, end int)) {
 	start := -1
 	for i := 0; i < len(text); {
@@ -82,9 +82,8 @@ func appendFolded(dst, word []byte) []byte {
 	return dst
 }
 
-// pieces calls fn with a folded word, or with its overlapping pieces when it is
-// longer than maxWord; the first starts where the word starts and the last
-// ends where it ends.
+// pieces calls fn with a folded word, or with its overlapping pieces if it is longer than
+// maxWord. The first piece starts where the word starts, and the last ends where it ends.
 func pieces(folded []byte, fn func([]byte)) {
 	for len(folded) > maxWord {
 		fn(folded[:maxWord])
@@ -93,9 +92,9 @@ func pieces(folded []byte, fn func([]byte)) {
 	fn(folded)
 }
 
-// eachPart calls fn with the parts of an identifier: snake_case, camelCase and
-// runs of digits, in the original case. It is not called when the identifier
-// has only one part.
+// eachPart calls fn with the parts of an identifier in their original case: it splits at
+// underscores, camelCase and runs of digits. It does not call fn for an identifier with only
+// one part.
 func eachPart(word []byte, fn func([]byte)) {
 	start, parts := 0, 0
 	cut := func(end int) {
@@ -144,7 +143,7 @@ func eachPart(word []byte, fn func([]byte)) {
 	cut(len(word))
 }
 
-// lastRune is the length in bytes of the last rune.
+// lastRune returns the length in bytes of the last rune.
 func lastRune(word []byte) int {
 	_, size := utf8.DecodeLastRune(word)
 	return size
