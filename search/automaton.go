@@ -72,7 +72,7 @@ func newAutomaton(expr string) (*automaton, error) {
 		return nil, err
 	}
 	if n := size(re); n > maxSteps {
-		return nil, fmt.Errorf("it stands for %d steps, more than %d", n, maxSteps)
+		return nil, fmt.Errorf("it expands to %d steps, more than the limit of %d", n, maxSteps)
 	}
 	re = re.Simplify()
 	dropNewline(re)

@@ -112,7 +112,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	}
 	r := Result{Candidates: len(found), Scanned: scanned, Warning: warning, AtLeast: len(found) < len(paths), NotSearched: left.String()}
 	if r.AtLeast && late() {
-		r.Warning = joinWarnings(r.Warning, fmt.Sprintf("only %d of %d files were looked into, for the time that it takes; ask again when the index is complete (cachebro status)", len(found), len(paths)))
+		r.Warning = joinWarnings(r.Warning, fmt.Sprintf("only %d of %d files were searched, because reading all of them takes too long; ask again when the index is complete (cachebro status)", len(found), len(paths)))
 	}
 	slices.SortFunc(found, func(a, b foundIn) int { return strings.Compare(string(a.path), string(b.path)) })
 	for _, f := range found {

@@ -53,7 +53,7 @@ func compile(q Query) (*automaton, *need, string, error) {
 		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
 	}
 	if strings.Contains(q.Pattern, "\n") {
-		return nil, nil, "", fmt.Errorf("the pattern holds a line break and a match is within one line; hint: search for one of its lines")
+		return nil, nil, "", fmt.Errorf("the pattern contains a line break, but a match is always within one line; hint: search for one of its lines")
 	}
 	expr := q.Pattern
 	if q.Regex {
