@@ -21,14 +21,14 @@ import (
 // compaction. So before a text is replaced, the record is read up to the very call that is
 // asked about.
 
-// rollout is how far a context's record has been read. It lies in a file between events.
+// rollout says how far a context's record has been read. A file holds it between events.
 type rollout struct {
 	file   string
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
 }
 
-// recorded is what the new part of a record says.
+// recorded holds what the new part of a record says.
 type recorded struct {
 	fell    bool       // the context lost something
 	outputs []finished // results since then
@@ -130,8 +130,8 @@ func (n *recorded) take(line []byte) {
 	}
 }
 
-// tellsRolloutLoss: an item or event whose name says that history was shortened or taken
-// back.
+// tellsRolloutLoss reports whether the name of an item or event says that history was
+// shortened or taken back.
 func tellsRolloutLoss(what string) bool {
 	for _, w := range []string{"ompact", "roll", "trunc", "lear", "revert", "undo", "evict", "prune", "drop", "delet", "remov"} {
 		if strings.Contains(what, w) {
@@ -141,7 +141,7 @@ func tellsRolloutLoss(what string) bool {
 	return false
 }
 
-// codexPrinted is what a command printed, without the lines that Codex puts before it.
+// codexPrinted returns what a command printed, without the lines that Codex puts before it.
 func codexPrinted(output string) string {
 	if _, text, ok := strings.Cut(output, "\nOutput:\n"); ok {
 		return text

@@ -45,7 +45,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	return c.reshaped(ctx, withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
 }
 
-// program is how the agent's shell finds cachebro.
+// program returns the words by which the agent's shell finds cachebro.
 func (c *scene) program() string {
 	for _, dir := range filepath.SplitList(c.env.Getenv("PATH")) {
 		if fi, err := os.Stat(filepath.Join(dir, "cachebro")); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
@@ -59,14 +59,14 @@ func (c *scene) program() string {
 	return clients.ShellQuote(exe)
 }
 
-// grepPersists is above how many characters Claude Code puts a Grep's result into a file
-// and gives the model the first 2,000: no other form of it is shorter than that.
+// grepPersists is the length in characters above which Claude Code puts a Grep's result into
+// a file. The model is then given the first 2,000 characters, and no form of ours is shorter.
 const grepPersists = 20_000
 
-// preview begins what the model is given of a result that the client put into a file.
+// preview begins the text that stands for a result that the client put into a file.
 const preview = "<persisted-output>"
 
-// searchOutput is the same for the client's own Grep.
+// searchOutput shortens what the client's own Grep found.
 func (c *call) searchOutput(ctx context.Context) answer {
 	text := c.response.str("content")
 	if !c.reshapes() || c.response.str("mode") != "content" || text == "" {
@@ -89,7 +89,7 @@ func (c *call) searchOutput(ctx context.Context) answer {
 	return c.reshaped(ctx, out, text, r)
 }
 
-// listOutput is the same for a list of files, of Grep or of Glob.
+// listOutput shortens a list of files, of Grep or of Glob.
 func (c *call) listOutput(ctx context.Context) answer {
 	var files []string
 	if !c.reshapes() || c.response.str("content") != "" || json.Unmarshal(c.response["filenames"], &files) != nil {
@@ -109,18 +109,19 @@ func (c *call) listOutput(ctx context.Context) answer {
 	return c.reshaped(ctx, out, text, r)
 }
 
-// reshapes: outputs are said in fewer words for this client.
+// reshapes reports whether outputs are said in fewer words for this client.
 func (c *scene) reshapes() bool {
 	return c.toolUse != "" && !c.opt.noRewrite && !c.opt.noReshape[allRules] && !c.refuses(c.outputForm())
 }
 
-// outputForm is the form of what takes the place of this tool's result.
+// outputForm names the form in which this tool's result is said in fewer words.
 func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 
 // allRules stands in options.noReshape for every rule.
 const allRules = reshape.Rule("all")
 
-// reshaped is the answer with what is noted for when the batch is complete.
+// reshaped is the answer with another text. What it saves is noted now, and counted when the
+// batch shows what the model was given.
 func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)
@@ -129,15 +130,15 @@ func (c *call) reshaped(ctx context.Context, updated fields, own string, r resha
 	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
 }
 
-// A saving is what one rule spared, in tokens: together the rules of an output add
-// up to what it was and what was sent.
+// saving is what one rule spared, in tokens. The savings of an output add up to its own
+// tokens and to those that were sent.
 type saving struct {
 	rule       reshape.Rule
 	full, sent int64
 }
 
-// savings shares what was saved among the rules, by bytes. The first bears what was
-// sent.
+// savings divides what was saved among the rules in proportion to the bytes that each
+// spared. What was sent counts under the first.
 func savings(own string, r reshape.Result) (out []saving) {
 	full, sent := int64(tokens.EstimateString(own)), int64(tokens.EstimateString(r.Text))
 	bytes := int64(max(1, len(own)-len(r.Text)))
@@ -149,7 +150,7 @@ func savings(own string, r reshape.Result) (out []saving) {
 	return append([]saving{{r.Parts[0].Rule, full, sent}}, out...)
 }
 
-// encodeSavings and decodeSavings write them in one word of a line.
+// encodeSavings writes savings as one field of a line.
 func encodeSavings(all []saving) string {
 	var words []string
 	for _, s := range all {
@@ -174,9 +175,8 @@ func decodeSavings(text string) (all []saving) {
 	return all
 }
 
-// countOutput counts an output that was said in fewer words, if the model was given
-// it so, and notes a client that shows its own all the same. counted: its tokens
-// were entered.
+// countOutput counts what was saved by an output in fewer words if the model was given that,
+// and notes when the client showed its own text instead. counted: its tokens were entered.
 func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted bool) {
 	if strings.HasPrefix(f.text, preview) {
 		return false // as it would have been without us

@@ -17,8 +17,8 @@ import (
 // waits for the next.
 const maxComments = 6000
 
-// comments are what a person said about lines that this session wrote, and has not told
-// it yet. They are claimed first: what could not be claimed is not told.
+// comments returns what a person said about lines that this session wrote and that it has not
+// been told yet. Each is claimed first, and only what could be claimed is told.
 func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if clients.TakesNoText(c.opt.client) {
 		return "", nil
@@ -57,7 +57,8 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	return text, ids
 }
 
-// commentText is one comment as the model gets it. Its id tells later whether it did.
+// commentText is one comment as the model gets it. By its id the transcript shows later that
+// it did.
 func commentText(x wire.Comment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.Told(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
@@ -79,8 +80,8 @@ func (c *call) delivered(ids []string) {
 	_, _ = client.Call(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, nil)
 }
 
-// got: the client's transcript has this id, so the model was told. Of clients whose
-// transcript is of another form nothing is known, and a comment is rather told again.
+// got reports whether the client's transcript has this id, so that the model was told. Other
+// clients' transcripts cannot be read, and there a comment may be told twice.
 func (c *scene) got(id string) bool {
 	f, err := os.Open(c.transcript)
 	if c.opt.client != "" || err != nil {
@@ -94,7 +95,7 @@ func (c *scene) got(id string) bool {
 		if bytes.Contains(b[:kept+n], []byte(id)) {
 			return true
 		}
-		if err != nil { // its end
+		if err != nil { // the end of the transcript
 			return false
 		}
 		kept = copy(b, b[kept+n-len(id):kept+n])

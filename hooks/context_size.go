@@ -32,8 +32,8 @@ import (
 // A context is known to be intact when it grew at each request by at least what came
 // in between. Only then do bases outlive the expiry by tokens.
 
-// contextSize is what is known of a context's size, from its transcript. It is
-// kept between events in one line: the fields in their order.
+// contextSize holds what a transcript says about the size of its context. A file holds it
+// between events, as one line with the fields in this order.
 type contextSize struct {
 	file string
 
@@ -71,13 +71,13 @@ const (
 	maxFallWithin = 2_000
 )
 
-// canHold: the client's transcript was tried to tell that nothing was lost, and
-// its requests are not edited on the way by an option of the user's.
+// canHold reports whether this version's transcript was found to show every loss, and the
+// user's options do not edit requests on their way.
 func (c *scene) canHold() bool {
 	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
 
-// record is the transcript of the caller's own context; "" if it has none.
+// record returns the transcript of the caller's own context, or "" if it has none.
 func (c *scene) record() string {
 	if c.transcript == "" || c.agent == "" {
 		return c.transcript
@@ -92,7 +92,7 @@ func (c *scene) record() string {
 // calling context, in the daemon's words.
 func (c *call) look() string {
 	if d := c.opt.dialect(); d.Requests || d.Record && c.tool == "Bash" {
-		return wire.ContextHeld // what had gone was told before this call
+		return wire.ContextHeld // losses before this call have been reported
 	}
 	if c.opt.client != "" || c.toolUse == "" || c.record() == "" {
 		return ""
@@ -119,9 +119,9 @@ func (c *call) look() string {
 	return wire.ContextHeld
 }
 
-// countSchema records what our tools really cost in this session's requests, where
-// the transcript tells: newer clients put only the names into a context, and a schema
-// when the model asks for it. Otherwise it records what the server listed.
+// countSchema records what our tools cost in this session's requests. Newer clients put only
+// the names into a context, and a schema when the model asks for it: the transcript shows
+// which. Without one, the whole list of tools counts.
 func (c *call) countSchema(ctx context.Context) {
 	if c.opt.client != "" || c.transcript == "" || c.agent != "" {
 		return
@@ -244,7 +244,7 @@ func (s *contextSize) advance(transcript string) error {
 	}
 }
 
-// clearedMark is what stands in the place of a result that was cleared.
+// clearedMark stands in the place of a result that was cleared.
 const clearedMark = "[Old tool result content cleared]"
 
 // account takes in one entry.
@@ -335,11 +335,11 @@ func (s *contextSize) account(line []byte) {
 	}
 }
 
-// compare holds a request's size against the one before and what came since.
+// compare checks a request's size against the size of the one before and of what came since.
 func (s *contextSize) compare(total int64, model string) {
 	least := s.Total + s.Chars/charsPerToken
 	switch {
-	case model != s.Model: // it counts in tokens of its own
+	case model != s.Model: // models count tokens differently
 		s.Unsure = true
 	case least-total > maxFall, 10*(s.Total-total) > s.Total, !s.Prompt && least-total > maxFallWithin:
 		s.Fell = true
@@ -348,16 +348,16 @@ func (s *contextSize) compare(total int64, model string) {
 	}
 }
 
-// lossWords are part of the name of a field, or of a kind of entry, by which a
-// client notes that it took something out of the context.
+// lossWords are parts of names. A client gives such a name to a field, or to a kind of entry,
+// when it takes something out of the context.
 var lossWords = []string{"ompact", "leared", "clear_tool", "cut_tool"}
 
 func tellsLoss(name string) bool {
 	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// lost reports whether an object has a field of such a name that says more than
-// no, or, in a list of edits, names such an edit that took something.
+// lost reports whether an object has a field of such a name whose value is not empty or
+// false, or lists an edit of such a name that took something out.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })
@@ -386,7 +386,7 @@ func lost(raw json.RawMessage) bool {
 	return false
 }
 
-// solid counts what is no white space, which tokens hold any amount of.
+// solid counts the bytes that are not white space: one token may hold any amount of that.
 func solid(text string) (n int64) {
 	for _, r := range text {
 		if !unicode.IsSpace(r) {

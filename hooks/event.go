@@ -31,8 +31,8 @@ type event struct {
 	own        string // PostToolUse: the result as the client has it, where response is a translation
 	size       int    // PostToolUse: bytes of input and response
 	calls      []finished
-	// alive are the calls that the context holds, of a client that tells; nil: it
-	// does not, or nothing went since it last told.
+	// alive lists the calls that the context holds, if the client says so; nil: it does not,
+	// or none went since it last did.
 	alive []string
 }
 

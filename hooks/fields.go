@@ -29,7 +29,7 @@ func parseFields(raw []byte) (fields, bool) {
 	return f, err == nil && f != nil
 }
 
-// members is the object at the beginning of b, and where it ends.
+// members reads the object at the beginning of b and returns where it ends.
 func members(b []byte) (f fields, end int, ok bool) {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -78,7 +78,7 @@ func members(b []byte) (f fields, end int, ok bool) {
 // deepest is how far values may be nested before encoding/json is asked.
 const deepest = 100
 
-// value is where the value at b[i] ends.
+// value returns where the value at b[i] ends.
 func value(b []byte, i, depth int) (end int, ok bool) {
 	if i >= len(b) || depth > deepest {
 		return 0, false
@@ -87,7 +87,7 @@ func value(b []byte, i, depth int) (end int, ok bool) {
 	case '"':
 		return quoted(b, i)
 	case '{', '[':
-		closing := c + 2 // of both pairs
+		closing := c + 2 // '}' is two behind '{', as ']' is behind '['
 		i = space(b, i+1)
 		if i < len(b) && b[i] == closing {
 			return i + 1, true
@@ -140,7 +140,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// plain are the bytes that stand for themselves in a string and do not end it.
+// plain marks the bytes that stand for themselves in a string and do not end it.
 var plain = func() (t [256]bool) {
 	for i := range t {
 		t[i] = i >= ' ' && i != '"' && i != '\\'
@@ -148,7 +148,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// quoted is where the string at b[i] ends.
+// quoted returns where the string at b[i] ends.
 func quoted(b []byte, i int) (end int, ok bool) {
 	if i >= len(b) || b[i] != '"' {
 		return 0, false
@@ -205,7 +205,7 @@ func unquote(b []byte) (string, bool) {
 		}
 		n, err := strconv.ParseUint(string(in[i+2:i+6]), 16, 32)
 		if err != nil || utf16.IsSurrogate(rune(n)) {
-			return decoded(b) // half of a pair, perhaps of none
+			return decoded(b) // half of a surrogate pair
 		}
 		out.WriteRune(rune(n))
 		in = in[i+6:]

@@ -13,8 +13,8 @@ import (
 // in it (PostToolBatch). Its results have other shapes. They are translated here, both
 // ways.
 
-// openCodeRead is a result of its read: what stands before the lines, the lines under
-// their numbers, and what stands after them, as instructions of a directory.
+// openCodeRead is a result of OpenCode's read: a head, the lines under their numbers, and what
+// follows them, such as instructions that hold for the directory.
 type openCodeRead struct {
 	lines []string
 	first int
@@ -65,9 +65,8 @@ func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 	return r, r.first > 0
 }
 
-// text is the lines as a file has them. Whether the last one ends in a newline is not
-// shown, and left open; but an empty one is nothing without its newline, and would be
-// missing from the text.
+// text returns the lines as a file has them. The result does not show whether the last line
+// ends in a newline, so it is left without one, unless it is empty: then it would be missing.
 func (r openCodeRead) text() string {
 	text := strings.Join(r.lines, "\n")
 	if r.lines[len(r.lines)-1] == "" {
@@ -97,8 +96,8 @@ func translateOpenCode(e *event) {
 			put("file", readFile{FilePath: e.input.str("file_path"), Content: r.text(), NumLines: len(r.lines), StartLine: r.first})
 		}
 	case "Bash":
-		// Both streams and, where it says so, notes of its own. What is no more than
-		// the file's text is told by comparing.
+		// The text holds both streams, and may hold notes of OpenCode's own. A comparison
+		// shows whether it is the file's text and nothing else.
 		if exit, ok := own.object("metadata").number("exit"); ok && exit == 0 && !own.object("metadata").truth("truncated") {
 			put("stdout", output)
 		}
@@ -112,8 +111,8 @@ func translateOpenCode(e *event) {
 	}
 }
 
-// asText is a replaced result (Claude Code's shape) as the client's own tool would
-// have written it.
+// asText turns a replaced result, which has Claude Code's shape, into what the client's own
+// tool would have written.
 func asText(e event, updated fields, note string) string {
 	if e.tool == "Bash" {
 		return updated.str("stdout")

@@ -12,7 +12,7 @@ type options struct {
 	event     string                // from the arguments; the input's own name wins
 	stopLine  string                // changes (default): when something was saved or changed; always, off
 	noRewrite bool                  // leave the built-in tools' results alone
-	noReshape map[reshape.Rule]bool // these leave commands' outputs alone
+	noReshape map[reshape.Rule]bool // rules that are not applied to commands' outputs
 	index     bool                  // give each prompt a compact index
 	client    string                // another client than Claude Code, by its name in the table of package clients
 	plugin    bool                  // registered by the plugin, not by init

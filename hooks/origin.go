@@ -9,17 +9,17 @@ import (
 	"cachebro/store/wire"
 )
 
-// A prompt is what a person typed. Clients send others by themselves with an id of their
-// own: when a sub-agent or a background command ends, when a timer fires, when another
-// agent has something to say. Those belong to the prompt that caused them. Who sent one
-// is told, best first, by
+// A prompt is what a person typed. Clients also send prompts by themselves, each with its own
+// id: when a sub-agent or a background command ends, when a timer fires, when another agent
+// has something to say. Those belong to the prompt that caused them. These show who sent a
+// prompt, the most reliable first:
 //   - the event's source (Claude Code 2.1.332 has it in its schema, "while the field rolls
 //     out", and sends none yet);
 //   - the tag that the text begins with, for the kinds that name what they tell of;
 //   - the prompt's entry in the transcript, which is written after the event: it is looked
 //     for at the prompt's tool calls.
 
-// sender is who sent a prompt.
+// sender says who sent a prompt.
 type sender int
 
 const (
@@ -31,7 +31,7 @@ const (
 // ownTags begin the texts that a client sends by itself.
 var ownTags = []string{"<task-notification>", "<teammate-message"}
 
-// sentBy is who sent the event's prompt, and what caused it: tool calls and agents.
+// sentBy says who sent the event's prompt, and which tool calls and agents caused it.
 func (c *call) sentBy() (by sender, causes []string) {
 	text := strings.TrimSpace(c.text)
 	for _, tag := range ownTags {
@@ -50,8 +50,8 @@ func (c *call) sentBy() (by sender, causes []string) {
 	return by, causes
 }
 
-// bySource is the sender that a source names. One that we do not know is the client's:
-// the kinds of a person are few and old.
+// bySource returns the sender that a source names. An unknown source is the client's: the
+// few kinds of prompts that a person sends are all known.
 func bySource(source string) sender {
 	switch source {
 	case "user", "sdk", "typed", "queued", "suggestion_accepted":
@@ -60,7 +60,7 @@ func bySource(source string) sender {
 	return clientItself
 }
 
-// tagged is what stands between a tag and its end.
+// tagged returns what stands between a tag and its end.
 func tagged(text, tag string) string {
 	_, rest, ok := strings.Cut(text, "<"+tag+">")
 	if !ok {
@@ -87,8 +87,8 @@ func (c *call) title(by sender) string {
 	return c.text
 }
 
-// lookBack is how far from its end a transcript is searched for a prompt, in bytes: at its
-// first tool calls it is near.
+// lookBack is how many bytes at the end of a transcript are searched for a prompt. When its
+// first tool calls run, the prompt is near the end.
 const lookBack = 256 << 10
 
 // tellOrigin tells the daemon who sent the present prompt, as soon as the transcript says.
@@ -98,7 +98,7 @@ func (c *call) tellOrigin(ctx context.Context) {
 	}
 }
 
-// senderIn is the sender of a prompt by the client's transcript.
+// senderIn returns who sent a prompt according to the client's transcript.
 func senderIn(transcript, prompt string) sender {
 	mark := []byte(`"promptId":"` + prompt + `"`)
 	for line := range bytes.Lines(endOf(transcript)) {
@@ -112,7 +112,7 @@ func senderIn(transcript, prompt string) sender {
 	return unknownSender
 }
 
-// senderOf reads an entry of the transcript; one that opens no turn says nothing.
+// senderOf reads an entry of the transcript. Only one that begins a turn names a sender.
 func senderOf(line []byte) sender {
 	var e struct {
 		Type   string `json:"type"`

@@ -36,7 +36,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
-			// It has no PostToolUse of ours; this closes its window.
+			// Its PostToolUse is not registered, so this closes its window.
 			t := wire.ToolCall{Session: c.session, Agent: c.agent, Prompt: c.prompt, ToolUse: f.toolUse, Tool: f.tool, PID: clientPID()}
 			_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		}

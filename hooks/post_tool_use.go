@@ -25,7 +25,7 @@ func postToolUse(ctx context.Context, c *call) answer {
 		return c.readResult(ctx)
 	case "Bash":
 		t := c.toolCall()
-		// Its writes come later; its processes stay the tool call's.
+		// A background command writes later, and its processes stay this tool call's.
 		t.Background = c.response.str("backgroundTaskId") != ""
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return c.shellResult(ctx)
@@ -58,8 +58,8 @@ func (c *call) plainResult(ctx context.Context) answer {
 	return answer{}
 }
 
-// plainText is a as text, and notes both texts: what the model is given is compared with
-// them when the client says what that was.
+// plainText turns an answer into plain text and notes both texts. They are compared with what
+// the model was given once the client says what that was.
 func (c *call) plainText(a answer) answer {
 	s := sent{toolUse: c.toolUse, own: outputDigest(c.own), new: outputDigest(c.own)}
 	if a.out.updated != nil {
@@ -87,8 +87,8 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// codexCut is from how many bytes on Codex may cut a result, after the event that
-// brings it whole: what is longer does not count as shown.
+// codexCut is the size in bytes from which Codex may cut a result. The event still brings it
+// whole, so what is longer does not count as shown.
 const codexCut = 9_500
 
 // otherClient closes the window of another client's call. Codex names a call to
@@ -103,7 +103,7 @@ func (c *call) otherClient(ctx context.Context) answer {
 	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 	text := joinBlocks(c.response["content"], "\n") // a sentence and the note behind it are two
 	if len(text) > codexCut {
-		text = "" // nobody knows what is left of it
+		text = "" // Codex may cut it, and does not say where
 	}
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Given: tokensOf(c.size - len(text)),
 		Calls: []wire.CommitCall{{ToolUse: c.toolUse, Text: text}}}

@@ -16,8 +16,8 @@ import (
 // it. It blocks nothing, except with --hold the first edit of what somebody else changed.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
-	// The server can only tell the reader of a call by this event. Without the
-	// check it had better not: an unknown reader gets full text.
+	// This event alone tells the server which reader a call is of. Without the check it
+	// must not be told: an unknown reader gets full text.
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}
@@ -78,7 +78,7 @@ func (c *call) ownWords(ctx context.Context) string {
 	return clean("cachebro: not written, because the text is cachebro's answer, not a file's text: " + line + " (" + text.OwnWordsHint + ")")
 }
 
-// writes is what a call of the client's own tools puts into a file, "" for all others.
+// writes returns what the client's own Write or Edit puts into a file, "" for other tools.
 func (c *scene) writes() string {
 	switch c.tool {
 	case "Write":

@@ -79,8 +79,8 @@ func below(root, path string) (string, bool) {
 	return filepath.ToSlash(rel), ok && rel != ""
 }
 
-// stepsBack: the plugin's hook leaves the event to the one that init or "run" has
-// registered. run tells by the environment, because its settings are a command line.
+// stepsBack reports whether the plugin's hook leaves the event to the hook that init or "run"
+// has registered. run says so in the environment, because its settings are a command line.
 func stepsBack(env Env, opt options, ev event) bool {
 	if !opt.plugin {
 		return false

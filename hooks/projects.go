@@ -9,9 +9,9 @@ import (
 )
 
 // A session may work in several projects: it was given another directory (--add-dir), it
-// moved to a worktree, or a command of its wrote there. The project that an event is
-// about answers it; the daemons of the others are told, so that each knows the
-// session's prompts and calls, and never believes a context to hold what it has lost.
+// moved to a worktree, or one of its commands wrote there. The project that an event is about
+// answers it. The daemons of the others are told of it: each knows the session's prompts and
+// calls, and never believes that a context holds what it has lost.
 
 // tellOthers tells the session's other projects of an event and notes the event's own
 // project among them. The function that it returns waits for them.
@@ -70,7 +70,7 @@ func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)
 // changesContext are the events after which a context may no longer hold what it held.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
-// beside are the handlers by which the session's other projects are told of an event.
+// beside holds, by event, what the session's other projects are told.
 var beside = map[string]func(context.Context, *call){
 	"SessionStart":       besideStart,
 	"UserPromptSubmit":   besidePrompt,

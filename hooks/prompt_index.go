@@ -15,9 +15,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// The compact index at a prompt is off by default: it is paid at every prompt
-// and often beside the point. It lists files by the words of the prompt, and
-// then those that were touched last.
+// The compact index at a prompt is off by default: it costs tokens at every prompt and is
+// often beside the point. It lists files that match the words of the prompt, then those that
+// were touched last.
 const (
 	indexBudget   = 2000 // characters, frame included
 	indexItems    = 40   // at most
@@ -72,7 +72,7 @@ func (c *call) promptIndex(ctx context.Context) string {
 	items := c.found(ctx)
 	for _, it := range items {
 		if it.kind == "note" {
-			continue // about the file, not in its place
+			continue // a note about the file does not stand for it
 		}
 		touched = slices.DeleteFunc(touched, func(t indexItem) bool { return t.path == it.path })
 	}
@@ -112,8 +112,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 
 func (c *scene) hidden(path string) bool { return c.env.Secret != nil && c.env.Secret(path) }
 
-// relevance: each keyword that the path has counts one; how lately the file was
-// touched decides between equals.
+// relevance weighs how many of the keywords the path has, and a little how lately the file
+// was touched.
 func relevance(it indexItem, words []string, now time.Time) float64 {
 	name, n := strings.ToLower(it.path), 0
 	for _, w := range words {

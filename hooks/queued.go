@@ -15,7 +15,7 @@ import (
 // model is given it with the next result. No event tells of it, and those that follow bear
 // the id of the prompt that began the turn. The transcript has it, before the next call.
 
-// typedMeanwhile has the event belong to the prompt that was typed last in its turn.
+// typedMeanwhile assigns the event to the prompt that was typed last in its turn.
 func (e *event) typedMeanwhile(env Env, opt options) {
 	ofMain := e.agent == "" || e.name == "SubagentStart" // whose caller is the main loop
 	if opt.client != "" || e.session == "" || e.prompt == "" || !ofMain {
@@ -40,7 +40,7 @@ func (c *call) tellQueued(ctx context.Context) {
 	}
 }
 
-// transcriptEntry is what is read of an entry of the client's transcript.
+// transcriptEntry holds the fields that are read of an entry in the client's transcript.
 type transcriptEntry struct {
 	Prompt     string `json:"promptId"`
 	Sidechain  bool   `json:"isSidechain"`
@@ -56,8 +56,8 @@ type transcriptEntry struct {
 	} `json:"attachment"`
 }
 
-// typed reports whether a person typed what the entry adds to the turn. Other kinds, as the
-// end of a sub-agent, go on with the prompt.
+// typed reports whether a person typed what the entry adds to the turn. Other entries, such as
+// the end of a sub-agent, belong to the prompt that is being answered.
 func (e *transcriptEntry) typed() bool {
 	a := &e.Attachment
 	if a.Type != "queued_command" || a.ID == "" || a.Meta {
@@ -79,7 +79,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	if !bytes.Contains(tail, []byte(`"queued_command"`)) {
 		return "", ""
 	}
-	now := turn // the turn of the entries, of which the first may not say it
+	now := turn // the turn of the present entry; the first ones may not name theirs
 	for line := range bytes.Lines(tail) {
 		if !bytes.Contains(line, []byte(`"queued_command"`)) && !bytes.Contains(line, []byte(`"promptId"`)) {
 			continue
@@ -93,7 +93,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 		}
 		switch {
 		case now != turn:
-			id, text = "", "" // it was in an earlier one
+			id, text = "", "" // that was in an earlier turn
 		case e.typed():
 			id, text = e.Attachment.ID, joinText(e.Attachment.Prompt)
 		}

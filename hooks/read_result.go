@@ -24,9 +24,9 @@ type readFile struct {
 	TotalLines int    `json:"totalLines"`
 }
 
-// withLines is the client's own result with other lines. All other fields stay,
-// because a client refuses a result that lacks a field of the tool's shape. A result
-// without lines (file_unchanged) becomes one with lines.
+// withLines returns the client's own result with other lines. All other fields stay, because a
+// client refuses a result that lacks a field. A result without lines (file_unchanged) becomes
+// one with lines.
 func withLines(own fields, f readFile) fields {
 	out, file := fields{}, fields{}
 	if own.str("type") == "text" {
@@ -56,7 +56,7 @@ func (c *call) readResult(ctx context.Context) answer {
 	req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Tool: "Read", Pending: true}
 	rendering := renderRead
 	if c.opt.client != "" {
-		rendering = renderBash // lines as they are, without a word of the last one's end
+		rendering = renderBash // the lines as they are; how the last one ends is not said
 	}
 	req.Offset, _ = c.input.number("offset")
 	req.Limit, _ = c.input.number("limit")
@@ -104,7 +104,7 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	how := formLines
 	switch ans.Kind {
 	case wire.ReadUnchanged:
-		// Line 0: the sentence is no line of the file.
+		// The sentence is not a line of the file, so it is numbered 0.
 		how, ans.Start, ans.NumLines = formStub, 0, 1
 		if clientUnchanged || text == "" || len(text) >= len(body) {
 			return answer{}
@@ -114,7 +114,7 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 			return answer{}
 		}
 	case wire.ReadFull:
-		// Only where the client's own "unchanged" was not true of this reader.
+		// The client said "unchanged", which was not true of this reader.
 		if text == "" || !clientUnchanged {
 			return answer{}
 		}
@@ -128,8 +128,8 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	return answer{out: output{updated: updated, context: ans.Note}, sent: func() { sent{toolUse: c.toolUse, form: how}.note(c) }}
 }
 
-// plainRead decodes a result that is nothing but lines of a text file. Any
-// field that we do not know is a doubt: truncatedByTokenCap is one of those.
+// plainRead decodes a result that is nothing but lines of a text file. It refuses one with
+// an unknown field, such as truncatedByTokenCap.
 func plainRead(f fields) (readFile, bool) {
 	var r readFile
 	var okN, okS, okT bool

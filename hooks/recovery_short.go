@@ -12,15 +12,15 @@ import (
 // shortLine bounds the names in a short recovery block, in characters.
 const shortLine = 160
 
-// shortListed changes by others stand in a short recovery block.
+// shortListed is how many changes by others a short recovery block names.
 const shortListed = 8
 
-// paidRecovery is the richest recovery block whose price the session has saved
-// already: all of it, one line with the names of the modified files, or neither. What
-// nobody would think of asking for (changes by others, the last failing command,
-// notes) is told in any case. The daemon keeps the account, and what it does not book
-// is not told. Otherwise a session that read each file only once would have less room
-// than without cachebro.
+// paidRecovery returns the richest recovery block that costs no more than the session has
+// saved: all of it, one line with the names of the modified files, or neither. What nobody
+// would think of asking for (changes by others, the last failing command, notes) is told in
+// any case. The daemon keeps the account, and nothing is told that it does not book.
+// Otherwise a session that reads each file only once would have less room than without
+// cachebro.
 func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	for _, text := range []string{recoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
 		if text != "" && c.afford(ctx, "recovery", text) {
@@ -32,7 +32,7 @@ func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	return text
 }
 
-// modifiedNames is the line with the modified files; "" when there are none.
+// modifiedNames returns a line with the names of the modified files, "" if there are none.
 func modifiedNames(r wire.Recovery) string {
 	var names []string
 	room, modified := shortLine, 0
@@ -59,8 +59,7 @@ func modifiedNames(r wire.Recovery) string {
 	return line + "\n"
 }
 
-// shortRecovery is a line of names with what is to be told in any case; "" when
-// that is nothing.
+// shortRecovery returns a line of names and what is told in any case, "" if that is nothing.
 func shortRecovery(r wire.Recovery, names string) string {
 	var b strings.Builder
 	b.WriteString("## cachebro session state\n")

@@ -21,8 +21,8 @@ import (
 // was really given: where that is the client's own text although we sent another,
 // this version refuses the form, and we do not send it again.
 
-// form is a way to write what takes the place of a result. Each has the shape
-// of the client's own result, with another text.
+// form names a way to replace a result. Each has the shape of the client's own result, with
+// another text.
 type form string
 
 const (
@@ -40,12 +40,12 @@ type Refusal struct {
 
 const (
 	maxRefusals = 64
-	// refusedFor: then it is tried once more. What made the client show its own
-	// text may have been something else.
+	// refusedFor is how long a form is not sent again. Then it is tried once more, because
+	// something else may have made the client show its own text.
 	refusedFor = 7 * 24 * time.Hour
 )
 
-// refusalsFile is for all projects.
+// refusalsFile is one file for all projects.
 func refusalsFile(p wire.Paths) (string, error) {
 	base, err := p.StateBase()
 	if err != nil {
@@ -67,7 +67,7 @@ func Refusals(p wire.Paths, now time.Time) []Refusal {
 	return slices.DeleteFunc(all, func(r Refusal) bool { return now.Sub(r.Time) > refusedFor })
 }
 
-// ForgetRefusals has everything tried again.
+// ForgetRefusals forgets all refusals, so that every form is tried again.
 func ForgetRefusals(p wire.Paths) error {
 	file, err := refusalsFile(p)
 	if err != nil {
@@ -107,9 +107,9 @@ func (c *scene) noteRefusal(f form) {
 	}
 }
 
-// sent is what was printed in the place of a result. How much of it the model was
-// given is known only when the batch is complete. Until then it lies in a file, one a
-// line, so that only what really was printed counts.
+// sent is what was printed in the place of a result. Whether the model was given it is known
+// only when the batch is complete. Until then it is one line of a file, so that only what was
+// really printed counts.
 type sent struct {
 	toolUse  string
 	form     form
@@ -125,7 +125,7 @@ func (c *scene) sentFile() string {
 	return filepath.Join(dir, fileName(c.session)+".sent")
 }
 
-// note writes it down. A line that is lost costs nothing but another try.
+// note writes it down. If the line is lost, the form is just tried again.
 func (s sent) note(c *call) {
 	file := c.sentFile()
 	if file == "" || !word(s.toolUse) {
@@ -164,8 +164,8 @@ func (c *scene) sentResults() map[string]sent {
 	return all
 }
 
-// outputDigest identifies a command's output as the client delivers it, but for
-// white space at its end and what the client appends.
+// outputDigest identifies a command's output as the client delivers it, without the white
+// space at its end and without what the client appends.
 func outputDigest(s string) string {
 	const open, end = "\n<system-reminder>", "</system-reminder>"
 	for strings.HasSuffix(strings.TrimSpace(s), end) {

@@ -44,12 +44,12 @@ type Env struct {
 	// project that was set up for it and reports whether there is a mount now; false
 	// without an error: nobody asked for one. nil: none is made.
 	Mount func(ctx context.Context, root string) (bool, error)
-	// NoCommands: what was asked and run is not told to anybody.
+	// NoCommands keeps prompts and commands from being told to anybody.
 	NoCommands bool
-	// Secret tells paths that must not be named in what is injected; nil: none.
+	// Secret reports whether a path must not be named in what is injected; nil: none is secret.
 	Secret func(path string) bool
-	// Limit takes the place of the events' own limits of time; 0: those. For who
-	// would rather wait than miss an answer, as tests on a busy machine do.
+	// Limit replaces the events' own limits of time, unless it is 0. Tests on a busy machine
+	// would rather wait than miss an answer.
 	Limit time.Duration
 }
 
@@ -60,11 +60,11 @@ func (e Env) limit(d time.Duration) time.Duration {
 	return d
 }
 
-// answer is what one event leads to; nothing is written before it is complete.
+// answer is the outcome of one event. Nothing is written before it is complete.
 type answer struct {
 	out  output
 	sent func() // called when it has been printed
-	// asleep is the project whose daemon Wake is to start; nothing has been done then.
+	// asleep is the project whose daemon Wake must start before anything can be done.
 	asleep string
 }
 
@@ -120,9 +120,9 @@ func Run(ctx context.Context, env Env) {
 	}
 }
 
-// within runs f and gives up on it after d, or when it panics. What was given
-// up on is left behind: it may hang in a system call on a file system of ours,
-// and the process ends right after.
+// within runs f and gives up on it after d, or when it panics. Its goroutine is then left
+// behind: it may hang in a system call on one of our file systems, and the process ends right
+// after.
 func within[T any](ctx context.Context, d time.Duration, f func(context.Context) T) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -212,7 +212,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, wire.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// scene is an event with what is known about it without the daemon.
+// scene is an event and what is known about it without asking the daemon.
 type scene struct {
 	env Env
 	opt options
@@ -220,8 +220,7 @@ type scene struct {
 	root string // of the project
 }
 
-// call is one event on its way through its handler; client is nil before there
-// is a connection.
+// call is an event in its handler. Its client is nil until there is a connection.
 type call struct {
 	scene
 	client  *wire.Client
@@ -237,8 +236,8 @@ func (c *call) ask(ctx context.Context, method string, params any, body []byte, 
 	return out, err
 }
 
-// failed notes that the daemon did not hear of this event, if that is what err
-// means: an answer that is an error is an answer.
+// failed notes that the daemon did not hear of this event, unless err is the daemon's own
+// answer.
 func (c *call) failed(err error) {
 	var e *wire.Error
 	switch {

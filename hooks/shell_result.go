@@ -175,8 +175,8 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 			if err != nil {
 				return answer{}
 			}
-			// After a text that does not end its line ours would be taken for the
-			// rest of it.
+			// Behind a text that does not end its line, ours would be taken for the rest of
+			// that line.
 			atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
 			if new, ok := shorter(p.Part, ans, string(body)); ok && len(new) < len(text) && atLine && !c.refuses(formShell) {
 				text, shortened = new, true
@@ -186,14 +186,14 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	}
 	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
 	if !shortened {
-		s.note(c) // no form: that the client's own text is delivered refuses none
+		s.note(c) // without a form, since none was sent that the client could refuse
 		return answer{}
 	}
 	s.form = formShell
 	return answer{out: output{updated: withStdout(c.response, strings.TrimRight(out.String(), " \t\r\n"))}, sent: func() { s.note(c) }}
 }
 
-// shorter is what stands in the place of a part.
+// shorter returns what stands in the place of a part, if the daemon has something.
 func shorter(p shell.Part, ans wire.ReadAnswer, body string) (string, bool) {
 	if body == "" || !utf8.ValidString(body) {
 		return "", false

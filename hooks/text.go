@@ -13,18 +13,18 @@ import (
 // notMountedLine tells the user what works without a mount.
 const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
 
-// mountedLine: the session's start mounted the project, because it was set up.
+// mountedLine tells the user that the session's start mounted the project.
 const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · leave: cachebro down"
 
-// deadLine: all who could have mended the mount were killed at once.
+// deadLine tells the user that every process that could have mended the mount was killed.
 const deadLine = " cachebro  the mount is dead, the processes that served it were killed · cachebro mount"
 
 // maxListed files stand in the recovery block; the rest is counted.
 const maxListed = 40
 
 // recoveryBlock is what a model gets after a compaction: facts about the session, no
-// orders. It is "" when there is nothing worth telling: a list of files that were
-// only read, in a session that saved nothing, helps nobody. Times are in loc.
+// orders. It is "" when there is nothing worth telling, as when files were only read and
+// nothing was saved. Times are in loc.
 func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 	modified := 0
 	for _, f := range r.Set.Files {

@@ -18,8 +18,8 @@ import (
 )
 
 // chain is an index of a session's transcript, so that a hook reads only what
-// is new. A transcript is a tree: each entry names its parent, a conversation
-// that was taken back leaves a dead branch. The index holds, one a line:
+// is new. A transcript is a tree: each entry names its parent, and a conversation
+// that was taken back leaves a dead branch. The index holds, one on a line:
 //
 //	n UUID PARENT MESSAGE TOOL,TOOL   an entry ("-" for none)
 //	o OFFSET                          bytes of the transcript that are indexed
@@ -149,8 +149,8 @@ func (ch *chain) begin(transcript string) {
 	_ = ch.append(fmt.Sprintf("o %d\n", size))
 }
 
-// alive brings the index up to date and lists the tool calls on the chain that
-// ends with the call toolUse: nothing when that is not to be found.
+// alive brings the index up to date and lists the tool calls on the chain that ends with the
+// call toolUse, none if that call is not found.
 func (ch *chain) alive(transcript, toolUse string) []string {
 	if err := ch.advance(transcript); err != nil {
 		return nil
@@ -246,7 +246,7 @@ func (ch *chain) advance(transcript string) error {
 	return ch.append(out.String())
 }
 
-// index adds one transcript line; what does not parse is no entry.
+// index adds one line of the transcript. A line that does not parse is skipped.
 func (ch *chain) index(line []byte, out *bytes.Buffer) {
 	var e struct {
 		UUID      string `json:"uuid"`
@@ -287,7 +287,7 @@ func (ch *chain) index(line []byte, out *bytes.Buffer) {
 	fmt.Fprintf(out, "n %s %s %s %s\n", e.UUID, n.parent, n.msg, tools)
 }
 
-// word can stand in the index as it is.
+// word reports whether a text can stand in the index as it is.
 func word(s string) bool {
 	return s != "" && len(s) <= 200 && !strings.ContainsAny(s, " ,\n\r")
 }

@@ -66,8 +66,8 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 	return append(out, checkHook(ctx, s))
 }
 
-// reminder is what a person has to do in the client besides, unless its own file
-// says that it was done: Codex notes there which hooks were reviewed.
+// reminder says what a person still has to do in the client, unless the client's own file
+// shows that it was done: Codex notes there which hooks were reviewed.
 func (c clientSpec) reminder(files []file) string {
 	if c.note == "" {
 		return ""

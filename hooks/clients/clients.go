@@ -343,8 +343,8 @@ func vscodeFile(s Setup) string {
 	return filepath.Join(s.config(), "Code", "User", "mcp.json")
 }
 
-// claudeFiles: the server in ~/.claude.json or .mcp.json, the hooks in the
-// settings. A project's settings.json is meant to be committed and shared.
+// claudeFiles returns Claude Code's files: ~/.claude.json or .mcp.json names the server, the
+// settings name the hooks. A project's settings.json is meant to be committed and shared.
 func claudeFiles(s Setup) []file {
 	servers, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")
 	if s.ClaudeConfig != "" {

@@ -79,7 +79,7 @@ func (h cursorHooks) Add(before []byte) ([]byte, error) {
 	return d.Bytes(), nil
 }
 
-// present: exactly our lines, each once.
+// present reports whether the file has all of our lines, each once, and no older ones.
 func (h cursorHooks) present(d *jsonc) bool {
 	var all map[string][]json.RawMessage
 	if ok, err := d.Get(&all, "hooks"); err != nil || !ok {

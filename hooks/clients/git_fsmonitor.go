@@ -34,7 +34,7 @@ func (m gitMonitor) Add([]byte) ([]byte, error) {
 		gitQuote("exec 2>/dev/null; exec "+ShellQuote(m.exe)+" fsmonitor") + "\n\tfsmonitorHookVersion = 2\n"), nil
 }
 
-// remove: nothing in it is anybody else's.
+// Remove empties the file, which holds nothing but our lines.
 func (gitMonitor) Remove([]byte, []byte) ([]byte, error) { return []byte{}, nil }
 
 // gitIncludes are the lines in git's own configuration.

@@ -150,7 +150,7 @@ func (b backup) original() []byte {
 	return b.Original
 }
 
-// emptyConfig: nothing is left of a file that init made.
+// emptyConfig reports whether nothing is left in a file.
 func emptyConfig(b []byte) bool {
 	t := bytes.Join(bytes.Fields(b), nil)
 	return len(t) == 0 || string(t) == "{}"

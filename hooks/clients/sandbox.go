@@ -21,7 +21,7 @@ func patterns(commands ...string) (all []string) {
 	return all
 }
 
-// excludedCommands is where they stand.
+// excludedCommands is the place of these patterns in the settings.
 var excludedCommands = []string{"sandbox", "excludedCommands"}
 
 // sandboxedCommands are the patterns that are missing in settings with the sandbox on.

@@ -27,7 +27,7 @@ const (
 	alikeNote = "indented lines go in the place of the " + gap + " above them"
 )
 
-// printsAlike: lines of it may be said by what they share.
+// printsAlike reports whether lines of a command's output may be said by what they share.
 func printsAlike(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }

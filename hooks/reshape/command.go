@@ -8,8 +8,8 @@ import (
 	"cachebro/hooks/shell"
 )
 
-// command is what is known of a command line whose output is looked at: the
-// programs that made lines, without those that only choose among lines.
+// command holds what is known about the command line that printed a text: the programs that
+// made its lines, without those that only choose among lines.
 type command struct {
 	makers   [][]string
 	numbered bool     // matches carry line numbers
@@ -18,7 +18,8 @@ type command struct {
 	only     []Rule // the rules there are, for texts that no command line made
 }
 
-// parse reads a command line. ok: all that it runs is known to print for people.
+// parse reads a command line. ok reports that all programs it runs are known to print for
+// people.
 func parse(line string) (*command, bool) {
 	all, ok := shell.Pipelines(line)
 	if !ok {
@@ -53,10 +54,10 @@ func (c *command) takes(r rule) bool {
 
 func (c *command) any(by func([]string) bool) bool { return slices.ContainsFunc(c.makers, by) }
 
-// silent print nothing, or a word between two outputs.
+// silent are programs that print nothing, or a word between two outputs.
 var silent = []string{"cd", "pushd", "popd", "export", "set", "true", ":", "mkdir", "echo", "source", "."}
 
-// filters let lines through as they are.
+// filters are programs that let lines through as they are.
 var filters = map[string][]string{ // options that make something else of the lines
 	"head": {"-c", "--bytes"}, "tail": {"-c", "--bytes", "-f"}, "sort": {"-o", "-z"}, "uniq": {"-c", "--count", "-z"},
 	"grep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H", "--color", "--count", "--only-matching"}, "egrep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H"},
@@ -83,7 +84,7 @@ func maker(p shell.Pipeline) (words []string, ok bool) {
 	return words, true
 }
 
-// filtering: it chooses lines of its input.
+// filtering reports whether a program only chooses among the lines of its input.
 func filtering(w []string) bool {
 	alters, ok := filters[w[0]]
 	if !ok {
@@ -103,17 +104,16 @@ func filtering(w []string) bool {
 		}
 	}
 	switch w[0] {
-	case "grep", "egrep", "rg": // a file is no input
+	case "grep", "egrep", "rg": // with a file as operand it reads that instead
 		return operands <= 1
 	}
 	return operands == 0 || operands == 1 && slices.ContainsFunc(w[1:], func(a string) bool { return a == "-n" || a == "-k" || a == "-t" })
 }
 
-// wrapped: xargs runs what makes the lines.
+// wrapped reports whether xargs runs the program that makes the lines.
 func wrapped(w []string) bool { return len(w) > 0 && path.Base(w[0]) == "xargs" }
 
-// unwrap takes off programs that run another one as it is. xargs does only behind a
-// pipe.
+// unwrap takes off programs that only run another one, xargs only behind a pipe.
 func unwrap(w []string, piped bool) []string {
 	w = slices.Clone(w)
 	for len(w) > 1 {

@@ -49,7 +49,7 @@ func frames(c *command, text string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d foreign stack frames folded", total), true
 }
 
-// frameAt is how many lines a foreign frame takes that begins here, 0 if none does.
+// frameAt returns how many lines the foreign frame takes that begins here, 0 if none does.
 func frameAt(lines []string) int {
 	switch {
 	case len(lines) == 0:

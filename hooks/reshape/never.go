@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// forbidden: the words ask for output byte for byte, or for another program. The
-// tables of the rules name programs that print for people; this is about what those
-// are told.
+// forbidden reports whether a command's words ask for output byte for byte, or for another
+// program. The tables of the rules name programs that print for people; these words tell them
+// to do otherwise.
 func forbidden(words []string) bool {
 	for i, w := range words {
 		l := strings.ToLower(w)
@@ -36,8 +36,8 @@ func forbidden(words []string) bool {
 	return false
 }
 
-// forbiddenText: the form says that another program is to read it, or that lines of
-// it are to be matched byte for byte: JSON, YAML, CSV, TAP, XML, patches.
+// forbiddenText reports whether a text is meant for another program, or its lines are to be
+// matched byte for byte: JSON, YAML, CSV, TAP, XML, patches.
 func forbiddenText(text string) bool {
 	head := strings.TrimLeft(text, " \t\r\n")
 	if head == "" {
@@ -87,7 +87,7 @@ func forbiddenText(text string) bool {
 	return 3*structured > lines || 2*oks > lines || 10*pairs > 9*lines && len(keys) > 3 || commas > 1 && lines > 2
 }
 
-// yamlPair: "key: value", "- item", or a key alone.
+// yamlPair reads "key: value", "- key: value", or a key alone.
 func yamlPair(l string) (key string, ok bool) {
 	t := strings.TrimLeft(l, " ")
 	t = strings.TrimPrefix(t, "- ")
@@ -106,7 +106,7 @@ var (
 	keyMarks    = []string{"-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "sk-ant-", "sk-proj-", "sk_live_", "npm_", "eyJhbGci", "AIza", "pypi-AgE", "hf_"}
 )
 
-// secrets: it may contain one, and is not kept anywhere.
+// secrets reports whether a text may contain a secret. Such a text is not kept anywhere.
 func secrets(text string) bool {
 	if slices.ContainsFunc(keyMarks, func(m string) bool { return strings.Contains(text, m) }) {
 		return true

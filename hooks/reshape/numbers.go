@@ -44,7 +44,7 @@ func numbers(c *command, text string) (string, string, bool) {
 	return b.String(), "", changed
 }
 
-// runAt is how many of the lines, from the first, differ only in numbers that grow by
+// runAt returns how many of the lines, from the first, differ only in numbers that grow by
 // one; at least 1.
 func runAt(lines []string) int {
 	skeleton, first := skeletonOf(lines[0])
@@ -121,7 +121,7 @@ func skeletonOf(l string) (string, []string) {
 	return b.String(), nums
 }
 
-// sayRun is what stands for n lines of one skeleton.
+// sayRun returns what stands for n lines of one skeleton.
 func sayRun(first, final string, n int) string {
 	skeleton, from := skeletonOf(first)
 	_, to := skeletonOf(final)

@@ -29,7 +29,7 @@ var never = map[string][]string{
 	"just": {"--dump", "--evaluate", "--show", "-s", "--list", "-l", "--summary", "--variables"},
 }
 
-// runsPrograms: builds, tests, packages.
+// runsPrograms reports whether a command builds, tests or installs.
 func runsPrograms(words []string) bool {
 	first := firstOperand(words)
 	if only, ok := printing[words[0]]; ok {
@@ -54,7 +54,7 @@ func firstOperand(words []string) string {
 	return ""
 }
 
-// prints: a formatter that writes the formatted file, a compiler that writes code.
+// prints reports whether a formatter prints the formatted file, or a compiler code.
 func prints(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
@@ -69,7 +69,8 @@ func prints(words []string) bool {
 	return false
 }
 
-// lists are printed for people by these, with one of these first words; nil: with any.
+// lists names the programs that print lists and logs for people, each with the first words for
+// which it does; nil: all.
 var lists = map[string][]string{
 	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
 	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},
@@ -77,7 +78,8 @@ var lists = map[string][]string{
 	"ls": nil, "pwd": nil, "date": nil, "which": nil, "wc": nil, "du": nil,
 }
 
-// printsLists: it prints a list or a log for people, and never what is in a file.
+// printsLists reports whether a command prints a list or a log for people, and never what is in
+// a file.
 func printsLists(words []string) bool {
 	if listsPaths(words) {
 		return true
@@ -90,18 +92,18 @@ func printsLists(words []string) bool {
 	return ok && (only == nil || slices.Contains(only, first))
 }
 
-// blames: its lines end in a program's source.
+// blames reports whether the lines of a command end in a program's source.
 func blames(words []string) bool { return words[0] == "git" && slices.Contains(words[1:], "blame") }
 
-// repeatsItself: blocks and lines of it may be said once.
+// repeatsItself reports whether blocks and lines of a command's output may be said once.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
-// talks: what a terminal shows of it is what it says.
+// talks reports whether a command says only what a terminal would show of its output.
 func talks(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }
 
-// asksGit: git gives hints.
+// asksGit reports whether a command is one with which git gives hints.
 func asksGit(words []string) bool {
 	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone", "init", "add"}, words[1])
 }

@@ -9,10 +9,10 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// A program that shows how far it is writes one line again and again. Each of these
-// frames is made a line of its own, and of frames of one line that have the same words
-// only the last is kept. What has other words, such as a warning that a spinner
-// overwrote, is kept, though a terminal would not show it any more.
+// A program that shows its progress writes one line again and again. Each of these frames is
+// made a line of its own. Of the frames of one line that have the same words, only the last is
+// kept. A frame with other words, such as a warning that a spinner overwrote, is kept too,
+// though a terminal would not show it any more.
 //
 // A text in which the cursor leaves its line is left alone.
 

@@ -23,7 +23,7 @@ const (
 	minTimes  = 3
 )
 
-// block is where a block first stands in what was written.
+// block says where a block of lines was first written.
 type block struct{ at, n int }
 
 func repeats(c *command, text string) (string, string, bool) {

@@ -16,8 +16,8 @@ import (
 // number. A path with one line keeps it as it was, and so does every line that is
 // none of these.
 
-// searches: it prints path, line number and line. Programs that may leave out the
-// path, or print something else, are not these.
+// searches reports whether a command prints path, line number and line, and never leaves out
+// the path or prints something else.
 func searches(words []string) bool {
 	if words[0] == "matches" {
 		return true
@@ -83,12 +83,12 @@ func (c *command) searched() {
 	}
 }
 
-// mine: a line that begins so can be one about a file that was searched.
+// mine reports whether a line may begin with the path of a file that was searched.
 func (c *command) mine(line string) bool {
 	return c.roots == nil || slices.ContainsFunc(c.roots, func(r string) bool { return strings.HasPrefix(line, r) })
 }
 
-// pathOf is the path at the beginning of a match, and what follows it.
+// pathOf returns the path at the beginning of a match, and what follows it.
 func (c *command) pathOf(line string) (p, rest string, ok bool) {
 	if !c.mine(line) || line == "" || line[0] == ' ' || line[0] == '\t' {
 		return "", "", false
@@ -124,8 +124,7 @@ func digits(s string) (n int) {
 	return n
 }
 
-// contextOf is the same for a line of context (path-12-text), of a path that has
-// matches.
+// contextOf does the same for a line of context (path-12-text) whose path has matches.
 func (c *command) contextOf(line string, known map[string]bool) (p, rest string, ok bool) {
 	for at := 0; at < len(line) && at < 512; {
 		i := strings.IndexByte(line[at:], '-')
@@ -270,7 +269,7 @@ func ungroup(text string) (string, bool) {
 	return b.String(), true
 }
 
-// member: the next line that is no separator is one of a group.
+// member reports whether the next line that is not a separator is one of a group.
 func member(lines []string) bool {
 	for _, l := range lines {
 		if l != "--" {

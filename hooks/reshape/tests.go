@@ -39,7 +39,8 @@ func line(expression string) func() *regexp.Regexp {
 	return text.LazyRegexp(`^(?:\[\S+\] )?(?:` + expression + `)$`)
 }
 
-// runnerOf is whose line says that a test passed; -1: it says no such thing.
+// runnerOf returns the number of the runner whose line says that a test passed; -1: no line of
+// any says so.
 func runnerOf(l string) int {
 	return slices.IndexFunc(runners, func(r runner) bool { return r.passed().MatchString(l) })
 }
@@ -129,7 +130,8 @@ func tests(c *command, output string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d passed tests folded", folded), true
 }
 
-// belongs: next is what the test of this line printed, and not the runner's.
+// belongs reports whether the next line was printed by the test of this line, not by the
+// runner.
 func belongs(l, next string) bool {
 	if strings.TrimSpace(next) == "" {
 		return false

@@ -16,7 +16,7 @@ import (
 // The order stays. A line that ends with a slash is a directory that was not in the
 // list itself; without, it is a path of the list, even where others follow below it.
 
-// listsPaths: it prints one path a line and nothing else.
+// listsPaths reports whether a command prints one path a line and nothing else.
 func listsPaths(words []string) bool {
 	switch words[0] {
 	case "paths":
@@ -80,8 +80,8 @@ func paths(c *command, text string) (string, string, bool) {
 	return out, treeNote, true
 }
 
-// pathLine: it may be a path. A message between paths ("find: …: Permission denied")
-// is none.
+// pathLine reports whether a line may be a path. A message between paths ("find: …: Permission
+// denied") may not.
 func pathLine(l string) bool {
 	return l != "" && len(l) < 4096 && l[0] != ' ' && !strings.HasSuffix(l, "/") && !strings.Contains(l, ": ") && !strings.Contains(l, "//") && !strings.ContainsAny(l, "\t\r\x1b")
 }

@@ -110,7 +110,7 @@ func flatten(s *syntax.Stmt, dir *string, parts *[]Part) bool {
 	return false
 }
 
-// changesDir: what follows may run elsewhere.
+// changesDir reports whether a statement may change the directory of those that follow it.
 func changesDir(s *syntax.Stmt) (found bool) {
 	syntax.Walk(s, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {

@@ -76,7 +76,8 @@ func commandsOf(s *syntax.Stmt, p *Pipeline) bool {
 	return false
 }
 
-// inForeground: it runs to its end, and nothing of its output goes into a file.
+// inForeground reports whether a statement runs to its end and none of its output goes into
+// a file.
 func inForeground(s *syntax.Stmt) bool {
 	if s.Negated || s.Background || s.Coprocess {
 		return false

@@ -9,7 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxCommand: longer commands do more than show a file.
+// maxCommand is the length of a command line that is looked at. Longer ones do more than show
+// a file.
 const maxCommand = 4096
 
 // shown is what a command shows: lines first..last of one file (last 0: to the
@@ -86,7 +87,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 	return showArgs(args)
 }
 
-// through is what a filter lets through of what is shown.
+// through returns the part of s that is left when its output goes through the filter f.
 func (s shown) through(f shown) (shown, bool) {
 	switch {
 	case s.Tail > 0:
