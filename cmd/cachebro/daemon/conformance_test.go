@@ -190,7 +190,7 @@ func (o *overSocket) Edit(t testing.TB, path, old, new string) {
 	}
 	after := conformance.Replace(string(before), old, new)
 	o.s.Write(t, path, after)
-	if _, err := o.s.c.Call(context.Background(), wire.MOwnEdit, wire.OwnEdit{Reader: o.id, Path: []byte(path), Before: onwire.Hash(sha256.Sum256(before)), Old: old, New: new}, []byte(after), nil); err != nil {
+	if _, err := o.s.c.Call(context.Background(), wire.MOwnEdit, wire.OwnEdit{Reader: o.id, Path: []byte(path), Before: onwire.Hash(sha256.Sum256(before)), Old: old, New: new, Tool: "Edit"}, []byte(after), nil); err != nil {
 		t.Fatal(err)
 	}
 }

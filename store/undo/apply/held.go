@@ -76,42 +76,27 @@ func (w *worker) release() {
 }
 
 // replace renames tmp over the step's file.
-func (w *worker) replace(tmp string) error {
-	if w.held == nil {
-		return w.root.Rename(tmp, w.name)
-	}
-	if w.held.Changed() {
-		return errChanged
-	}
-	if !w.execution.overlay {
-		var err error
-		w.displaced, err = w.held.Swap(w.root, tmp, w.name)
-		if err != nil || w.displaced != nil {
-			return err
-		}
-	}
-	return w.root.Rename(tmp, w.name)
+func (w *worker) replace(tmp string) (err error) {
+	w.displaced, err = w.held.Replace(w.root, tmp, w.name, w.execution.overlay)
+	return asChanged(err)
 }
 
 // remove deletes the step's file.
 func (w *worker) remove() error {
-	if err := w.withLog(nil); err != nil {
+	err := w.withLog(nil)
+	if err != nil {
 		return err
 	}
-	if w.held == nil {
-		return w.root.Remove(w.name)
-	}
-	if w.held.Changed() {
+	w.displaced, err = w.held.Remove(w.root, w.temporary(), w.name, w.execution.overlay)
+	return asChanged(err)
+}
+
+// asChanged gives the error of a file that was changed while it was held the words of a plan.
+func asChanged(err error) error {
+	if errors.Is(err, displace.ErrChanged) {
 		return errChanged
 	}
-	if !w.execution.overlay {
-		var err error
-		w.displaced, err = w.held.Aside(w.root, w.temporary(), w.name)
-		if err != nil || w.displaced != nil {
-			return err
-		}
-	}
-	return w.root.Remove(w.name)
+	return err
 }
 
 // fill gives a file its content in place: it has other names, or somebody has it

@@ -49,22 +49,43 @@ type Displaced struct {
 	taker     fs.FileInfo // took its place, as it was then; nil: none did
 }
 
-// Swap gives tmp, a file in root, the held file's name, and the held file tmp's.
-// Finish ends it. nil: the file system cannot, and nothing was done.
-func (h *Held) Swap(root *os.Root, tmp, name string) (*Displaced, error) {
-	fi, err := root.Lstat(tmp)
-	if err != nil {
-		return nil, err
+// Replace renames tmp, a file in root, to name, which the held file has. On the overlay that
+// is enough. Elsewhere the held file is kept as tmp, and the caller has to call Finish on
+// what is returned. A nil Held stands for a file that nobody was kept from. It returns
+// ErrChanged if the held file is no longer as it was.
+func (h *Held) Replace(root *os.Root, tmp, name string, overlay bool) (*Displaced, error) {
+	if h != nil && h.Changed() {
+		return nil, ErrChanged
 	}
-	return h.displace(root, tmp, name, fi)
+	if h != nil && !overlay {
+		taker, err := root.Lstat(tmp)
+		if err != nil {
+			return nil, err
+		}
+		d, err := h.displace(root, tmp, name, taker)
+		if d != nil || err != nil {
+			return d, err
+		}
+	}
+	return nil, root.Rename(tmp, name)
 }
 
-// Aside renames the held file to tmp. Finish ends it by removing the file. nil: as
-// with Swap.
-func (h *Held) Aside(root *os.Root, tmp, name string) (*Displaced, error) {
-	return h.displace(root, tmp, name, nil)
+// Remove removes name, which the held file has, in the way of Replace.
+func (h *Held) Remove(root *os.Root, tmp, name string, overlay bool) (*Displaced, error) {
+	if h != nil && h.Changed() {
+		return nil, ErrChanged
+	}
+	if h != nil && !overlay {
+		d, err := h.displace(root, tmp, name, nil)
+		if d != nil || err != nil {
+			return d, err
+		}
+	}
+	return nil, root.Remove(name)
 }
 
+// displace gives the held file the name tmp and its taker, which was tmp, the name that the
+// held file had. It returns nil, and does nothing, if the file system knows no such rename.
 func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Displaced, error) {
 	dir, err := root.Open(".")
 	if err != nil {

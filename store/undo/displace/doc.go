@@ -18,6 +18,9 @@ import "errors"
 // ErrOpen: the file is open for writing. Who has it open says Writers.
 var ErrOpen = errors.New("is open for writing")
 
+// ErrChanged: the file is not as it was when it was held.
+var ErrChanged = errors.New("was changed meanwhile")
+
 // ErrGivenBack: somebody wrote to the file while it was displaced, and it has its
 // name again.
 var ErrGivenBack = errors.New("was written to meanwhile")

@@ -38,40 +38,29 @@ func (f *File) lease() (held *Held, open bool, err error) {
 
 // unchanged: the same file with the same content, as far as its times tell.
 func unchanged(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return os.SameFile(a, b) && same(a, b)
 }
 
 // replace renames tmp over the held file and lets others write again; see package
 // displace.
-func (f *File) replace(held *Held, tmp string) (err error) {
-	if held != nil && !Overlay(f.Root.Name()) {
-		d, err := held.Swap(f.Root, tmp, f.Path)
-		if d != nil {
-			time.Sleep(Grace)
-			switch err = d.Finish(); {
-			case errors.Is(err, ErrGivenBack):
-				return ErrMeanwhile
-			case errors.Is(err, ErrAppended):
-				return nil
-			}
-			return err
+func (f *File) replace(held *Held, tmp string) error {
+	d, err := held.Replace(f.Root, tmp, f.Path, Overlay(f.Root.Name()))
+	if d != nil {
+		time.Sleep(Grace)
+		err = d.Finish()
+		if errors.Is(err, ErrAppended) {
+			err = nil
+		}
+	} else {
+		if held != nil {
+			held.Release()
 		}
 		if err != nil {
 			_ = f.Root.Remove(tmp)
-			held.Release()
-			return err
 		}
 	}
-	if held != nil {
-		defer held.Release()
-		if held.Changed() {
-			_ = f.Root.Remove(tmp)
-			return ErrMeanwhile
-		}
-	}
-	err = f.Root.Rename(tmp, f.Path)
-	if err != nil {
-		_ = f.Root.Remove(tmp)
+	if errors.Is(err, ErrChanged) || errors.Is(err, ErrGivenBack) {
+		return ErrMeanwhile
 	}
 	return err
 }

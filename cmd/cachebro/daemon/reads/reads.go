@@ -246,12 +246,6 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 		rd.Ingest.WaitHead(ctx, editWait)
 	}
 	rd.Texts.Add(body)
-	if q.Tool == "" { // sent by an older version
-		q.Tool = "Edit"
-		if q.Old == "" {
-			q.Tool = "Write"
-		}
-	}
 	err = rd.Shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
