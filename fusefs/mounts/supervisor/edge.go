@@ -253,7 +253,9 @@ func (e *edge) unwatch() {
 	e.flush(0)
 	e.s.capture.Watched(false)
 	e.s.link.setWatched(false)
-	e.s.link.now()
+	if !e.ended {
+		e.s.link.now()
+	}
 }
 
 // end ends the watch; nothing is reported any more.
