@@ -30,6 +30,9 @@ const (
 	perDir  = 50   // files
 	saves   = 5000 // of 20 files in turn
 	saveLen = 2000
+	renames = 400 // of a directory
+	guests  = 12  // projects at rest
+	mounts  = 200 // while they are
 	waitFor = 5 * time.Minute
 )
 
@@ -59,7 +62,10 @@ func main() {
 }
 
 // spent holds processor times, and the time by the clock.
-type spent struct{ client, mountd, daemon, wall time.Duration }
+type spent struct {
+	client, mountd, daemon, wall time.Duration
+	bytes                        int64 // most memory, or disk per operation; 0: not measured
+}
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
 
@@ -74,6 +80,7 @@ type bench struct {
 // operations.
 type work struct {
 	name   string
+	disk   bool // how much the store grows is shown too
 	times  int
 	do     func(b *bench) *exec.Cmd // nil: not natively
 	before string                   // a command that runs before and is not measured
@@ -102,7 +109,9 @@ func works(files int) []work {
 		{name: "git status after it", times: files, do: sh("git status --porcelain")},
 		{name: "git status after writes", times: files, do: sh("git status --porcelain"), before: "for f in tree/d0/*; do echo more >>$f; done"},
 		{name: "search of a word in all", times: 1, do: own("search", "words")},
-		{name: "a save", times: saves, do: func(*bench) *exec.Cmd { return exec.Command(self, "-save", "saved") }},
+		{name: "a save", times: saves, disk: true, do: func(*bench) *exec.Cmd { return exec.Command(self, "-save", "saved") }},
+		{name: "rename of 50 files", times: renames, do: sh(fmt.Sprintf("export CLAUDE_CODE_SESSION_ID=mv-1; for i in $(seq %d); do mv tree/d0 tree/e && mv tree/e tree/d0; done; mv tree/d0 tree/e", renames/2))},
+		{name: "plan over them", times: 1, do: own("undo", "--session", "mv-1", "--dry-run")},
 		{name: "rm -rf", times: files, do: sh("CLAUDE_CODE_SESSION_ID=rm-1 rm -rf tree"), needed: true},
 		{name: "dry run of its undo", times: files, do: own("undo", "--session", "rm-1", "--dry-run")},
 		{name: "undo", times: files, do: own("undo", "--session", "rm-1", "--yes")},
@@ -112,7 +121,9 @@ func works(files int) []work {
 // Other lines of the table.
 const (
 	firstIndex = "first index"
+	besides    = "search during it"
 	atRest     = "umount at rest"
+	resting    = "12 at rest, others mount"
 )
 
 func compare(at string, binaries []string, runs, files int, only *regexp.Regexp) error {
@@ -128,13 +139,13 @@ func compare(at string, binaries []string, runs, files int, only *regexp.Regexp)
 	}
 	for range runs {
 		for i, binary := range builds {
-			if err := run(filepath.Join(at, "cost"), binary, files, all, took[i]); err != nil {
+			if err := run(filepath.Join(at, "cost"), binary, files, all, only.MatchString(atRest+resting), took[i]); err != nil {
 				return fmt.Errorf("%s: %w", binary, err)
 			}
 		}
 	}
 	fmt.Printf("processor time of client + mountd + daemon = all, µs a file (or save, search); by the clock for all of them; %d files, medians of %d\n", files, runs)
-	for _, name := range append(names(all), firstIndex, atRest) {
+	for _, name := range append(names(all), firstIndex, besides, atRest, resting) {
 		if !only.MatchString(name) {
 			continue
 		}
@@ -165,10 +176,18 @@ func cell(all []spent) string {
 	}
 	slices.SortFunc(all, func(a, b spent) int { return int(a.wall - b.wall) })
 	wall := all[len(all)/2].wall.Round(time.Millisecond)
-	return us(m.client) + " + " + us(m.mountd) + " + " + us(m.daemon) + " = " + us(m.sum()) + "; " + wall.String()
+	text := us(m.client) + " + " + us(m.mountd) + " + " + us(m.daemon) + " = " + us(m.sum()) + "; " + wall.String()
+	switch {
+	case m.bytes >= 1<<20:
+		text += fmt.Sprintf("; %d MB", m.bytes>>20)
+	case m.bytes > 0:
+		text += fmt.Sprintf("; %d B", m.bytes)
+	}
+	return text
 }
 
-func run(at, binary string, files int, all []work, took map[string][]spent) (err error) {
+// run does the works, and with aside what is measured without the project.
+func run(at, binary string, files int, all []work, aside bool, took map[string][]spent) (err error) {
 	b := &bench{binary: binary, dir: filepath.Join(at, "project"), env: append(os.Environ(),
 		"XDG_STATE_HOME="+filepath.Join(at, "state"), "XDG_RUNTIME_DIR="+filepath.Join(at, "run"), "HOME="+filepath.Join(at, "home"), "GIT_CONFIG_GLOBAL=/dev/null")}
 	for _, d := range []string{"state", "run", "home", "project/tree", "project/saved"} {
@@ -186,12 +205,13 @@ func run(at, binary string, files int, all []work, took map[string][]spent) (err
 	}
 	if binary != "" {
 		began := time.Now()
-		index, err := b.mount()
+		search, index, err := b.mount()
 		defer b.umount()
 		if err != nil {
 			return err
 		}
-		took[firstIndex] = append(took[firstIndex], spent{daemon: index / time.Duration(files), wall: time.Since(began)})
+		took[firstIndex] = append(took[firstIndex], spent{daemon: index / time.Duration(files), wall: time.Since(began), bytes: memory(b.daemon)})
+		took[besides] = append(took[besides], search)
 	}
 	for _, w := range all {
 		cmd := w.do(b)
@@ -203,19 +223,80 @@ func run(at, binary string, files int, all []work, took map[string][]spent) (err
 				return err
 			}
 		}
+		before := b.disk()
 		s, err := b.measure(cmd)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		n := time.Duration(w.times)
-		took[w.name] = append(took[w.name], spent{s.client / n, s.mountd / n, s.daemon / n, s.wall})
+		s = spent{client: s.client / n, mountd: s.mountd / n, daemon: s.daemon / n, wall: s.wall}
+		if w.disk {
+			s.bytes = (b.disk() - before) / int64(n)
+		}
+		took[w.name] = append(took[w.name], s)
 	}
 	if binary == "" {
 		return nil
 	}
+	if !aside {
+		return nil
+	}
 	s, err := b.leave()
+	if err != nil {
+		return err
+	}
 	took[atRest] = append(took[atRest], s)
+	s, err = b.rest(filepath.Join(at, "rest"))
+	took[resting] = append(took[resting], s)
 	return err
+}
+
+// rest measures what the mountd of a project at rest spends on a mount and an unmount of
+// another file system.
+func (b *bench) rest(at string) (s spent, err error) {
+	var all []*bench
+	defer func() {
+		for _, g := range all {
+			g.umount()
+		}
+	}()
+	for i := range guests {
+		g := &bench{binary: b.binary, dir: filepath.Join(at, strconv.Itoa(i)), env: b.env}
+		if err := fill(filepath.Join(g.dir, "tree"), 1); err != nil {
+			return s, err
+		}
+		all = append(all, g)
+		if _, _, err := g.mount(); err != nil {
+			return s, err
+		}
+	}
+	before := time.Duration(0)
+	for _, g := range all {
+		if err := g.gone(g.daemon); err != nil {
+			return s, err
+		}
+		before += cpu(g.mountd)
+	}
+	other := filepath.Join(at, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		return s, err
+	}
+	began := time.Now()
+	for range mounts {
+		if err := syscall.Mount("none", other, "tmpfs", 0, ""); err != nil {
+			return s, err
+		}
+		if err := syscall.Unmount(other, 0); err != nil {
+			return s, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.wall = time.Since(began)
+	for _, g := range all {
+		s.mountd += cpu(g.mountd)
+	}
+	s.mountd = (s.mountd - before) / guests / mounts
+	return s, nil
 }
 
 // leave measures an unmount after the daemon has ended, including the daemon that is started
@@ -231,7 +312,7 @@ func (b *bench) leave() (s spent, err error) {
 		return s, err
 	}
 	b.env = append(b.env, "CACHEBRO_IDLE=3s")
-	if _, err := b.mount(); err != nil {
+	if _, _, err := b.mount(); err != nil {
 		return s, err
 	}
 	if err := b.gone(b.daemon); err != nil {
@@ -287,22 +368,29 @@ func (b *bench) command(cmd *exec.Cmd) error {
 	return nil
 }
 
-// mount mounts the project and waits for its first index, whose processor time it returns.
-func (b *bench) mount() (index time.Duration, err error) {
+// mount mounts the project, searches it after the first scan, and waits for the first index. It
+// returns the time of the search and the processor time of the index.
+func (b *bench) mount() (search spent, index time.Duration, err error) {
 	if err := b.command(exec.Command(b.binary, "mount", b.dir)); err != nil {
-		return 0, err
+		return search, 0, err
 	}
 	for end := time.Now().Add(waitFor); ; time.Sleep(200 * time.Millisecond) {
 		s, err := b.status()
 		switch {
 		case err != nil:
-			return 0, err
+			return search, 0, err
 		case s.Scan.Done:
 			b.mountd, b.daemon = s.Mountd, s.Daemon
+			began := time.Now()
+			cmd := exec.Command("sh", "-c", b.binary+" search words; true") // nothing found is an error
+			if err := b.command(cmd); err != nil {
+				return search, 0, err
+			}
+			search = spent{client: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), wall: time.Since(began)}
 			err := b.settle()
-			return cpu(b.daemon), err
+			return search, cpu(b.daemon), err
 		case time.Now().After(end):
-			return 0, errors.New("the first index does not end")
+			return search, 0, errors.New("the first index does not end")
 		}
 	}
 }
@@ -370,12 +458,35 @@ func cpu(pid int) (sum time.Duration) {
 	return sum
 }
 
+// memory returns the most memory that a process has had.
+func memory(pid int) (n int64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := bytes.Cut(b, []byte("VmHWM:"))
+	_, _ = fmt.Sscan(string(rest), &n)
+	return n << 10
+}
+
+// disk returns what the store takes on disk.
+func (b *bench) disk() (sum int64) {
+	dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "state/cachebro/project-*/store"))
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
+			var st syscall.Stat_t
+			if err == nil && filepath.Base(name) != "ballast" && syscall.Lstat(name, &st) == nil {
+				sum += st.Blocks * 512
+			}
+			return nil
+		})
+	}
+	return sum
+}
+
 func fill(dir string, files int) error {
 	var at string
 	for i := range files {
 		if i%perDir == 0 {
 			at = filepath.Join(dir, fmt.Sprintf("d%d", i/perDir))
-			if err := os.Mkdir(at, 0o755); err != nil {
+			if err := os.MkdirAll(at, 0o755); err != nil {
 				return err
 			}
 		}
