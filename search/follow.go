@@ -332,11 +332,14 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		b := x.newBatch()
 		for _, p := range order {
 			v := newest[p]
+			if x.passes(v, settle) { // before the store is asked, which costs more
+				continue
+			}
 			cur, found, err := x.corpus.Current(p)
 			if err != nil {
 				return err
 			}
-			if found && cur.Seq > v.Seq && cur.Seq > seq || x.passes(v, settle) {
+			if found && cur.Seq > v.Seq && cur.Seq > seq {
 				continue
 			}
 			if b.take(v); b.full() { // the checkpoint moves only with the last batch
