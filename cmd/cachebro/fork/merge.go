@@ -182,7 +182,8 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 // for writing, or if the project no longer has what plan saw.
 func (s step) carry(project *os.Root) error {
 	f := displace.File{Root: project, Path: s.Path, Exists: s.now != nil}
-	if s.to == nil || s.to.link() || s.to.dir() || f.Exists && (s.now.link() || s.now.dir()) {
+	toFile := s.to != nil && !s.to.link() && !s.to.dir()
+	if !toFile || f.Exists && (s.now.link() || s.now.dir()) {
 		return s.swap(project)
 	}
 	mode := fs.FileMode(s.to.mode & 0o777)

@@ -56,7 +56,12 @@ func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*ma
 			if len(m.page) == 0 {
 				continue
 			}
-			if first == nil || oldest && m.page[0].Time.Before(first.page[0].Time) || !oldest && m.page[0].Time.After(first.page[0].Time) {
+			if first == nil {
+				first = m
+				continue
+			}
+			order := m.page[0].Time.Compare(first.page[0].Time)
+			if oldest && order < 0 || !oldest && order > 0 {
 				first = m
 			}
 		}

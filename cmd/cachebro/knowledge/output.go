@@ -58,7 +58,9 @@ memory while the session lasts; of all, the oldest goes first.`,
 		}
 		n := 0
 		for l := range bytes.Lines(text) {
-			if n++; n < first || last > 0 && n > last || re != nil && !re.Match(bytes.TrimRight(l, "\r\n")) {
+			n++
+			outside := n < first || last > 0 && n > last
+			if outside || re != nil && !re.Match(bytes.TrimRight(l, "\r\n")) {
 				continue
 			}
 			if re != nil {

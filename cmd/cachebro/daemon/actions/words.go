@@ -176,7 +176,11 @@ func (w *words) program(id attribution.ProcessID, comm string, t int64) (attribu
 		w.programs[id] = all
 	}
 	for i := len(all) - 1; i >= 0; i-- {
-		if comm != "" && all[i].Comm == comm || comm == "" && (all[i].Seen <= t || i == 0) {
+		found := all[i].Comm == comm
+		if comm == "" {
+			found = all[i].Seen <= t || i == 0
+		}
+		if found {
 			return all[i], true
 		}
 	}

@@ -148,7 +148,8 @@ func (t *digests) set(v store.Version) {
 // not on another.
 func digestOf(v store.Version) (digest, bool) {
 	kind := v.Stat.Mode & syscall.S_IFMT
-	if v.Deleted() || v.Class != 0 || kind != syscall.S_IFREG && (kind != 0 || v.Op == store.OpMkdir || v.Op == store.OpSymlink) {
+	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
+	if v.Deleted() || v.Class != 0 || !isFile {
 		return digest{}, false
 	}
 	h := sha256.New()

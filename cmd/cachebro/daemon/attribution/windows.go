@@ -41,7 +41,8 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 	}
 	for i := len(a.windows) - 1; i >= 0; i-- {
 		w := a.windows[i]
-		if writesNothing(w.Call.Tool) || w.Begin > t+windowSlack || w.Call.Session != "" && id != "" && w.Call.Session != string(id) {
+		otherSession := w.Call.Session != "" && id != "" && w.Call.Session != string(id)
+		if writesNothing(w.Call.Tool) || w.Begin > t+windowSlack || otherSession {
 			continue
 		}
 		if w.End != 0 && w.End+windowSlack < t && !(w.Call.Background && at > 0) {

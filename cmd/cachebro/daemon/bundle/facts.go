@@ -158,7 +158,9 @@ func codeSummary(content []byte) string {
 func sentence(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	for i := 0; i+1 < len(s); i++ {
-		if (s[i] == '.' || s[i] == '!' || s[i] == '?') && s[i+1] == ' ' && i > 8 && !strings.HasSuffix(s[:i], "e.g") && !strings.HasSuffix(s[:i], "i.e") {
+		ends := strings.ContainsRune(".!?", rune(s[i])) && s[i+1] == ' '
+		shortened := strings.HasSuffix(s[:i], "e.g") || strings.HasSuffix(s[:i], "i.e")
+		if ends && !shortened && i > 8 {
 			s = s[:i+1]
 			break
 		}

@@ -100,7 +100,8 @@ func New(o Options) *Graph {
 // file that is no secret.
 func (g *Graph) counts(v store.Version) bool {
 	kind := v.Stat.Mode & syscall.S_IFMT
-	if v.Deleted() || v.Class != 0 || kind != syscall.S_IFREG && (kind != 0 || v.Op == store.OpMkdir || v.Op == store.OpSymlink) {
+	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
+	if v.Deleted() || v.Class != 0 || !isFile {
 		return false
 	}
 	return !g.o.Secret(v.Path)

@@ -182,7 +182,9 @@ func Mentions(content []byte) []Mention {
 			line = line[:2000]
 		}
 		for _, at := range pathLike().FindAllIndex(line, -1) {
-			if at[0] > 0 && bytes.IndexByte([]byte("/:~*"), line[at[0]-1]) >= 0 || at[1] < len(line) && (line[at[1]] == '*' || bytes.HasPrefix(line[at[1]:], []byte("://"))) {
+			beginsEarlier := at[0] > 0 && bytes.IndexByte([]byte("/:~*"), line[at[0]-1]) >= 0
+			rest := line[at[1]:]
+			if beginsEarlier || bytes.HasPrefix(rest, []byte("*")) || bytes.HasPrefix(rest, []byte("://")) {
 				continue
 			}
 			w := strings.TrimPrefix(strings.TrimRight(string(line[at[0]:at[1]]), "."), "./")

@@ -154,7 +154,8 @@ func (g *Graph) summaryLocked(id, kind string) string {
 		}
 		best := ""
 		for p := range g.files {
-			if s := g.files[p].facts.Summary; dirOf(p) == dir && strings.HasPrefix(s, "Package ") && strings.HasSuffix(p, ".go") && (best == "" || p < best) {
+			ofPackage := strings.HasSuffix(p, ".go") && strings.HasPrefix(g.files[p].facts.Summary, "Package ")
+			if ofPackage && dirOf(p) == dir && (best == "" || p < best) {
 				best = p
 			}
 		}

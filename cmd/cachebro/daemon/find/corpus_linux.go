@@ -65,7 +65,8 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 		if err := unix.Fstat(fd, &after); err != nil {
 			return nil, err
 		}
-		if n == size && before.Size == after.Size && before.Mtim == after.Mtim && before.Ctim == after.Ctim || try == 4 {
+		same := n == size && before.Size == after.Size && before.Mtim == after.Mtim && before.Ctim == after.Ctim
+		if same || try == 4 {
 			return buf[:min(n, cap(buf))], nil
 		}
 		before = after

@@ -35,7 +35,9 @@ func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 		name = q.Symbol
 	}
 	for _, s := range search.Outline(string(p), content) {
-		if q.Symbol != "" && s.Name != name && s.Name != q.Symbol || qualified && s.Name == name && !strings.Contains(s.Signature, owner) {
+		otherName := q.Symbol != "" && s.Name != name && s.Name != q.Symbol
+		otherOwner := qualified && s.Name == name && !strings.Contains(s.Signature, owner)
+		if otherName || otherOwner {
 			if q.Symbol != "" && strings.Contains(strings.ToLower(s.Name), strings.ToLower(name)) {
 				a.Near = append(a.Near, s.Name)
 			}

@@ -472,7 +472,8 @@ func (f *filler) open(e entry) (*os.File, error) {
 		return nil, err
 	}
 	st, err := source.StatOf(in)
-	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || !e.live && (st.Ctime != was.Ctime || st.Ino != was.Ino || st.Size != was.Size)) {
+	changed := st.Ctime != was.Ctime || st.Ino != was.Ino || st.Size != was.Size
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || !e.live && changed) {
 		err = errOther
 	}
 	if err != nil {

@@ -80,7 +80,8 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 				return
 			}
 			age := time.Duration(now.UnixNano() - f.since)
-			if age > limits.GitFor || held+f.bytes > part.bytes && (part.name != "objects" || age > limits.GitFresh || short) {
+			mayGo := part.name != "objects" || age > limits.GitFresh || short
+			if age > limits.GitFor || held+f.bytes > part.bytes && mayGo {
 				if err := os.Remove(f.path); err == nil {
 					if age <= limits.GitFor {
 						wants = max(wants, f.since)

@@ -176,7 +176,10 @@ func (s *Service) wrote(v *store.Version) {
 
 // sameRun reports whether one tool call, or one process of a command, did both.
 func sameRun(a, b store.Actor) bool {
-	return a.Session == b.Session && a.Agent == b.Agent && a.ToolCall == b.ToolCall && (a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start)
+	if a.Session != b.Session || a.Agent != b.Agent || a.ToolCall != b.ToolCall {
+		return false
+	}
+	return a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start
 }
 
 // inPlace reports whether a tool replaces text that it finds in the file: the model has named

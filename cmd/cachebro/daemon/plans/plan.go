@@ -171,8 +171,11 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 		out.Session = string(session)
 	}
 	all, perr := pl.Store.Sessions.LastPrompts(session, 0)
+	if serr != nil || perr != nil || q.Prompt == "" {
+		return &out
+	}
 	for _, p := range all {
-		if serr == nil && perr == nil && q.Prompt != "" && (q.Prompt == "last" || strings.HasPrefix(p.ID, q.Prompt)) {
+		if q.Prompt == "last" || strings.HasPrefix(p.ID, q.Prompt) {
 			out.Session, out.Prompt = string(p.Session), p.ID
 			break
 		}

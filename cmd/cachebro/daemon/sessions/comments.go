@@ -71,7 +71,9 @@ func (s *Comments) answer(_ context.Context, q wire.CommentsRequest) (wire.Comme
 		return out, nil, err
 	case "list", "pending":
 		for _, c := range all {
-			if (q.Session == "" || c.Session == q.Session) && (len(q.Path) == 0 || string(c.Path) == string(q.Path)) && (q.Do == "list" || s.waits(c)) {
+			ofSession := q.Session == "" || c.Session == q.Session
+			ofPath := len(q.Path) == 0 || string(c.Path) == string(q.Path)
+			if ofSession && ofPath && (q.Do == "list" || s.waits(c)) {
 				out.Comments = append(out.Comments, c)
 			}
 		}

@@ -299,7 +299,14 @@ func (ss *Sessions) Live() int {
 	}
 	n := 0
 	for _, s := range all {
-		if s.Ended == 0 && (s.PID != 0 && attribution.Alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(onwire.Time(s.Last)).Abs() < time.Hour) {
+		if s.Ended != 0 {
+			continue
+		}
+		live := time.Since(onwire.Time(s.Last)).Abs() < time.Hour
+		if s.PID != 0 {
+			live = attribution.Alive(int(s.PID), s.PStart)
+		}
+		if live {
 			n++
 		}
 	}

@@ -54,7 +54,8 @@ func SideOf(st *store.Store, v store.Version) (Side, error) {
 
 // WriteDiff appends the diff of one file in git's form and counts it.
 func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) {
-	if !from.Exists && !to.Exists || from.Exists && to.Exists && from.Mode&syscall.S_IFMT == syscall.S_IFDIR && to.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+	isDir := func(s Side) bool { return s.Exists && s.Mode&syscall.S_IFMT == syscall.S_IFDIR }
+	if !from.Exists && !to.Exists || isDir(from) && isDir(to) {
 		return
 	}
 	// As git quotes them, so that it can apply what we print.
