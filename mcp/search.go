@@ -93,7 +93,7 @@ func (c *call) grouped(ctx context.Context, hits string) string {
 		return hits
 	}
 	full, sent := int64(c.s.opt.Tokens([]byte(hits))), int64(c.s.opt.Tokens([]byte(r.Text)))
-	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "output: " + string(reshape.Search), Full: full, Sent: sent, Kind: "result"}, nil)
+	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "output: " + string(r.Parts[0].Rule), Full: full, Sent: sent, Kind: "result"}, nil)
 	return r.Text
 }
 

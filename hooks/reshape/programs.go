@@ -33,7 +33,7 @@ var never = map[string][]string{
 func runsPrograms(words []string) bool {
 	first := firstOperand(words)
 	if only, ok := printing[words[0]]; ok {
-		return slices.Contains(only, first)
+		return slices.Contains(only, first) && !prints(words)
 	}
 	if !slices.Contains(builders, words[0]) {
 		return false
@@ -54,7 +54,7 @@ func firstOperand(words []string) string {
 	return ""
 }
 
-// prints reports whether a formatter prints the formatted file, or a compiler code.
+// prints reports whether a command prints a file: a formatter, a compiler that prints code.
 func prints(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
@@ -63,6 +63,8 @@ func prints(words []string) bool {
 		})
 	case "gcc", "g++", "cc", "c++", "clang", "clang++":
 		return slices.ContainsFunc(words[1:], func(w string) bool { return w == "-E" || w == "-S" || w == "-M" || w == "-MM" || w == "-" })
+	case "go":
+		return slices.Contains(words, "edit") // go mod edit -print
 	case "esbuild", "rollup":
 		return true
 	}
@@ -74,7 +76,7 @@ func prints(words []string) bool {
 var lists = map[string][]string{
 	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
 	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},
-	"go": {"list", "mod"}, "apt": {"list"}, "dpkg": nil, "journalctl": nil, "systemctl": nil,
+	"go": {"list"}, "apt": {"list"}, "dpkg": nil, "journalctl": nil, "systemctl": {"status", "list-units", "list-timers"},
 	"ls": nil, "pwd": nil, "date": nil, "which": nil, "wc": nil, "du": nil,
 }
 

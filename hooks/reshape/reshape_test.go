@@ -228,6 +228,8 @@ func TestAlike(t *testing.T) {
 	for command, printed := range map[string]string{
 		"git blame -p main.go":  strings.Repeat("1a2b3c4d5e6f 1 1 40\nauthor Ann Other\n\tfunc main() {\n", 40),
 		"git show HEAD:main.ts": many("import thing from '@/components/ui/%s';", files...),
+		"go mod edit -print":    many("\tgithub.com/somebody/%s v1.2.3", files...),
+		"systemctl cat web":     many("ExecStart=/usr/lib/somebody/%s", files...),
 		"cat main.ts":           many("import thing from '@/components/ui/%s';", files...),
 		"git add -A":            many("warning: … in the working copy of 'src/%s', LF will be replaced by CRLF", files...),
 	} {
