@@ -371,7 +371,7 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 	return nil, false, nil
 }
 
-// fewFiles is up to how many candidates it does not pay to narrow them down further.
+// fewFiles is the number of candidates up to which narrowing them down further does not pay.
 const fewFiles = 24
 
 // cheapFirst orders needs by the cost of their postings: a whole word is one term, a long

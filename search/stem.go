@@ -6,7 +6,7 @@ import (
 )
 
 // stemmer reduces English words to their stems and remembers them: a few thousand words make
-// up most of a tree, and without the memory stemming was a quarter of the indexing time. Not
+// up most of a tree, and stemming each occurrence took a quarter of the indexing time. Not
 // safe for concurrent use.
 type stemmer struct{ known map[string][]byte }
 

@@ -107,7 +107,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	} else if from = ^uint64(0); f.Before > 0 {
 		from = f.Before - 1
 	}
-	over := pass{baselines: !f.withBaselines(), beside: f.Path, after: f.After, before: f.Before}
+	over := pass{baselines: !f.withBaselines(), within: f.Path, after: f.After, before: f.Before}
 	if f.Pass != nil {
 		over.block = func(blk uint64, t times) bool {
 			b := Block{blk * timeBlock, blk*timeBlock + timeBlock - 1, t.Min, t.Max, t.Gap, t.Who}
@@ -135,13 +135,13 @@ func (s *Store) Changed(below Path, fn func(Version) bool) error {
 		err := v.scan(^uint64(0), true, func(o Version) bool {
 			on = fn(o)
 			return on
-		}, pass{baselines: true, beside: below})
+		}, pass{baselines: true, within: below})
 		if err != nil || !on {
 			return err
 		}
 		return v.scan(^uint64(0), true, func(o Version) bool {
 			return o.Op != OpBaseline || o.Prev == 0 || fn(o)
-		}, pass{beside: below})
+		}, pass{within: below})
 	})
 }
 

@@ -84,7 +84,7 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 type pass struct {
 	block     func(blk uint64, t times) bool // whole time blocks; nil: none
 	baselines bool
-	beside    Path // skip what is not at or below this path; "": skip nothing
+	within    Path // skip what is not at or below this path; "": skip nothing
 	// Where the scan ends: only numbers strictly above after and below before; 0: no bound.
 	after, before uint64
 }
@@ -143,7 +143,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 		passed := false
 		err := it.Item().Value(func(val []byte) (err error) {
 			p, _, ok := pathIn(val)
-			passed = ok && !inside(p, over.beside)
+			passed = ok && !inside(p, over.within)
 			if op, _, ok := opIn(val); over.baselines && ok && op == OpBaseline {
 				passed = true
 			}
@@ -351,8 +351,8 @@ func (v *View) arrives(o, below Version) (bool, error) {
 }
 
 // fromPlan reports whether the same plan had created the file that o renamed or exchanged.
-// A plan writes a file beside its destination first; what it brings back that way is the
-// file that was here before.
+// A plan first writes a file next to its destination and then renames it. What it brings back
+// that way is the file that was here before.
 func (v *View) fromPlan(o Version) (bool, error) {
 	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil

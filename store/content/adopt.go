@@ -47,7 +47,7 @@ type candidate struct {
 }
 
 // Adopt links the pack files of its siblings into this store (hard links) and offers their
-// contents: what is stored from now on and is among them is taken from there. It is meant for
+// contents: a content that is stored later and is on offer is taken from there. It is meant for
 // a new store, before its first scan. A file from which nothing was taken is removed later.
 // Adopt returns the number of contents on offer. It does not disturb siblings that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {

@@ -93,8 +93,8 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 	return out
 }
 
-// retire ends the offers. The next dropFrames removes the files of which nothing was taken. s
-// is locked.
+// retire ends the offers. The next dropFrames removes the files from which nothing was taken.
+// s is locked.
 func (s *Store) retire() {
 	s.db.Lock()
 	defer s.db.Unlock()

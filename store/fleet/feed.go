@@ -324,7 +324,7 @@ func orNull(s string) *string {
 var versionColumns = []string{"machine", "seq", "time", "op", "path", "path_bytes", "other", "blob", "size", "missing", "prev",
 	"session", "agent", "prompt", "action", "class", "comm", "segment"}
 
-// versionOf returns a version in the form of the tables, without what is not its own: the names of
+// versionOf returns a version in the form of the tables, without the columns of other tables: the names of
 // machine and project, and the title of its action.
 func versionOf(machine string, segment uint64, v store.Version) Version {
 	_, action := actionOf(v)

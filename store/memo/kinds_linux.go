@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// kind is how much of what it looks at a program may show. It is less than everything only for
-// known programs.
+// kind says which facts about the files that it looks at a program may show in its output. For
+// unknown programs that is everything.
 type kind uint8
 
 const (
@@ -83,8 +83,8 @@ func (p program) atStart(path string) bool {
 	return false
 }
 
-// owns reports whether a program knows the worth of what it finds in a cache. For any other
-// program these are ordinary files.
+// owns reports whether a cache belongs to a program, which then checks its entries itself. by lists
+// the owners. To any other program the entries are ordinary files.
 func (p program) owns(by []string) bool {
 	for _, name := range by {
 		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
@@ -100,7 +100,7 @@ var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": tr
 // walkers ask for the type of a directory's file system without showing it.
 var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
 
-// plainDevice reports whether a look of this manner at a device reveals nothing about the machine.
+// plainDevice reports whether accessing a device in this manner reveals nothing about the machine.
 func plainDevice(path string, m manner, k kind) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full":

@@ -19,7 +19,7 @@ import (
 // recordVersion is part of the key, so records of other versions are not found.
 const recordVersion = 4
 
-// Record is what is kept of a run.
+// Record is the stored result of a run.
 type Record struct {
 	Root   string        `cbor:"1,keyasint"` // where the project was
 	Seen   []Seen        `cbor:"2,keyasint,omitempty"`
@@ -29,8 +29,8 @@ type Record struct {
 	At     int64         `cbor:"6,keyasint,omitempty"` // ns since the epoch
 }
 
-// NewRecord returns what is kept of an outcome. If it cannot be replayed, that is only the
-// reason.
+// NewRecord returns the record of an outcome. If the outcome cannot be replayed, the record has
+// only the reason.
 func NewRecord(root string, o Outcome, at time.Time) Record {
 	r := Record{Root: root, Why: o.Why, Took: o.Took, At: at.UnixNano()}
 	if len(o.Why) == 0 {

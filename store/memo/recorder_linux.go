@@ -24,12 +24,12 @@ type observation struct {
 	read    bool
 	looked  bool   // it was not only overwritten blindly
 	changed bool   // the process tree asked for a change
-	own     bool   // the tree created it, so what is below it is the tree's as well
+	own     bool   // the tree created it, and so everything below it
 	dated   bool   // a program that looked may show or compare its modification time
 	strict  bool   // … all other times and numbers
 	access  bool   // … the access time
 	ordered bool   // the order of a listing may show
-	by      string // the program to which that applies
+	by      string // the program that may show these
 }
 
 // recorder collects what a process tree looks at.

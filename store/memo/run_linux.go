@@ -160,7 +160,7 @@ func (w *watch) end(self string) bool {
 func Traced(args, env []string) error {
 	const given = 3
 	if len(args) == 1 && args[0] == "serve" {
-		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // the calls of what is left would fail without an answer
+		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // processes that are left need answers to their calls
 		return nil
 	}
 	if len(args) < 3 {

@@ -38,8 +38,8 @@ type stat struct {
 	Atime int64  `cbor:"10,keyasint,omitempty"`
 }
 
-// look returns the stat of a path without following symlinks. A path that may not be looked at
-// counts as absent; it is so for everybody with our rights.
+// look returns the stat of a path without following symlinks. A path that we may not look at
+// counts as absent, because it is the same to everybody with our rights.
 func look(path string) stat {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {

@@ -19,8 +19,8 @@
 // brings exactly the text that was decided; until then they make the file doubtful.
 //
 // The state is in memory. Close writes it to the KV and New reads it back, however long the
-// process was away: it ends while a person thinks, and a hook that finds no process starts
-// one, or leaves a mark that makes the session's readers begin anew. Bases expire meanwhile
+// process was away. An idle process ends; the next hook then starts one, or leaves a mark
+// that makes the session's readers begin anew. Bases expire meanwhile
 // as usual. After a crash nothing is read back. Losing state costs tokens, never truth.
 //
 // Locks: Tracker.mu guards the table of sessions, reader.mu one reader, accounts.mu the

@@ -9,9 +9,9 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// match finds which lines of the view a client's own text is. The client says where its text
-// starts; the bytes must agree. Clients count what follows a final newline as one more, empty
-// line. tail reports whether the text went that far, so that the end of the file was seen.
+// match returns the lines of the view that a client's own text shows. The client says where its
+// text starts; the bytes must agree. Clients count one more, empty line after a final newline.
+// tail reports whether the text includes that line, so that the end of the file was seen.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false

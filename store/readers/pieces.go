@@ -127,7 +127,8 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.Hash == h || p.Hash == current {
 			continue
 		}
-		// Told later; or of a longer text, without the reader learning that its end is gone.
+		// The reader was told of this content later, or it is longer and the reader was not
+		// told that its end is gone.
 		if p.N > out.n || whole && p.Last > last {
 			return proof{}, false
 		}

@@ -9,25 +9,26 @@ import (
 	"time"
 )
 
-// Left is the end of a mount at rest: everything that it saw is in the log. mountd leaves it
-// in the state directory where no daemon runs, instead of starting one for Detach, and the
-// next daemon takes it.
+// Left records the end of a mount at rest, that is, one of which the log has everything. If no
+// daemon runs, mountd leaves this record in the state directory for the next daemon, instead of
+// starting one only to send it Detach.
 type Left struct {
 	PID   int       `json:"pid"`
-	Start uint64    `json:"start"` // of the process
+	Start uint64    `json:"start"` // start time of the process
 	Boot  string    `json:"boot"`
 	At    time.Time `json:"at"`
 }
 
 func leftFile(state string) string { return filepath.Join(state, "left.json") }
 
-// Leave writes l for the next daemon. False: a daemon of root runs, which is to be told.
+// Leave writes l for the next daemon. It returns false if a daemon of root runs; then send
+// Detach to that.
 func Leave(ctx context.Context, p Paths, root string, l Left) (bool, error) {
 	state, err := p.State(root)
 	if err != nil {
 		return false, err
 	}
-	unlock, err := lockStart(ctx, filepath.Join(state, "start.lock")) // nobody starts one meanwhile
+	unlock, err := lockStart(ctx, filepath.Join(state, "start.lock")) // so that nobody starts a daemon meanwhile
 	if err != nil {
 		return false, err
 	}
@@ -52,5 +53,5 @@ func ReadLeft(state string) (l Left, ok bool) {
 	return l, err == nil && json.Unmarshal(text, &l) == nil
 }
 
-// TakeLeft removes it.
+// TakeLeft removes what Leave wrote.
 func TakeLeft(state string) error { return os.Remove(leftFile(state)) }

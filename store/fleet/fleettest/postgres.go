@@ -141,8 +141,8 @@ func Bouncer(t testing.TB, address string) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?port=6432&host=%s", url.QueryEscape(dir))
 }
 
-// unprivileged returns the credentials of nobody if this process is root, as which the server refuses
-// to run. dir then belongs to nobody.
+// unprivileged returns the credentials of the user nobody if this process is root, because the server
+// refuses to run as root. It gives dir to that user.
 func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {
 	if os.Getuid() != 0 {
 		return nil

@@ -7,25 +7,25 @@ import (
 	"fmt"
 )
 
-// IndexEntry is an entry of git's index, without the times and numbers that git keeps
-// there to save itself work. Its slices are valid until the next entry is read.
+// IndexEntry is an entry of git's index, without the cached stat data of the file. Its slices
+// are valid until the next entry is read.
 type IndexEntry struct {
 	Mode, Object []byte
-	Flags        uint16 // the stage and what else is in the upper four bits
-	More         []byte // the flags of version 3, nil: none
+	Flags        uint16 // only the upper four bits: the stage and two flags
+	More         []byte // the extended flags of version 3 and later; nil: none
 	Name         []byte
 }
 
-// ErrIndex is returned for what is not an index of git that can be read.
+// ErrIndex: the data is not an index of git that this package can read.
 var ErrIndex = errors.New("not an index of git, version 2 to 4")
 
-// indexHashes are the lengths of the names of objects: SHA-1 and SHA-256. An index does
-// not say which it has.
+// indexHashes are the lengths of object names in bytes: SHA-1 and SHA-256. An index does not
+// say which one it uses.
 var indexHashes = []int{20, 32}
 
-// ReadIndex reads an index of git (gitformat-index(5), versions 2 to 4). begin is called
-// before the first entry, and again if the entries turn out to be of the other kind of
-// hash; it returns what is called with each of them. rest is what follows the entries.
+// ReadIndex reads an index of git (gitformat-index(5), versions 2 to 4). It calls begin before
+// the first entry, and again if it has to start over with the other kind of hash. begin returns
+// the function to call with each entry. rest is the data after the entries.
 func ReadIndex(raw []byte, begin func() func(IndexEntry) error) (rest []byte, err error) {
 	if len(raw) < 12 || !bytes.HasPrefix(raw, []byte("DIRC")) {
 		return nil, ErrIndex
@@ -90,7 +90,8 @@ func readEntries(raw []byte, hash int, fn func(IndexEntry) error) (rest []byte, 
 	return raw[at:], nil
 }
 
-// offsetVarint decodes git's "offset encoding"; n is 0 when it does not end.
+// offsetVarint decodes a number in git's "offset encoding" and returns its length n; n is 0 if
+// the number is incomplete.
 func offsetVarint(raw []byte) (v, n int) {
 	for n < len(raw) && n < 8 {
 		c := raw[n]

@@ -11,7 +11,7 @@ type Kind uint8
 
 // The kinds. Only State and Objects are worth keeping.
 const (
-	Nothing Kind = iota // locks, temporary files, files that git makes anew
+	Nothing Kind = iota // locks, temporary files, files that git can make again
 	State               // files that make up the state of the repository: HEAD, refs, index, config, hooks …
 	Objects             // objects and packs, which never change
 )

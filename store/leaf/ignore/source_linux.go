@@ -14,7 +14,7 @@ func openDir(root *os.Root) *os.File {
 	return f
 }
 
-// beneath opens a file of the project, or with path only its name, in one system call. os.Root
+// beneath opens a file of the project, or with path only its name (O_PATH), in one system call. os.Root
 // needs two for each directory on the way (17 for three files in a directory of depth 6). A nil
 // file means that there is none. known is false if the caller has to use another way.
 func (s *source) beneath(name string, path bool) (f *os.File, known bool) {

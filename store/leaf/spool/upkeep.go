@@ -57,7 +57,7 @@ func (w *Writer) makeSpare() bool {
 	}
 	err = allocate(f, size)
 	f.Close()
-	if err != nil { // without reserved blocks, leave the space to what is written now
+	if err != nil { // if blocks cannot be reserved, leave the space to the present segment
 		_ = os.Remove(path)
 		return false
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Subject is what is tested: a project and readers of it. Methods fail the test if they cannot do
+// Subject is the thing under test: a project and its readers. Methods fail the test if they cannot do
 // what they are asked to.
 type Subject interface {
 	Write(t testing.TB, path, content string)
