@@ -131,7 +131,8 @@ func (x *Index) first(ctx context.Context) error {
 			cancel(err)
 			return err
 		}
-		if written++; written == mostUnmerged {
+		written++
+		if written == mostUnmerged {
 			merge()
 		}
 		x.made.Add(int64(len(b.files)))

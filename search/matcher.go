@@ -65,7 +65,8 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 		return start, end
 	}
 	emit := func(start, end, at int) {
-		if total++; len(out) >= most {
+		total++
+		if len(out) >= most {
 			return
 		}
 		no += bytes.Count(content[counted:start], []byte{'\n'})

@@ -183,7 +183,10 @@ func (x *Index) Suggest(pattern string, n int) []string {
 			stop := at + bytes.IndexByte(block[at:], '\n')
 			t := block[at:stop]
 			at = stop + 1
-			if d := len(t) - len(w); d > most || -d > most || len(t) == 0 || t[0] != w[0] && t[len(t)-1] != w[len(w)-1] {
+			if d := len(t) - len(w); d > most || -d > most {
+				continue
+			}
+			if len(t) == 0 || t[0] != w[0] && t[len(t)-1] != w[len(w)-1] {
 				continue
 			}
 			if far := editDistance(string(t), w, most); far <= most {

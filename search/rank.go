@@ -39,7 +39,10 @@ type Ranked struct {
 // files but never outweigh a much better fit.
 func weight(p store.Path, f *file, query []term, h Hints) float64 {
 	w := kindWeight[f.kind]
-	if f.kind == Test && asks(query, "test") || f.kind == Doc && asks(query, "doc", "readm", "guid") || f.kind == Config && asks(query, "config", "set") {
+	switch {
+	case f.kind == Test && asks(query, "test"),
+		f.kind == Doc && asks(query, "doc", "readm", "guid"),
+		f.kind == Config && asks(query, "config", "set"):
 		w = 1
 	}
 	if f.gen {

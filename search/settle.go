@@ -61,7 +61,11 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 		return true
 	}
 	h, waits := x.held[v.Path]
-	if waits && !now.Before(h.due(settle)) || !waits && (!was.indexed || now.Sub(x.taken[v.Path]) > settle) {
+	ripe := !was.indexed || now.Sub(x.taken[v.Path]) > settle
+	if waits {
+		ripe = !now.Before(h.due(settle))
+	}
+	if ripe {
 		return false
 	}
 	if !waits {

@@ -85,7 +85,8 @@ func (t *vectors) load() (good int64, err error) {
 		if json.Unmarshal(raw, &l) != nil || good == 0 && l.Model != t.model {
 			return good, nil
 		}
-		if good += int64(len(raw)); l.Blob == "" {
+		good += int64(len(raw))
+		if l.Blob == "" {
 			continue
 		}
 		var h store.Hash

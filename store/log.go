@@ -339,7 +339,8 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		}
 		var o Version
 		var err error
-		if n++; !down && log.pays(n) { // the versions of a session lie close together in the log
+		n++
+		if !down && log.pays(n) { // the versions of a session lie close together in the log
 			at := keyVersion(seq)
 			if log.to(at); !log.it.ValidForPrefix(at) {
 				continue

@@ -27,7 +27,11 @@ type workingKey struct {
 
 // edited counts a version of a tracked file towards its session's working set.
 func (b *batch) edited(v Version) {
-	if v.Actor.Session == "" || v.Op == OpBaseline || v.Op == OpMoved || v.Op == OpMkdir || v.Class != 0 || isDir(v.Stat) {
+	if v.Actor.Session == "" || v.Class != 0 || isDir(v.Stat) {
+		return
+	}
+	switch v.Op {
+	case OpBaseline, OpMoved, OpMkdir:
 		return
 	}
 	k := workingKey{v.Actor.Session, v.Path}

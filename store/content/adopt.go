@@ -88,7 +88,10 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 			c := candidate{name: n, file: filepath.Join(dir, f.Name()), dir: sib.Dir}
 			// Only files of the same user that nobody else can write to.
 			var st unix.Stat_t
-			if unix.Lstat(c.file, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o022 != 0 || st.Uid != own.Uid || st.Dev != own.Dev {
+			if unix.Lstat(c.file, &st) != nil || st.Dev != own.Dev {
+				continue
+			}
+			if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o022 != 0 || st.Uid != own.Uid {
 				continue
 			}
 			var err error

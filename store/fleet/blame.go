@@ -247,7 +247,8 @@ func (w *walk) content(v Version) ([]byte, error) {
 	}
 	for _, p := range places {
 		err := w.b.Contents(w.ctx, p.machine, p.s, contentMax, func(h store.Hash, c []byte) error {
-			if w.held += len(c); w.held > maxContents {
+			w.held += len(c)
+			if w.held > maxContents {
 				clear(w.contents)
 				w.held = len(c)
 			}

@@ -165,7 +165,8 @@ const lease = "1 minute"
 func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *fed) (f Fed, busy bool, err error) {
 	named := was.name == plain(h.Machine.Called()) && was.root == plain(h.Machine.Root)
 	based := h.Base == nil || was.baseN != nil
-	if h.N == uint64(was.n) && h.Log == was.log && named && based && was.sent != nil && was.problem == nil {
+	same := h.N == uint64(was.n) && h.Log == was.log && named && based
+	if same && was.sent != nil && was.problem == nil {
 		return f, false, nil
 	}
 	me := rand.Text()

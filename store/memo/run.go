@@ -75,7 +75,8 @@ func (c *recording) copy(to int, w io.Writer, r io.Reader) {
 func (c *recording) keep(to int, text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bytes += len(text); c.bytes > mostOutput {
+	c.bytes += len(text)
+	if c.bytes > mostOutput {
 		c.over, c.chunks = true, nil
 		return
 	}

@@ -63,7 +63,8 @@ func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner)
 		o := r.note(n, next, how)
 		switch {
 		case o.Kind == link && (!last || follow):
-			if links++; links > maxLinks {
+			links++
+			if links > maxLinks {
 				return next // ELOOP
 			}
 			to, err := os.Readlink(next)
@@ -183,7 +184,8 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	ordered, many := m == asList && runs.kind >= datedKind && !runs.owns(goTools) && !r.timeless, false // the Go tools sort
 	if m == asList && (o.names == "" || ordered && !o.ordered) {
 		names = hashNames(path, ordered)
-		if many = ordered && names == ""; many {
+		many = ordered && names == ""
+		if many {
 			ordered, names = false, hashNames(path, false)
 		}
 	}

@@ -23,7 +23,8 @@ type Records struct {
 func Read(log []byte) (r Records, err error) {
 	size, last := 0, uint64(0)
 	_, err = readPart(bytes.NewReader(log), logMagic, recordsBytes, func(kind byte, key, val []byte) error {
-		if size += len(key) + len(val); size > recordsBytes {
+		size += len(key) + len(val)
+		if size > recordsBytes {
 			return fmt.Errorf("%w: the records of a log", store.ErrTooLarge)
 		}
 		switch kind {

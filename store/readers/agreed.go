@@ -89,7 +89,8 @@ func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if old == nil {
 		return false, nil
 	}
-	if !old.valid || !v.valid || old.binary || v.binary || old.rendering != v.rendering || old.total < c.last {
+	areText := old.valid && v.valid && !old.binary && !v.binary
+	if !areText || old.rendering != v.rendering || old.total < c.last {
 		return false, nil
 	}
 	return bytes.Equal(old.slice(c.first, c.last), v.slice(c.first, c.last)), nil

@@ -24,7 +24,8 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 		// Pruned or damaged: full text, not a failure.
 		return nil, nil
 	}
-	if !old.valid || !v.valid || old.binary || v.binary || old.rendering != v.rendering {
+	areText := old.valid && v.valid && !old.binary && !v.binary
+	if !areText || old.rendering != v.rendering {
 		return nil, nil
 	}
 	sc := c.s.script(base, c.q.Hash, old, v)

@@ -26,7 +26,8 @@ func (e effect) without(lines int) effect {
 		return effect{forget: true} // a change may be among them
 	}
 	p := e.pieces[0]
-	if p.Last -= lines; p.Last < p.First {
+	p.Last -= lines
+	if p.Last < p.First {
 		p.First, p.Last = 1, 0
 	}
 	e.pieces = []piece{p}

@@ -122,7 +122,8 @@ func places(b, old []byte, all bool) []int {
 			return out
 		}
 		out = append(out, from+i)
-		if from += i + len(old); !all {
+		from += i + len(old)
+		if !all {
 			return out
 		}
 	}

@@ -95,7 +95,8 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 	var cover []*piece
 	for i := range ps {
 		p := &ps[i]
-		if p.Hash == h && p.usable(r) && !p.expired(c) && (last < first || p.First <= last && p.Last >= first) {
+		overlaps := last < first || p.First <= last && p.Last >= first
+		if p.Hash == h && p.usable(r) && !p.expired(c) && overlaps {
 			cover = append(cover, p)
 		}
 	}

@@ -201,7 +201,8 @@ func (c *chooser) clientUnchanged() (decision, error) {
 func (c *chooser) fit(v *view) {
 	sum := 0
 	for i := c.first; i <= c.last; i++ {
-		if sum += tokens.Estimate(v.lines[i-1]); sum > maxClientTokens && i > c.first {
+		sum += tokens.Estimate(v.lines[i-1])
+		if sum > maxClientTokens && i > c.first {
 			c.last, c.whole = i-1, false
 			return
 		}

@@ -48,7 +48,8 @@ func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) erro
 			return foreign, b.failed("list", cmp.Or(prefix, "the bucket"), o.Err)
 		}
 		late.Reset(2 * patience)
-		if n++; n > maxListed {
+		n++
+		if n > maxListed {
 			return foreign, fmt.Errorf("%w: the listing has no end", ErrForged)
 		}
 		key, ok := strings.CutPrefix(o.Key, prefix)
@@ -165,7 +166,8 @@ func (b *Bucket) Usage(ctx context.Context) (u Usage, err error) {
 			of[o.machine] = m
 		}
 		m.Objects++
-		if m.Bytes += o.size; o.kind == "contents" {
+		m.Bytes += o.size
+		if o.kind == "contents" {
 			m.Contents += o.size
 		}
 		return nil

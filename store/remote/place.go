@@ -47,7 +47,8 @@ func ParsePlace(s string, getenv func(string) string) (p Place, err error) {
 	p.CA = cmp.Or(p.CA, getenv("AWS_CA_BUNDLE"))
 	if p.Endpoint != "" {
 		e, err := url.Parse(p.Endpoint)
-		if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.Path != "" || e.User != nil {
+		isHTTP := err == nil && (e.Scheme == "http" || e.Scheme == "https")
+		if !isHTTP || e.Host == "" || e.Path != "" || e.User != nil {
 			return p, fmt.Errorf("the endpoint %q is not https://HOST", p.Endpoint)
 		}
 	}

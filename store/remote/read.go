@@ -200,7 +200,8 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 		if err := unseal("list", body, &l); err != nil {
 			return nil, nil, err
 		}
-		if count += len(l.Segments); len(l.Segments) == 0 || count > maxSegments || l.List != "" && !validHash(l.List) {
+		count += len(l.Segments)
+		if len(l.Segments) == 0 || count > maxSegments || l.List != "" && !validHash(l.List) {
 			return nil, nil, fmt.Errorf("%w: the lists of %s have no end", ErrForged, h.Machine.ID)
 		}
 		parts, lists, next = append(parts, l.Segments), append(lists, next), l.List

@@ -224,7 +224,8 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 			return out, err
 		}
 		// A daemon that is ending reads no more requests, but answers those it has read.
-		if ctx.Err() == nil && isGone(err) && (pooled && repeatable(method) || !sent(err) && (pooled || try < 10)) {
+		again := pooled && repeatable(method) || !sent(err) && (pooled || try < 10)
+		if ctx.Err() == nil && isGone(err) && again {
 			c.dropIdle() // they are connections to the same dead daemon
 			continue
 		}

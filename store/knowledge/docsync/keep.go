@@ -80,7 +80,8 @@ func (s *Sync) forgetEnded() {
 		if b.Ended == 0 {
 			continue
 		}
-		if ended++; ended > keptEnded || s.clock-b.Ended > endedFor && b.Ended > 1 {
+		ended++
+		if ended > keptEnded || s.clock-b.Ended > endedFor && b.Ended > 1 {
 			delete(s.bases, k)
 			s.changed[baseName(k)] = nil
 		}

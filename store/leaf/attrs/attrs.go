@@ -133,7 +133,8 @@ func read(list func([]byte) (int, error), get func(string, []byte) (int, error))
 			continue
 		}
 		v, err := sized(func(b []byte) (int, error) { return get(name, b) })
-		if size += len(v); err != nil || size > most {
+		size += len(v)
+		if err != nil || size > most {
 			return ""
 		}
 		m[name] = string(v)

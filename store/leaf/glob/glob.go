@@ -67,7 +67,8 @@ func bounded(glob string) bool {
 			}
 		case '}':
 			if last >= 0 {
-				if total *= open[last]; total > maxAlternatives {
+				total *= open[last]
+				if total > maxAlternatives {
 					return false
 				}
 				open = open[:last]

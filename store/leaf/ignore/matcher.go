@@ -256,7 +256,8 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 		}
 		ignored = verdict == matched
 	}
-	if isDir && bro != negated && (ignored || uninvited[name] || in.repo == nil && builtInAnywhere[name]) && s.remade(in, name, p) {
+	suspect := ignored || uninvited[name] || in.repo == nil && builtInAnywhere[name]
+	if isDir && bro != negated && suspect && s.remade(in, name, p) {
 		return Excluded, false
 	}
 	if ignored {

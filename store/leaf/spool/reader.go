@@ -336,7 +336,8 @@ func (r *Reader) Head() (Position, error) {
 		}
 		if r.headNum == was {
 			// The mark is the last thing in the log: the head is before it.
-			if head.Offset -= headerLen; head.Before(r.pos) {
+			head.Offset -= headerLen
+			if head.Before(r.pos) {
 				head = r.pos
 			}
 			return head, nil

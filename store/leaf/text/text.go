@@ -52,7 +52,8 @@ func Bytes(n int64) string {
 	}
 	f := float64(n)
 	for _, unit := range []string{"KiB", "MiB", "GiB"} {
-		if f /= 1024; f < 1000 {
+		f /= 1024
+		if f < 1000 {
 			return fmt.Sprintf("%.1f %s", f, unit)
 		}
 	}

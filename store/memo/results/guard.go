@@ -111,7 +111,8 @@ func (g *guard) see(b []byte) error {
 
 // take handles one complete line.
 func (g *guard) take() error {
-	if g.bytes += len(g.line); g.bytes > guardReply {
+	g.bytes += len(g.line)
+	if g.bytes > guardReply {
 		return fmt.Errorf("%w: a reply of more than %d bytes", errHostile, guardReply)
 	}
 	if len(g.line) < 3 || g.line[len(g.line)-2] != '\r' {
@@ -157,7 +158,8 @@ func (g *guard) take() error {
 func (g *guard) done() {
 	for len(g.open) > 0 {
 		last := len(g.open) - 1
-		if g.open[last]--; g.open[last] > 0 {
+		g.open[last]--
+		if g.open[last] > 0 {
 			return
 		}
 		g.open = g.open[:last]
