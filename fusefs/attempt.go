@@ -126,8 +126,8 @@ func (l *ledger) prune() (renames bool) {
 	return renames
 }
 
-// told notes that the change is made and the Observer has heard of it.
-func (t *attempt) told() {
+// markDone notes that the change is made and the Observer has heard of it.
+func (t *attempt) markDone() {
 	if t != nil {
 		t.state.Store(attemptTold)
 	}
@@ -136,11 +136,11 @@ func (t *attempt) told() {
 // wasTold reports whether an earlier server had done all but reply.
 func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
 
-// made reports whether an earlier server made what sx describes for the same request.
+// madeEarlier reports whether an earlier server made what sx describes for the same request.
 // The kernel had looked up the name, found nothing, and lets nobody else make it
 // meanwhile. The birth time tells it from a file that somebody made directly on the
 // source. Clocks of file systems are late by up to a tick.
-func (t *attempt) made(sx *sys.Stat, op event.Op) bool {
+func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
 	return t != nil && makes(op, sx.Mode) &&
 		(sx.Birth == 0 || sx.Birth >= t.began-tick)

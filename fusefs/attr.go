@@ -87,8 +87,8 @@ const severalAsked = ^uint32(0)
 // (0: unknown). It always writes, so that the note is removed by a later change and by no
 // other.
 func (n *inode) asking(tid uint32) {
-	if tid == 0 || !n.asked.CompareAndSwap(tid, tid) && !n.asked.CompareAndSwap(0, tid) {
-		n.asked.Store(severalAsked)
+	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
+		n.attrThread.Store(severalAsked)
 	}
 }
 
@@ -99,7 +99,7 @@ func (n *inode) asking(tid uint32) {
 // that changed n has not been asking meanwhile.
 func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
-		if by := n.asked.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
+		if by := n.attrThread.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
 			o.notifier.attrs(n.id)
 		}
 	}
@@ -110,7 +110,7 @@ func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 func (n *inode) peek() uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.seen.gen
+	return n.kernelHas.gen
 }
 
 // note compares what the source says of n with what the kernel's cache was built from,
@@ -119,21 +119,21 @@ func (n *inode) peek() uint32 {
 // wrote to the source directly, so the cached pages are wrong, and the next OPEN drops
 // them. While processes use the source directly, the next OPEN also drops them when the
 // comparison proves nothing.
-func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
+func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
-		return false, seen{}
+		return false, kernelState{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	outside := n.fs.outside.Load()
-	if n.seen.gen != gen || n.seen.busy > 0 {
-		n.seen.known = false
+	if n.kernelHas.gen != gen || n.kernelHas.busy > 0 {
+		n.kernelHas.known = false
 		if outside {
 			n.spoil()
 		}
-		return false, seen{}
+		return false, kernelState{}
 	}
-	before = n.seen
+	before = n.kernelHas
 	now := before
 	now.known = true
 	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
@@ -144,7 +144,7 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
 		n.spoil()
 	}
 	now.young = young(now.ctime)
-	n.seen = now
+	n.kernelHas = now
 	return changed, before
 }
 
@@ -165,16 +165,16 @@ func young(ctime int64) bool {
 // begin is called before an operation of our own changes n's times, and end after it.
 func (n *inode) begin() {
 	n.mu.Lock()
-	n.seen.known = false
-	n.seen.busy++
+	n.kernelHas.known = false
+	n.kernelHas.busy++
 	n.mu.Unlock()
 }
 
 func (n *inode) end() {
 	n.mu.Lock()
-	n.seen.known = false
-	n.seen.busy--
-	n.seen.gen++
+	n.kernelHas.known = false
+	n.kernelHas.busy--
+	n.kernelHas.gen++
 	n.mu.Unlock()
 }
 
@@ -188,7 +188,7 @@ func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 }
 
 // tellOutside tells the Observer that n was changed on the source.
-func (o *contents) tellOutside(n *inode, before seen, sx *sys.Stat) {
+func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.changes.Everything()
 	after := sx.Stat
 	was := after

@@ -28,7 +28,7 @@ const (
 type processes struct {
 	mu    sync.Mutex // guards tids, pids
 	tids  map[uint32]thread
-	pids  map[uint32]known
+	pids  map[uint32]cachedProcess
 	boots uint64 // number of lookups; for tests
 
 	commands commands
@@ -37,16 +37,16 @@ type processes struct {
 type thread struct {
 	proc   *Process
 	groups []uint32
-	when   time.Time
+	readAt time.Time
 }
 
-type known struct {
-	proc *Process
-	when time.Time
+type cachedProcess struct {
+	proc   *Process
+	readAt time.Time
 }
 
 func newProcesses() *processes {
-	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]known), commands: commands{slots: make(chan struct{}, commandsAtOnce), ask: commandOf}}
+	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]cachedProcess), commands: commands{slots: make(chan struct{}, commandsAtOnce), ask: commandOf}}
 }
 
 // caller resolves who sent a request. A writer is looked at more closely: an
@@ -111,12 +111,12 @@ func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()
 	t := p.tids[in.Pid]
-	var k known
+	var k cachedProcess
 	if t.proc != nil {
 		k = p.pids[t.proc.PID]
 	}
 	p.mu.Unlock()
-	if now := time.Now(); k.proc == nil || k.proc.Start != t.proc.Start || now.Sub(t.when) >= trustWrite || now.Sub(k.when) >= trustWrite {
+	if now := time.Now(); k.proc == nil || k.proc.Start != t.proc.Start || now.Sub(t.readAt) >= trustWrite || now.Sub(k.readAt) >= trustWrite {
 		return c, false
 	}
 	c.PID, c.Proc = k.proc.PID, k.proc
@@ -133,14 +133,14 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	t, ok := p.tids[tid]
 	p.mu.Unlock()
 	now := time.Now()
-	if ok && now.Sub(t.when) < trust {
+	if ok && now.Sub(t.readAt) < trust {
 		return t
 	}
 	pid, groups, ok := procfs.Thread(int(tid))
 	if !ok {
 		return thread{}
 	}
-	t = thread{proc: p.process(uint32(pid), trust, 0), groups: groups, when: now}
+	t = thread{proc: p.process(uint32(pid), trust, 0), groups: groups, readAt: now}
 	p.mu.Lock()
 	if len(p.tids) >= maxProcs {
 		clear(p.tids)
@@ -161,7 +161,7 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	k, ok := p.pids[pid]
 	p.mu.Unlock()
 	now := time.Now()
-	if ok && now.Sub(k.when) < trust {
+	if ok && now.Sub(k.readAt) < trust {
 		return k.proc
 	}
 	if depth > 0 {
@@ -185,7 +185,7 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 const lookWait = time.Second
 
 // look asks the system about a process; k is what was known before.
-func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process {
+func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) *Process {
 	st, err := procfs.ReadStat(int(pid))
 	if err != nil {
 		return nil
@@ -209,7 +209,7 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 	if len(p.pids) >= maxProcs {
 		clear(p.pids)
 	}
-	p.pids[pid] = known{proc, now}
+	p.pids[pid] = cachedProcess{proc, now}
 	p.mu.Unlock()
 	return proc
 }
@@ -254,7 +254,7 @@ func (p *processes) refresh(c Caller) Caller {
 // the time that making a file takes. So a program that goes on making files is looked at
 // once per trustWrite, as every writer is. looks reports whether a look was started.
 func (p *processes) peek(proc *Process) (looks bool) {
-	if p.commands.off || proc == nil || !proc.young() {
+	if p.commands.disabled || proc == nil || !proc.young() {
 		return false
 	}
 	now := time.Now().UnixNano()

@@ -13,15 +13,15 @@ import (
 // writes is what is remembered of an inode between its first modification and
 // the last handle that can write. It is guarded by inode.order.
 type writes struct {
-	dirty   bool
-	created bool      // made by us and never closed
-	empty   bool      // dirty only because it was made or emptied
-	last    time.Time // of the last modification
-	idled   time.Time // of the last idle close
-	tail    int64     // all bytes before it are untouched since the last close
-	size    int64     // as far as we know
-	left    stamp     // what our last operation left; while tail is worth it
-	writer  Caller
+	dirty     bool
+	created   bool      // made by us and never closed
+	empty     bool      // dirty only because it was made or emptied
+	last      time.Time // of the last modification
+	idled     time.Time // of the last idle close
+	tail      int64     // all bytes before it are untouched since the last close
+	size      int64     // as far as we know
+	afterLast stamp     // what our last operation left; while tail is worth it
+	writer    Caller
 }
 
 // stamp identifies the content of a file.
@@ -34,9 +34,9 @@ func stampOf(sx *sys.Stat) stamp {
 
 // tell notes which content the Observer has heard of last. It needs n.order.
 func (n *inode) tell(s stamp) {
-	n.told = nil
+	n.reported = nil
 	if s.size >= TailMin {
-		n.told = &s
+		n.reported = &s
 	}
 }
 
@@ -52,7 +52,7 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		// A tail is only right behind the content of the last version. So the file must
 		// be as the Observer last heard of it; of a file without marks the Observer
 		// learns now.
-		as := n.told != nil && *n.told == before || n.told == nil && n.mark.Load() == 0
+		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
 		}
@@ -62,7 +62,7 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		if as {
 			w.tail = math.MaxInt64
 		}
-		w.size, w.left = before.size, before
+		w.size, w.afterLast = before.size, before
 		o.dirty.add(n)
 	}
 	w.last = time.Now()
@@ -81,7 +81,7 @@ func (w *writes) check(fd int) {
 		return
 	}
 	var sx sys.Stat
-	if sys.StatFD(fd, &sx) != nil || stampOf(&sx) != w.left {
+	if sys.StatFD(fd, &sx) != nil || stampOf(&sx) != w.afterLast {
 		w.tail = 0
 	}
 }
@@ -95,7 +95,7 @@ func (w *writes) leave(fd int) {
 	if sys.StatFD(fd, &sx) != nil {
 		w.tail = 0
 	}
-	w.left = stampOf(&sx)
+	w.afterLast = stampOf(&sx)
 }
 
 // touched notes that the bytes from off to end were changed.
@@ -151,7 +151,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	if o.obs == nil {
 		return
 	}
-	if w.tail >= TailMin && stampOf(sx) != w.left { // somebody wrote to the source; see check
+	if w.tail >= TailMin && stampOf(sx) != w.afterLast { // somebody wrote to the source; see check
 		w.tail = 0
 	}
 	n.tell(stampOf(sx))

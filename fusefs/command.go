@@ -27,15 +27,15 @@ const (
 // request waits for this reader. A process whose command line did not arrive in time,
 // or that ended before it was read, is known by its name only.
 type commands struct {
-	off   bool
-	slots chan struct{}  // one for each read under way; never closed
-	tell  func(*Process) // nil: nobody wants to know
-	ask   func(*Process) *Command
+	disabled bool
+	slots    chan struct{}  // one for each read under way; never closed
+	tell     func(*Process) // nil: nobody wants to know
+	ask      func(*Process) *Command
 }
 
 // read begins to read the command of a process that was just found.
 func (c *commands) read(p *Process) {
-	if c.off {
+	if c.disabled {
 		return
 	}
 	c.begin(func() {

@@ -241,7 +241,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 	t := o.try(in, nil, nil)
 	err := o.as(in, func() error { return mk(d) })
 	var sx sys.Stat
-	if err == unix.EEXIST && sys.StatAt(d.fd, name, &sx) == nil && earlier.made(&sx, op) {
+	if err == unix.EEXIST && sys.StatAt(d.fd, name, &sx) == nil && earlier.madeEarlier(&sx, op) {
 		err = nil
 	}
 	if err != nil {
@@ -263,7 +263,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 	if made != nil {
 		made(n, sx.Size)
 	}
-	t.told()
+	t.markDone()
 	return fuse.OK
 }
 

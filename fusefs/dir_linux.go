@@ -30,11 +30,11 @@ const (
 
 // stream is a directory descriptor that stands at a cookie.
 type stream struct {
-	fd  int
-	id  uint64
-	at  int64
-	end bool
-	was time.Time
+	fd     int
+	id     uint64
+	cookie int64
+	end    bool
+	putAt  time.Time
 }
 
 // streams keeps descriptors between two requests of one reader.
@@ -48,9 +48,9 @@ func (s *streams) take(id uint64, off int64) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, d := range s.all {
-		if d.id == id && d.at == off {
+		if d.id == id && d.cookie == off {
 			s.all = append(s.all[:i], s.all[i+1:]...)
-			if time.Since(d.was) > streamLife {
+			if time.Since(d.putAt) > streamLife {
 				unix.Close(d.fd)
 				return nil
 			}
@@ -62,11 +62,11 @@ func (s *streams) take(id uint64, off int64) *stream {
 
 // put keeps a stream for the next request; the oldest one makes room.
 func (s *streams) put(d *stream) {
-	d.was = time.Now()
+	d.putAt = time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, d)
-	for len(s.all) > maxStreams || len(s.all) > 0 && time.Since(s.all[0].was) > streamLife {
+	for len(s.all) > maxStreams || len(s.all) > 0 && time.Since(s.all[0].putAt) > streamLife {
 		unix.Close(s.all[0].fd)
 		s.all = s.all[1:]
 	}
@@ -103,7 +103,7 @@ func (o *namespace) stream(n *inode, off int64) (*stream, error) {
 			return nil, err
 		}
 	}
-	return &stream{fd: fd, id: n.id, at: off}, nil
+	return &stream{fd: fd, id: n.id, cookie: off}, nil
 }
 
 var direntBufs = sync.Pool{New: func() any { return new([streamBuf]byte) }}
@@ -140,12 +140,12 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 			e, size := direntOf(rest)
 			rest = rest[size:]
 			if hides && o.hidden(n, e.Name) {
-				s.at = int64(e.Off)
+				s.cookie = int64(e.Off)
 				continue
 			}
 			if !add(n, s.fd, e) {
 				// Continue with this entry in the next request.
-				if _, err := unix.Seek(s.fd, s.at, unix.SEEK_SET); err != nil {
+				if _, err := unix.Seek(s.fd, s.cookie, unix.SEEK_SET); err != nil {
 					unix.Close(s.fd)
 					return fuse.OK
 				}
@@ -153,7 +153,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 				return fuse.OK
 			}
 			added = true
-			s.at = int64(e.Off)
+			s.cookie = int64(e.Off)
 		}
 	}
 	if added {

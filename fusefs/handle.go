@@ -13,16 +13,16 @@ import (
 // handle is an open file: one reply to OPEN or CREATE. refs counts the kernel
 // and everybody who uses fd at the moment; the last one closes it.
 type handle struct {
-	fh    uint64
-	node  *inode
-	fd    int
-	flags uint32 // as opened by the caller
-	refs  atomic.Int32
-	next  *handle     // in node.handles, guarded by node.mu
-	owner Caller      // who opened it; only set when open for writing
-	slot  uint32      // in the ledger
-	kept  atomic.Bool // the FDStore holds a copy of fd
-	reads bool        // fd can be read although it was opened for writing
+	fh       uint64
+	node     *inode
+	fd       int
+	flags    uint32 // as opened by the caller
+	refs     atomic.Int32
+	next     *handle     // in node.handles, guarded by node.mu
+	owner    Caller      // who opened it; only set when open for writing
+	slot     uint32      // in the ledger
+	stored   atomic.Bool // the FDStore holds a copy of fd
+	readable bool        // fd can be read although it was opened for writing
 }
 
 func (h *handle) writable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
@@ -56,7 +56,7 @@ func (h *handle) release() {
 
 // addHandle registers an open descriptor of n.
 func (o *contents) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool, unique uint64) *handle {
-	h := &handle{node: n, fd: fd, flags: flags, owner: owner, reads: reads}
+	h := &handle{node: n, fd: fd, flags: flags, owner: owner, readable: reads}
 	h.refs.Store(1)
 	o.handles.add(h)
 	o.ledger.handle(h, unique)
@@ -118,13 +118,13 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	if len(n.links(buf[:])) != 1 || o.table.get(n.id) != n {
 		return nil
 	}
-	if o.kept.Add(1) > maxKept {
-		o.kept.Add(-1)
+	if o.keptFDs.Add(1) > maxKept {
+		o.keptFDs.Add(-1)
 		return nil
 	}
 	fd, err := sys.Open(dir, name, sys.Place, 0)
 	if err != nil {
-		o.kept.Add(-1)
+		o.keptFDs.Add(-1)
 		return nil
 	}
 	h := &handle{node: n, fd: fd, flags: sys.Place}
@@ -144,7 +144,7 @@ func (o *contents) unkeep(h *handle) {
 	if h != nil {
 		h.node.dropHandle(h)
 		h.release()
-		o.kept.Add(-1)
+		o.keptFDs.Add(-1)
 	}
 }
 

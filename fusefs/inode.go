@@ -40,28 +40,28 @@ type inode struct {
 	more *[]link
 	gone bool
 
-	order  sync.Mutex // see the package comment; guards writes and told
-	writes *writes    // nil: clean, and nothing to remember
-	told   *stamp     // stamp of the content that the Observer last heard of; nil if there is none or it is too small for a tail
+	order    sync.Mutex // see the package comment; guards writes and reported
+	writes   *writes    // nil: clean, and nothing to remember
+	reported *stamp     // stamp of the content that the Observer last heard of; nil if there is none or it is too small for a tail
 
-	mu      sync.Mutex // guards handles, seen
-	handles *handle
-	seen    seen
+	mu        sync.Mutex // guards handles, kernelHas
+	handles   *handle
+	kernelHas kernelState
 
-	folding atomic.Uint32 // a directory: see folds
-	absent  atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
-	removed atomic.Bool   // its last name was removed; any name that is left was made by the Observer
-	locked  atomic.Bool   // somebody has taken a lock on it, or tried
-	queued  atomic.Bool   // in the notifier's queue
-	spoilt  atomic.Uint32 // counts the changes that made the kernel's cached pages or attributes wrong
-	fresh   atomic.Uint32 // spoilt at the moment when they were last dropped
-	asked   atomic.Uint32 // the thread that asked for attributes since the last change, or severalAsked
+	folding    atomic.Uint32 // a directory: see folds
+	absent     atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
+	removed    atomic.Bool   // its last name was removed; any name that is left was made by the Observer
+	locked     atomic.Bool   // somebody has taken a lock on it, or tried
+	queued     atomic.Bool   // in the notifier's queue
+	spoilt     atomic.Uint32 // counts the changes that made the kernel's cached pages or attributes wrong
+	fresh      atomic.Uint32 // spoilt at the moment when they were last dropped
+	attrThread atomic.Uint32 // the thread that asked for attributes since the last change, or severalAsked
 
 	dirfd atomic.Pointer[dirfd]
 }
 
-// seen is the last state of an inode that the kernel's cache agrees with.
-type seen struct {
+// kernelState is the last state of an inode that the kernel's cache agrees with.
+type kernelState struct {
 	known        bool
 	young        bool   // so recent that another change may get the same ctime
 	busy         int16  // how many operations of our own are under way

@@ -116,7 +116,7 @@ func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends b
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	known := n.told != nil && (w == nil || !w.dirty) // before was read just now
+	known := n.reported != nil && (w == nil || !w.dirty) // before was read just now
 	w = o.soil(n, c, event.OpWrite, before, appends, cancel)
 	if !known {
 		w.check(h.fd)

@@ -444,7 +444,7 @@ func (l *ledger) handle(h *handle, unique uint64) {
 		return
 	}
 	s := (*handleSlot)(l.at(ref))
-	s.flags, s.fh, s.node, s.unique, s.reads, s.kept = h.flags, h.fh, h.node.id, unique&^resendBit, h.reads, false
+	s.flags, s.fh, s.node, s.unique, s.reads, s.kept = h.flags, h.fh, h.node.id, unique&^resendBit, h.readable, false
 	s.pid, s.tid, s.uid, s.gid, s.start = h.owner.PID, h.owner.TID, h.owner.UID, h.owner.GID, 0
 	if h.owner.Proc != nil {
 		s.start = h.owner.Proc.Start

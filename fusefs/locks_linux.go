@@ -103,9 +103,9 @@ type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
-	// behind is the owner on the mount whose lock is in the way. As in the kernel, a
+	// blockedBy is the owner on the mount whose lock is in the way. As in the kernel, a
 	// request that comes behind another owner is refused if that would be a deadlock.
-	behind *lockOwner
+	blockedBy *lockOwner
 }
 
 // memoryRange tells by their names files through which processes share memory while they
@@ -273,7 +273,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	if st == fuse.EAGAIN && wait {
 		st = l.mayWait(f, in)
 		if st.Ok() {
-			w := &lockWait{in: *in, f: f, h: h, behind: f.blocker(in)}
+			w := &lockWait{in: *in, f: f, h: h, blockedBy: f.blocker(in)}
 			f.waiters = append(f.waiters, w)
 			l.waiting[in.Unique] = w
 			f.pause = lockPause
@@ -283,7 +283,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		}
 	}
 	guarded := f.guard != nil
-	granted := l.again(o, f)
+	granted := l.retry(o, f)
 	l.tidy(f)
 	l.mu.Unlock()
 	o.grant(granted)
@@ -357,8 +357,8 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 // tryFlock is tryLock of flock(2).
 func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}[typ]
-	if typ != unix.F_UNLCK && o.fdStore != nil && !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
-		h.kept.Store(false)
+	if typ != unix.F_UNLCK && o.fdStore != nil && !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
+		h.stored.Store(false)
 	}
 	var err error
 	for {
@@ -501,7 +501,7 @@ func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 		_ = unix.Flock(h.fd, unix.LOCK_UN)
 		delete(f.flocks, h)
 	}
-	granted := l.again(o, f)
+	granted := l.retry(o, f)
 	l.tidy(f)
 	l.mu.Unlock()
 	o.grant(granted)
@@ -514,8 +514,8 @@ type lockGrant struct {
 	guarded bool
 }
 
-// again tries the waiting requests once more, in the order in which they came.
-func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
+// retry tries the waiting requests once more, in the order in which they came.
+func (l *locking) retry(o *overlay, f *lockedFile) (granted []lockGrant) {
 	if l.closed {
 		return nil
 	}
@@ -523,8 +523,8 @@ func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
 		st := o.tryLock(f, w.h, &w.in)
 		if st == fuse.EAGAIN {
 			by := f.blocker(&w.in)
-			if by == w.behind || !l.deadlocks(f, &w.in) {
-				w.behind = by
+			if by == w.blockedBy || !l.deadlocks(f, &w.in) {
+				w.blockedBy = by
 				return false
 			}
 			st = fuse.Status(unix.EDEADLK)
@@ -562,7 +562,7 @@ func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 		l.mu.Lock()
 		f.timer = nil
 		f.pause = min(2*f.pause, lockPauses)
-		granted := l.again(o, f)
+		granted := l.retry(o, f)
 		l.tidy(f)
 		l.mu.Unlock()
 		o.grant(granted)
@@ -776,7 +776,7 @@ func (o *overlay) fineTimes() bool {
 func (o *namespace) noteLocked(h *handle) {
 	n := h.node
 	n.mu.Lock()
-	known, gen := n.seen.known, n.seen.gen
+	known, gen := n.kernelHas.known, n.kernelHas.gen
 	n.mu.Unlock()
 	var sx sys.Stat
 	if !known && sys.StatFD(h.fd, &sx) == nil {
@@ -925,7 +925,7 @@ func (o *overlay) restoreLocks(slots []uint32, nodes map[uint64]*inode, kept map
 	}
 	for i := range o.handles.part {
 		for _, h := range o.handles.part[i].m {
-			if h.kept.Load() && slices.ContainsFunc(locksOf(h.fd), func(has [3]string) bool { return has[0] == "FLOCK" }) {
+			if h.stored.Load() && slices.ContainsFunc(locksOf(h.fd), func(has [3]string) bool { return has[0] == "FLOCK" }) {
 				h.node.locked.Store(true)
 				l.file(h.node).flocks[h] = true
 			}

@@ -106,7 +106,7 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 	k := keyOf(sx)
 	n, isNew = o.table.ref(k, func(id uint64) *inode {
 		n := &inode{fs: o, id: id, key: k, kind: sx.Mode & unix.S_IFMT, link: link{parent: parent, name: name}}
-		n.seen = seen{known: true, mtime: sx.Mtime, ctime: sx.Ctime, size: sx.Size}
+		n.kernelHas = kernelState{known: true, mtime: sx.Mtime, ctime: sx.Ctime, size: sx.Size}
 		return n
 	})
 	if !isNew {
@@ -123,7 +123,7 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 // is known, it asks the source again, this time with peek.
 func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	n.mu.Lock()
-	s := n.seen
+	s := n.kernelHas
 	n.mu.Unlock()
 	if s.known && s.mtime == sx.Mtime && s.ctime == sx.Ctime && s.size == sx.Size {
 		return
@@ -145,7 +145,7 @@ func (o *contents) Forget(id, count uint64) {
 		if o.ledger != nil {
 			n.forgetLinks()
 		}
-		o.outsideWrites.gone(n)
+		o.outsideWrites.noteForgotten(n)
 		o.dirs.drop(n)
 		o.forgotten(n)
 		n.mark.And(MarkTimes) // a copy of the content that is under way still needs MarkTimes

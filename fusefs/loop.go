@@ -60,21 +60,21 @@ type device struct {
 	// ready counts the threads that wait for a request or are about to. A thread that was
 	// just started must count; otherwise each request that arrives before it runs would
 	// start another: 10,000 threads on a busy machine.
-	ready   atomic.Int32
-	turn    sync.Mutex // held while a request is read, if readersInTurn
-	parked  atomic.Int32
-	threads atomic.Int32
-	loops   sync.WaitGroup
-	more    chan struct{} // wakes a parked thread; never closed
-	taken   atomic.Uint64 // requests that were read
-	crowd   atomic.Uint64 // the value of taken when requests were last seen to queue
-	forgot  atomic.Uint64 // the value of taken when the last FORGET came
-	asked   atomic.Uint32 // the task that sent the last request
-	idle    atomic.Bool   // the watch rests until woken
-	woken   chan struct{} // has room for one
-	over    chan struct{} // closed by the first loop that sees the connection end
-	overOne sync.Once
-	counts  [maxOpcode]atomic.Uint64
+	ready    atomic.Int32
+	readTurn sync.Mutex // held while a request is read, if readersInTurn
+	parked   atomic.Int32
+	threads  atomic.Int32
+	loops    sync.WaitGroup
+	more     chan struct{} // wakes a parked thread; never closed
+	taken    atomic.Uint64 // requests that were read
+	crowd    atomic.Uint64 // the value of taken when requests were last seen to queue
+	forgetAt atomic.Uint64 // the value of taken when the last FORGET came
+	lastTask atomic.Uint32 // the task that sent the last request
+	idle     atomic.Bool   // the watch rests until woken
+	woken    chan struct{} // has room for one
+	ended    chan struct{} // closed by the first loop that sees the connection end
+	overOne  sync.Once
+	counts   [maxOpcode]atomic.Uint64
 	// released counts the RELEASEs that were carried out. Nobody waits for their reply.
 	released atomic.Uint64
 
@@ -115,7 +115,7 @@ func (d *device) handshake() error {
 
 // start begins to serve.
 func (d *device) start() {
-	d.more, d.over, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	d.more, d.ended, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	d.spawn()
 	go d.watch()
 }
@@ -145,7 +145,7 @@ func (d *device) park() bool {
 	select {
 	case <-d.more:
 		return true
-	case <-d.over:
+	case <-d.ended:
 		return false
 	}
 }
@@ -191,7 +191,7 @@ func (d *device) loop() {
 		case err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT:
 			continue
 		case ended(err):
-			d.overOne.Do(func() { close(d.over) })
+			d.overOne.Do(func() { close(d.ended) })
 			return
 		case err != nil: // this request has failed: go on with the others
 			d.log.Error("read a request", "error", err)
@@ -258,16 +258,16 @@ func (d *device) next(in []byte) (int, error) {
 	if !readersInTurn {
 		return unix.Read(d.fd, in)
 	}
-	d.turn.Lock()
-	defer d.turn.Unlock()
+	d.readTurn.Lock()
+	defer d.readTurn.Unlock()
 	select {
-	case <-d.over:
+	case <-d.ended:
 		return 0, unix.ENODEV
 	default:
 	}
 	n, err := unix.Read(d.fd, in)
 	if ended(err) {
-		d.overOne.Do(func() { close(d.over) })
+		d.overOne.Do(func() { close(d.ended) })
 	}
 	return n, err
 }

@@ -43,8 +43,8 @@ func macOptions(opt *Options) []string {
 // maxXattr bounds an extended attribute that is set in pieces.
 const maxXattr = 64 << 20
 
-// whole reads all of an extended attribute.
-func whole(get func(dest []byte) (int, error)) ([]byte, error) {
+// readXattr reads all of an extended attribute.
+func readXattr(get func(dest []byte) (int, error)) ([]byte, error) {
 	n, err := get(nil)
 	if err != nil || n == 0 {
 		return nil, err
@@ -57,7 +57,7 @@ func whole(get func(dest []byte) (int, error)) ([]byte, error) {
 // piece copies an extended attribute from a position on, and returns the number of bytes.
 // With an empty dest it returns how many there are.
 func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (int, error) {
-	value, err := whole(get)
+	value, err := readXattr(get)
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ func patched(position uint32, data []byte, get func(dest []byte) (int, error)) (
 	if int64(position)+int64(len(data)) > maxXattr {
 		return nil, unix.E2BIG
 	}
-	value, err := whole(get)
+	value, err := readXattr(get)
 	if err != nil && status(err) != fuse.ENOATTR {
 		return nil, err
 	}

@@ -82,14 +82,14 @@ func (n *notifier) run() {
 // drop drops the cached pages and attributes of a file or directory.
 func (n *notifier) drop(i *inode) {
 	spoilt := i.spoilt.Load()
-	n.now(i.id)
+	n.dropNow(i.id)
 	i.fresh.Store(spoilt)
 }
 
-// now drops the cached pages and attributes of a node and returns when it is
+// dropNow drops the cached pages and attributes of a node and returns when it is
 // done. The caller holds no lock. ENOENT (the kernel does not know the node)
 // and a connection that is gone are no errors.
-func (n *notifier) now(id uint64) {
+func (n *notifier) dropNow(id uint64) {
 	var body [24]byte // struct fuse_notify_inval_inode_out: ino, off, len
 	binary.NativeEndian.PutUint64(body[:], id)
 	_ = n.send(notifyInvalInode, body[:])

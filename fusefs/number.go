@@ -38,9 +38,9 @@ type devices struct {
 // several reports whether anything of another device than the root's was seen.
 func (d *devices) several() bool { return d.number.Load() != nil }
 
-// of returns the number of a device. It is derived from st_dev, so that it is usually the
+// numberOf returns the number of a device. It is derived from st_dev, so that it is usually the
 // same in the next mount: git keeps inode numbers in its index.
-func (d *devices) of(dev uint64, l *ledger) uint64 {
+func (d *devices) numberOf(dev uint64, l *ledger) uint64 {
 	if known := d.number.Load(); known != nil {
 		if no, ok := (*known)[dev]; ok {
 			return no
@@ -85,7 +85,7 @@ func (o *namespace) number(dev, ino uint64) uint64 {
 	if dev == o.root.node.key.dev {
 		return ino
 	}
-	return ino ^ o.devices.of(dev, o.ledger)<<numberBits
+	return ino ^ o.devices.numberOf(dev, o.ledger)<<numberBits
 }
 
 // numberIn returns the number of an entry of the directory n; it agrees with what stat

@@ -44,7 +44,7 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	if err != nil {
 		return status(err)
 	}
-	if write && o.late.sendBack(&sx, in.Pid) {
+	if write && o.sentBack.sendBack(&sx, in.Pid) {
 		unix.Close(fd)
 		return fuse.Status(unix.ESTALE)
 	}
@@ -114,7 +114,7 @@ func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fus
 	if err != nil {
 		return status(err)
 	}
-	if o.late.sendBack(&sx, in.Pid) {
+	if o.sentBack.sendBack(&sx, in.Pid) {
 		unix.Close(fd)
 		return fuse.Status(unix.ESTALE)
 	}
@@ -237,7 +237,7 @@ func (o *contents) finish(h *handle) {
 	}
 	if o.releaser != nil {
 		fd := -1
-		if h.reads {
+		if h.readable {
 			fd = h.fd
 		}
 		o.releaser.Released(n, fd)

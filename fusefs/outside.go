@@ -20,7 +20,7 @@ type moment struct{ wall, steady int64 }
 
 var began = time.Now()
 
-func now() moment {
+func currentMoment() moment {
 	t := time.Now()
 	return moment{t.UnixNano(), int64(t.Sub(began))}
 }
@@ -30,23 +30,23 @@ func now() moment {
 // Server.SetOutside is on.
 type outsideWrites struct {
 	mu        sync.Mutex // guards the rest
-	since     moment     // files with an older ctime are left to the first scan
+	start     moment     // files with an older ctime are left to the first scan
 	forgotten map[key]int64
 }
 
-// gone remembers when the kernel forgot n: changes up to then are known already.
-func (s *outsideWrites) gone(n *inode) {
+// noteForgotten remembers when the kernel forgot n: changes up to then are known already.
+func (s *outsideWrites) noteForgotten(n *inode) {
 	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
 		return
 	}
-	now := now()
+	now := currentMoment()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
 		// Too many to remember: from now on, files that changed before now are not
 		// reported.
 		clear(s.forgotten)
-		s.since = now
+		s.start = now
 	}
 	if s.forgotten == nil {
 		s.forgotten = map[key]int64{}
@@ -61,8 +61,8 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	defer s.mu.Unlock()
 	at, ours := s.forgotten[k]
 	delete(s.forgotten, k)
-	since := s.since.wall
-	if mounted := now.wall - (now.steady - s.since.steady); mounted < since-int64(time.Second) { // more than an adjustment
+	since := s.start.wall
+	if mounted := now.wall - (now.steady - s.start.steady); mounted < since-int64(time.Second) { // more than an adjustment
 		since = mounted
 	}
 	return ctime > since && (!ours || ctime > at || at > now.wall)
@@ -79,7 +79,7 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.makes.running.Load() > 0 || o.makes.done.Load() != made.done {
 		return
 	}
-	if o.outsideWrites.unknown(n.key, sx.Ctime, now()) {
+	if o.outsideWrites.unknown(n.key, sx.Ctime, currentMoment()) {
 		was := sx.Stat
 		was.Size = 0
 		o.outsideOf(n, was, sx.Stat)

@@ -44,23 +44,23 @@ func TestOutsideWrites(t *testing.T) {
 	o.obs = &recorder{}
 	o.outside.Store(true)
 	ours := &inode{fs: o, kind: 0o100000, key: key{ino: 1}}
-	s := &outsideWrites{since: now()}
-	s.gone(ours)
-	at := now()
-	if s.unknown(ours.key, s.since.wall+1, at) {
+	s := &outsideWrites{start: currentMoment()}
+	s.noteForgotten(ours)
+	at := currentMoment()
+	if s.unknown(ours.key, s.start.wall+1, at) {
 		t.Error("a file of ours counts as written outside after the kernel forgot it")
 	}
-	s.gone(ours)
+	s.noteForgotten(ours)
 	if !s.unknown(ours.key, at.wall+1e9, at) {
 		t.Error("a change after the kernel forgot it is not seen")
 	}
-	if s.unknown(key{ino: 2}, s.since.wall-1, at) {
+	if s.unknown(key{ino: 2}, s.start.wall-1, at) {
 		t.Error("a file from before the mount counts as written outside")
 	}
 	for i := range maxForgotten + 1 {
-		s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: uint64(i)}})
+		s.noteForgotten(&inode{fs: o, kind: 0o100000, key: key{ino: uint64(i)}})
 	}
-	if len(s.forgotten) > maxForgotten || s.unknown(key{ino: 1}, at.wall, now()) {
+	if len(s.forgotten) > maxForgotten || s.unknown(key{ino: 1}, at.wall, currentMoment()) {
 		t.Errorf("%d remembered, or what fell out counts as written outside", len(s.forgotten))
 	}
 }
@@ -73,9 +73,9 @@ func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	o := &overlay{}
 	o.obs = &recorder{}
 	o.outside.Store(true)
-	s := &outsideWrites{since: now()}
-	s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: 1}})
-	at := moment{s.since.wall - year + minute, s.since.steady + minute}
+	s := &outsideWrites{start: currentMoment()}
+	s.noteForgotten(&inode{fs: o, kind: 0o100000, key: key{ino: 1}})
+	at := moment{s.start.wall - year + minute, s.start.steady + minute}
 	for ino, changed := range map[uint64]int64{1: at.wall - 1, 2: at.wall - 1, 3: at.wall - minute/2} {
 		if !s.unknown(key{ino: ino}, changed, at) {
 			t.Errorf("a change of file %d is not seen", ino)
@@ -85,8 +85,8 @@ func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 		t.Error("a file from before the mount counts as written outside")
 	}
 	// Set forward, what was changed before is one still.
-	at = moment{s.since.wall + year, s.since.steady + minute}
-	if !s.unknown(key{ino: 5}, s.since.wall+1, at) {
+	at = moment{s.start.wall + year, s.start.steady + minute}
+	if !s.unknown(key{ino: 5}, s.start.wall+1, at) {
 		t.Error("a change before the clock was set forward is not seen")
 	}
 }

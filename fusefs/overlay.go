@@ -64,10 +64,10 @@ type contents struct {
 
 	releaser Releaser // obs, if it is one
 	handles  *handles
-	kept     atomic.Int64 // descriptors held by keep
+	keptFDs  atomic.Int64 // descriptors held by keep
 	dirty    dirtySet
 	procs    *processes
-	late     late
+	sentBack sentBack
 	fdStore  FDStore
 	reopened map[uint64]*handle // handles of an earlier server, by the id of the request that opened them; read-only
 
@@ -109,7 +109,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	o.dirs.most = mostDirFDs()
 	o.releaser, _ = opt.Observer.(Releaser)
 	o.finder, _ = opt.Observer.(Finder)
-	o.procs.commands.off = opt.NoCommands
+	o.procs.commands.disabled = opt.NoCommands
 	if opt.commandOf != nil {
 		o.procs.commands.ask = opt.commandOf
 	}
@@ -118,7 +118,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	}
 	o.outside.Store(opt.Outside)
 	o.way.Store(opt.Outside)
-	o.outsideWrites.since = now()
+	o.outsideWrites.start = currentMoment()
 
 	fd, err := sys.Open(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

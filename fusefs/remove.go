@@ -16,10 +16,10 @@ import (
 // ignoredEverywhere is the class of paths of which nothing is kept.
 const ignoredEverywhere = ignore.Excluded
 
-// known returns the inode that sx describes, found as name in parent. If the kernel does
+// inodeFor returns the inode that sx describes, found as name in parent. If the kernel does
 // not know it because it was made on the source, a temporary inode stands for it, so that
 // its content is saved like any other.
-func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
+func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {
 		n.respell(parent, name)
@@ -112,7 +112,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	if name != asked && o.hidden(parent, name) {
 		return fuse.ENOENT
 	}
-	n := o.known(parent, name, &sx)
+	n := o.inodeFor(parent, name, &sx)
 	n.order.Lock()
 	defer n.order.Unlock()
 	var c Caller
@@ -150,7 +150,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, sx.Stat, ev.Class, time.Now()
 		o.obs.Done(ev)
 	}
-	t.told()
+	t.markDone()
 	return fuse.OK
 }
 
@@ -162,17 +162,17 @@ func readlink(dir int, name string) string {
 
 // rename is one renameat2 under way.
 type rename struct {
-	from, to         *inode // directories
-	fromName, toName string // as the directories have them
-	askedFrom, asked string // as they were asked for
-	became           string // the new name as the directory has it afterwards
-	src, dst         *inode // dst: the inode that has the new name, or nil
-	srcStat, dstStat sys.Stat
+	from, to           *inode // directories
+	fromName, toName   string // as the directories have them
+	askedFrom, askedTo string // as they were asked for
+	newName            string // the new name as the directory has it afterwards
+	src, dst           *inode // dst: the inode that has the new name, or nil
+	srcStat, dstStat   sys.Stat
 }
 
 // Rename moves a name, with the flags of renameat2(2).
 func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
-	r := rename{fromName: oldName, toName: newName, askedFrom: oldName, asked: newName}
+	r := rename{fromName: oldName, toName: newName, askedFrom: oldName, askedTo: newName}
 	var st fuse.Status
 	r.from, st = o.node(in.NodeId)
 	if !st.Ok() {
@@ -218,13 +218,13 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	if r.fromName != oldName && o.hidden(r.from, r.fromName) {
 		return fuse.ENOENT
 	}
-	r.src = o.known(r.from, r.fromName, &r.srcStat)
+	r.src = o.inodeFor(r.from, r.fromName, &r.srcStat)
 	if err := sys.StatAt(d2.fd, newName, &r.dstStat); err == nil {
 		r.toName = o.spelled(r.to, d2, newName, &r.dstStat)
 		if r.toName != newName && o.hidden(r.to, r.toName) {
 			return fuse.EACCES
 		}
-		r.dst = o.known(r.to, r.toName, &r.dstStat)
+		r.dst = o.inodeFor(r.to, r.toName, &r.dstStat)
 	} else if err != unix.ENOENT {
 		return status(err)
 	}
@@ -282,7 +282,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 		r.dst.begin()
 		defer r.dst.end()
 	}
-	err := sys.Rename(fd1, r.fromName, fd2, r.asked, in.Flags)
+	err := sys.Rename(fd1, r.fromName, fd2, r.askedTo, in.Flags)
 	r.src.end()
 	if err != nil {
 		o.unkeep(kept)
@@ -290,30 +290,30 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	}
 	o.respelled(r, &ev, d2)
 	if r.src == r.dst && !exchange {
-		t.told()
+		t.markDone()
 		return fuse.OK // two names of one file: nothing happens, by POSIX
 	}
 	o.overtook(&in.InHeader, r.from, r.to, r.src)
 	if r.dst != nil {
 		o.overtook(&in.InHeader, r.dst)
 	}
-	o.renamed(r, &ev, exchange, replaces)
+	o.moveInodes(r, &ev, exchange, replaces)
 	if o.obs != nil {
 		gen := r.src.peek()
 		var sx sys.Stat
-		if sys.StatAt(fd2, r.asked, &sx) == nil {
+		if sys.StatAt(fd2, r.askedTo, &sx) == nil {
 			r.src.note(&sx, gen)
 		}
 		ev.Stat, ev.Time = sx.Stat, time.Now()
 		o.obs.Done(ev)
 	}
-	t.told()
+	t.markDone()
 	return fuse.OK
 }
 
-// renamed gives the inodes their new names after the source did. It needs the
+// moveInodes gives the inodes their new names after the source did. It needs the
 // order of both.
-func (o *contents) renamed(r *rename, ev *Event, exchange, replaces bool) {
+func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:
 		ev.Op, ev.Replaced = event.OpExchange, r.dst
@@ -324,7 +324,7 @@ func (o *contents) renamed(r *rename, ev *Event, exchange, replaces bool) {
 			o.lost(r.dst, r.to, r.toName, &r.dstStat)
 			ev.Replaced = r.dst
 		}
-		r.src.moveLink(r.from, r.fromName, r.to, r.became)
+		r.src.moveLink(r.from, r.fromName, r.to, r.newName)
 	}
 	o.noteMoved(r)
 }

@@ -35,7 +35,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 		ev.File = n
 	}
 	o.obs.Done(ev)
-	t.told()
+	t.markDone()
 	return fuse.OK
 }
 
@@ -50,7 +50,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 	}
 	r.src = o.table.find(t.a)
 	if r.src == nil {
-		r.src = o.known(r.from, r.fromName, &r.srcStat)
+		r.src = o.inodeFor(r.from, r.fromName, &r.srcStat)
 	}
 	replaces := false
 	if t.b != (key{}) && t.b != t.a {
@@ -63,7 +63,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 		r.dstStat.Nlink = 1
 	}
 	if !exchange || r.dst != nil {
-		o.renamed(r, &ev, exchange, replaces)
+		o.moveInodes(r, &ev, exchange, replaces)
 	}
 	if o.obs == nil || t.wasTold() {
 		return fuse.OK
@@ -74,7 +74,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 		ev.Class = ev.Class2
 	}
 	o.obs.Done(ev)
-	t.told()
+	t.markDone()
 	return fuse.OK
 }
 
@@ -94,7 +94,7 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 // its owner out. It reports whether it removed one.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
-	return sys.StatAt(d.fd, name, &sx) == nil && t.made(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
+	return sys.StatAt(d.fd, name, &sx) == nil && t.madeEarlier(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
 		unix.Unlinkat(d.fd, name, 0) == nil
 }
 

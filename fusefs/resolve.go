@@ -25,7 +25,7 @@ func (o *namespace) dir(n *inode) (*dirfd, error) {
 			return d, nil
 		}
 		d, err := o.dirByName(n)
-		if err != unix.ESTALE || !o.moves.again(&m) {
+		if err != unix.ESTALE || !o.moves.retry(&m) {
 			return d, err
 		}
 	}
@@ -89,7 +89,7 @@ func (o *namespace) openInode(n *inode, flags int) (int, error) {
 func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
-		if err != unix.ESTALE || !o.moves.again(&m) {
+		if err != unix.ESTALE || !o.moves.retry(&m) {
 			return fd, again, err
 		}
 	}
@@ -183,7 +183,7 @@ func (o *namespace) statInode(n *inode, sx *sys.Stat) error {
 	}
 	for m := o.moves.start(); ; {
 		err := o.statByName(n, sx)
-		if err != unix.ESTALE || !o.moves.again(&m) {
+		if err != unix.ESTALE || !o.moves.retry(&m) {
 			return err
 		}
 	}
@@ -267,7 +267,7 @@ func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 			}
 			d.release()
 		}
-		if !o.moves.again(&m) {
+		if !o.moves.retry(&m) {
 			return unix.ESTALE
 		}
 	}
@@ -277,9 +277,8 @@ func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 // again under the new name.
 type moves struct {
 	running, done atomic.Int64
-	// until: before this time, renames that an earlier server began may still take
-	// effect.
-	until atomic.Pointer[time.Time]
+	// unsettledUntil is when renames that an earlier server began can no longer take effect.
+	unsettledUntil atomic.Pointer[time.Time]
 }
 
 type moveMark struct {
@@ -297,12 +296,12 @@ func (m *moves) end() {
 func (m *moves) start() moveMark { return moveMark{done: m.done.Load()} }
 
 func (m *moves) awaited() bool {
-	u := m.until.Load()
+	u := m.unsettledUntil.Load()
 	return u != nil && time.Now().Before(*u)
 }
 
-// again reports whether another try makes sense, after a short wait.
-func (m *moves) again(k *moveMark) bool {
+// retry reports whether another try makes sense, after a short wait.
+func (m *moves) retry(k *moveMark) bool {
 	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.awaited() {
 		return false
 	}

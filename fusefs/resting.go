@@ -169,8 +169,8 @@ func (l *ledger) keyAt(slot uint32) key {
 func (l *ledger) keyHash(slot uint32) uint64 { return l.keyAt(slot).hash() }
 func (l *ledger) idHash(slot uint32) uint64  { return mix(l.node(slot).id) }
 
-// named reports whether a slot holds this name.
-func (l *ledger) named(ref uint32, name string) bool {
+// slotNamed reports whether a slot holds this name.
+func (l *ledger) slotNamed(ref uint32, name string) bool {
 	at := int(ref)<<6 + linkHead
 	n := int((*linkSlot)(l.at(ref)).size)
 	return n == len(name) && unsafe.String(&l.mem[at], n) == name
@@ -200,7 +200,7 @@ func (t *table) rest(k key, parent *inode, name string, sx *sys.Stat) uint64 {
 	}
 	if slot := t.restingLocked(k); slot != 0 {
 		n, r := l.node(slot), s.records.at(l.node(slot).record)
-		if r.parent != parent || r.mtime != sx.Mtime || r.ctime != sx.Ctime || n.size != uint32(sx.Size) || !l.named(n.link, name) {
+		if r.parent != parent || r.mtime != sx.Mtime || r.ctime != sx.Ctime || n.size != uint32(sx.Size) || !l.slotNamed(n.link, name) {
 			return 0
 		}
 		n.nlookup++
@@ -264,7 +264,7 @@ func (t *table) wakeLocked(k key) *inode {
 	r := s.records.at(e.record)
 	n := &inode{fs: r.parent.fs, id: e.id, key: k, kind: e.mode, nlookup: e.nlookup}
 	n.link = link{parent: r.parent, name: l.linkName(e.link), slot: e.link}
-	n.seen = seen{known: true, mtime: r.mtime, ctime: r.ctime, size: int64(e.size)}
+	n.kernelHas = kernelState{known: true, mtime: r.mtime, ctime: r.ctime, size: int64(e.size)}
 	n.slot.Store(slot)
 	i := &t.byID[n.id%shards]
 	i.Lock()

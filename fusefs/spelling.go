@@ -86,23 +86,23 @@ func (o *namespace) changedAs(parent *inode, asked, is string) {
 // kept an older spelling. On some volumes a rename changes only the spelling of an entry;
 // then respelled clears r.dst.
 func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
-	r.became = r.toName
+	r.newName = r.toName
 	o.changedAs(r.from, r.askedFrom, r.fromName)
 	if !r.to.folds(to) {
 		return
 	}
-	r.became = r.asked
-	if is, err := sys.Spelling(to.fd, r.asked, r.srcStat.Ino); err == nil {
-		r.became = is
+	r.newName = r.askedTo
+	if is, err := sys.Spelling(to.fd, r.askedTo, r.srcStat.Ino); err == nil {
+		r.newName = is
 	}
-	if r.src == r.dst && r.from == r.to && r.fromName == r.toName && r.became != r.fromName {
+	if r.src == r.dst && r.from == r.to && r.fromName == r.toName && r.newName != r.fromName {
 		r.dst = nil // it was the same entry
 		o.notifier.name(r.from.id, r.fromName)
 	}
-	o.changedAs(r.to, r.asked, r.toName)
-	o.changedAs(r.to, r.asked, r.became)
-	if o.obs != nil && r.became != r.toName {
-		ev.Path2 = r.to.childPath(r.became)
+	o.changedAs(r.to, r.askedTo, r.toName)
+	o.changedAs(r.to, r.askedTo, r.newName)
+	if o.obs != nil && r.newName != r.toName {
+		ev.Path2 = r.to.childPath(r.newName)
 		ev.Class2 = o.class(ev.Path2, r.src.isDir())
 	}
 }

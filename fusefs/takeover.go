@@ -190,7 +190,7 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 	o.ownersAgain(owed)
 	if l.prune() {
 		until := time.Now().Add(time.Second)
-		o.moves.until.Store(&until)
+		o.moves.unsettledUntil.Store(&until)
 	}
 	o.log.Info("took over", "nodes", len(nodes), "handles", len(handles), "lost", lost, "dirty", o.dirty.len())
 }
@@ -237,12 +237,12 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 // restoreHandle opens a handle again. If that fails the handle stays, so that the
 // kernel's requests for it fail and its number is not used again.
 func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
-	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, reads: s.reads, slot: ref}
+	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, readable: s.reads, slot: ref}
 	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
 	if f := kept[s.fh]; f != nil {
 		if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			h.fd = fd
-			h.kept.Store(true)
+			h.stored.Store(true)
 		}
 	}
 	if h.fd < 0 {
@@ -252,7 +252,7 @@ func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[u
 			h.fd, err = o.openInode(n, flags&^unix.O_ACCMODE|unix.O_RDWR)
 		}
 		if h.fd < 0 {
-			h.reads = flags&unix.O_ACCMODE == unix.O_RDWR
+			h.readable = flags&unix.O_ACCMODE == unix.O_RDWR
 			h.fd, err = o.openFor(n, s.flags, nil)
 		}
 		if err != nil {
@@ -367,14 +367,14 @@ func (o *contents) guard(n *inode) {
 	n.mu.Lock()
 	var all []*handle
 	for h := n.handles; h != nil; h = h.next {
-		if h.fh != 0 && !h.kept.Load() && h.acquire() {
+		if h.fh != 0 && !h.stored.Load() && h.acquire() {
 			all = append(all, h)
 		}
 	}
 	n.mu.Unlock()
 	for _, h := range all {
-		if !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
-			h.kept.Store(false)
+		if !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
+			h.stored.Store(false)
 		}
 		if o.handles.get(h.fh) != h { // the handle was released in between
 			o.fdStore.Drop(h.fh)
@@ -389,7 +389,7 @@ func (o *contents) unguard(h *handle) {
 		o.ledger.drop(h.slot)
 		h.slot = 0
 	}
-	if o.fdStore != nil && h.kept.Load() {
+	if o.fdStore != nil && h.stored.Load() {
 		o.fdStore.Drop(h.fh)
 	}
 }
@@ -402,7 +402,7 @@ func (s *Server) Guarded(f func(fh uint64, fd int)) {
 		part.RLock()
 		var all []*handle
 		for _, h := range part.m {
-			if h.kept.Load() && h.acquire() {
+			if h.stored.Load() && h.acquire() {
 				all = append(all, h)
 			}
 		}

@@ -35,7 +35,7 @@ func TestUnreadableDevice(t *testing.T) {
 	defer closed.Close()
 	synctest.Test(t, func(t *testing.T) {
 		said := 0
-		d := &device{fd: int(dir.Fd()), log: slog.New(counted{n: &said}), over: make(chan struct{})}
+		d := &device{fd: int(dir.Fd()), log: slog.New(counted{n: &said}), ended: make(chan struct{})}
 		d.loops.Add(1)
 		d.threads.Add(1)
 		go d.loop()
@@ -47,7 +47,7 @@ func TestUnreadableDevice(t *testing.T) {
 		if err := unix.Dup3(int(closed.Fd()), d.fd, unix.O_CLOEXEC); err != nil {
 			t.Fatal(err)
 		}
-		<-d.over
+		<-d.ended
 		d.loops.Wait()
 	})
 }

@@ -35,7 +35,7 @@ func (d *device) watch() {
 	defer t.Stop()
 	for quiet, last := 0, uint64(0); ; {
 		select {
-		case <-d.over:
+		case <-d.ended:
 			return
 		case <-t.C:
 		}
@@ -56,7 +56,7 @@ func (d *device) watch() {
 		d.idle.Store(true)
 		if d.ready.Load() > 0 { // else nobody would wake it
 			select {
-			case <-d.over:
+			case <-d.ended:
 				return
 			case <-d.woken:
 			}
@@ -79,16 +79,16 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 	}
 	taken := d.taken.Load()
 	if op == opForget || op == opBatchForget {
-		d.forgot.Store(taken)
+		d.forgetAt.Store(taken)
 	}
 	if op >= maxOpcode || unawaited&(1<<op) != 0 {
 		return
 	}
 	// A task waits for its reply before it asks again. While only one asks, it does not
 	// wait for anything that queues. Reads are an exception: the kernel reads ahead.
-	alone := task != 0 && op != opRead && d.asked.Swap(task) == task
+	alone := task != 0 && op != opRead && d.lastTask.Swap(task) == task
 	switch {
-	case ready == 0 && !alone && taken-d.forgot.Load() > forgetTurn && d.queued():
+	case ready == 0 && !alone && taken-d.forgetAt.Load() > forgetTurn && d.queued():
 		d.crowd.Store(taken)
 		d.spawn()
 	case ready == 0 && lengthy&(1<<op) != 0:

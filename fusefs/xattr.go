@@ -51,7 +51,7 @@ func (n *inode) lacks(attr string) bool {
 func (n *inode) noteAbsent(attr string, gen uint32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.seen.gen == gen && n.seen.busy == 0 && !n.fs.outside.Load() { // none was set meanwhile
+	if n.kernelHas.gen == gen && n.kernelHas.busy == 0 && !n.fs.outside.Load() { // none was set meanwhile
 		n.absent.Or(absentBit(attr))
 	}
 }
@@ -166,6 +166,6 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 		n.note(&sx, gen)
 		o.doneOn(n, in, event.OpChmod, &sx)
 	}
-	t.told()
+	t.markDone()
 	return fuse.OK
 }

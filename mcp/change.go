@@ -13,13 +13,13 @@ import (
 // change is one file changed by a tool of ours: its old content is made safe, the file is
 // written, and the store is told who did it and what the agent has seen of it.
 type change struct {
-	rel      string
-	f        *displace.File
-	after    []byte
-	old, new string // what the agent supplied
-	all      bool
-	unseen   bool // the agent supplied none of its lines and has seen none
-	unkept   bool // the present content may be lost
+	rel        string
+	f          *displace.File
+	after      []byte
+	old, new   string // what the agent supplied
+	replaceAll bool
+	unseen     bool // the agent supplied none of its lines and has seen none
+	unkept     bool // the present content may be lost
 }
 
 // unsafeNote is added to the answer when the store could not be told of an edit.
@@ -30,16 +30,16 @@ const unsafeNote = "\n(cachebro's store does not answer: this change may not be 
 func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	s, path := c.s, []byte(ch.f.Path)
 	var st wire.Status
-	_, serr := s.back.try(ctx, readWait, wire.MStatus, wire.Empty{}, nil, &st)
+	_, serr := s.backend.try(ctx, readWait, wire.MStatus, wire.Empty{}, nil, &st)
 	mounted := serr == nil && st.Mounted
-	if own, ok := under(st.State, s.opt.Root); serr == nil && ok {
-		if _, inside := under(ch.f.Path, own); inside {
+	if own, ok := relativeTo(st.State, s.opt.Root); serr == nil && ok {
+		if _, inside := relativeTo(ch.f.Path, own); inside {
 			return "", badInput(quote(ch.rel)+" is cachebro's own", "the history is not edited")
 		}
 	}
 	if serr == nil && ch.f.Exists {
 		var before wire.Ingest
-		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.Content, &before)
+		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.Content, &before)
 		if serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked" && !ch.unkept {
 			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it all the same", "%s is %s, so the history does not keep what it holds now", quote(ch.rel), before.Class)
 		}
@@ -56,15 +56,15 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	// The change is made now, so it must be booked even if the call is cancelled.
 	ctx = context.WithoutCancel(ctx)
 	if serr == nil && !mounted {
-		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
+		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
 	}
 	end(false)
 	if c.reader != (wire.Reader{}) && serr == nil && !ch.unseen {
-		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all, Tool: c.tool.name}
+		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.replaceAll, Tool: c.tool.name}
 		if ch.f.Exists {
 			own.Before = text.Hash(ch.f.Content)
 		}
-		if _, oerr := s.back.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
+		if _, oerr := s.backend.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
 			// The reader then gets more text than it needs, never less.
 			s.opt.Logger.Info("edit not booked as shown", "path", ch.rel, "err", oerr)
 		}
@@ -91,11 +91,11 @@ func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed boo
 	if tc.ToolUse == "" {
 		tc.ToolUse = "mcp-" + randomID()
 	}
-	if _, err := c.s.back.try(ctx, noteWait, wire.MToolBegin, tc, nil, nil); err != nil {
+	if _, err := c.s.backend.try(ctx, noteWait, wire.MToolBegin, tc, nil, nil); err != nil {
 		return func(bool) {}
 	}
 	return func(failed bool) {
 		tc.Failed = failed
-		_, _ = c.s.back.try(context.WithoutCancel(ctx), noteWait, wire.MToolEnd, tc, nil, nil)
+		_, _ = c.s.backend.try(context.WithoutCancel(ctx), noteWait, wire.MToolEnd, tc, nil, nil)
 	}
 }

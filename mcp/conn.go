@@ -116,7 +116,7 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 	if known && was != window {
 		ev := wire.SessionEvent{Event: "lost", Session: thread, Client: "mcp"}
 		for _, p := range s.opened() {
-			if _, err := p.back.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
+			if _, err := p.backend.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
 				s.mu.Lock()
 				s.windows[thread] = was // told again with the next call
 				s.mu.Unlock()
@@ -160,10 +160,10 @@ func (c *conn) clear() {
 // hello starts the daemon before the first tool call needs it, and tells it the client's
 // session if the environment named one.
 func (s *Server) hello(ctx context.Context) {
-	_, err := s.back.get(ctx)
+	_, err := s.backend.get(ctx)
 	if err == nil && s.opt.Session != "" {
 		ev := wire.SessionEvent{Event: "connect", Session: s.opt.Session, Client: "mcp", Cwd: s.opt.Root, PID: os.Getppid()}
-		_, err = s.back.try(ctx, noteWait, wire.MSession, ev, nil, nil)
+		_, err = s.backend.try(ctx, noteWait, wire.MSession, ev, nil, nil)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.opt.Logger.Info("not registered with the store daemon", "err", err)

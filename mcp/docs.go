@@ -49,7 +49,7 @@ func runSyncCheck(ctx context.Context, c *call, a syncCheckArgs) (*mcp.CallToolR
 		}
 	}
 	var ans wire.DocsAnswer
-	if _, err := c.s.back.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
 		return nil, err
 	}
 	return textResult(c.s.docsText(ans)), nil
@@ -73,7 +73,7 @@ func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToo
 		return nil, err
 	}
 	var ans wire.DocsAnswer
-	if _, err := c.s.back.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
 		return nil, err
 	}
 	if len(ans.Pairs) == 0 {

@@ -48,9 +48,9 @@ var editFileTool = &tool{
 		if err != nil {
 			return nil, refused(err)
 		}
-		ch := change{rel: rel, f: f, after: done.Content, unkept: a.Unkept, old: a.Old, new: a.New, all: a.All}
+		ch := change{rel: rel, f: f, after: done.Content, unkept: a.Unkept, old: a.Old, new: a.New, replaceAll: a.All}
 		if len(done.Lines) == 1 {
-			ch.old, ch.new, ch.all = done.Old, done.New, false
+			ch.old, ch.new, ch.replaceAll = done.Old, done.New, false
 		}
 		note, err := c.apply(ctx, ch)
 		if err != nil {
@@ -75,7 +75,7 @@ func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
 		return nil
 	}
 	var a wire.GivenAnswer
-	if _, err := c.s.back.try(ctx, readWait, wire.MGiven, wire.GivenQuery{Reader: c.reader, Lines: lines}, nil, &a); err != nil || a.Line == "" {
+	if _, err := c.s.backend.try(ctx, readWait, wire.MGiven, wire.GivenQuery{Reader: c.reader, Lines: lines}, nil, &a); err != nil || a.Line == "" {
 		return nil
 	}
 	line, _, _ := strings.Cut(a.Line, "\n")

@@ -38,7 +38,7 @@ func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallTool
 	q.Reader, q.Tool, q.Pending = c.reader, c.tool.name, c.reader.ToolUse != ""
 	q.Force = q.Force || c.conn.mustForce(c.sentAs(key))
 	var ans wire.ContextAnswer
-	out, err := c.s.back.ask(ctx, wire.MContext, q, nil, &ans)
+	out, err := c.s.backend.ask(ctx, wire.MContext, q, nil, &ans)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ var gitLostTool = &tool{
 	desc: "Commits, branches, stashes that nothing reaches any more, each with the command that brings it back.",
 	handler: with(func(ctx context.Context, c *call, a gitLostArgs) (*mcp.CallToolResult, error) {
 		var known wire.GitLost
-		if _, err := c.s.back.ask(ctx, wire.MGitLost, wire.Empty{}, nil, &known); err != nil {
+		if _, err := c.s.backend.ask(ctx, wire.MGitLost, wire.Empty{}, nil, &known); err != nil {
 			return nil, err
 		}
 		lost, err := gitback.Place{Base: c.s.dir(), Kept: known.Kept}.Lost(ctx, known.Tips)

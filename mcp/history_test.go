@@ -55,12 +55,12 @@ func TestSince(t *testing.T) {
 		"12:00": now.Add(-30 * time.Minute), "12:40": now.Add(-24*time.Hour + 10*time.Minute),
 		"2026-01-30 08:00": time.Date(2026, 1, 30, 8, 0, 0, 0, time.UTC), "2026-01-30T08:00:00Z": time.Date(2026, 1, 30, 8, 0, 0, 0, time.UTC),
 	} {
-		if got, err := since(in, now); err != nil || !got.Equal(want) {
+		if got, err := parseSince(in, now); err != nil || !got.Equal(want) {
 			t.Errorf("since(%q) = %v, %v; want %v", in, got, err, want)
 		}
 	}
 	for _, in := range []string{"", "-5m", "0m", "soon", "25:00", "NaNd", "1e9d"} {
-		if got, err := since(in, now); err == nil {
+		if got, err := parseSince(in, now); err == nil {
 			t.Errorf("since(%q) = %v", in, got)
 		}
 	}

@@ -72,7 +72,7 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
 		Force: c.conn.mustForce(c.sentAs("ls:" + key)), Pending: c.reader.ToolUse != ""}
 	var ans wire.ReadAnswer
-	out, err := c.s.back.try(ctx, readWait, wire.MRead, req, []byte(body), &ans)
+	out, err := c.s.backend.try(ctx, readWait, wire.MRead, req, []byte(body), &ans)
 	if err != nil {
 		c.bookListing(ctx, body)
 		return body
@@ -166,7 +166,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		below, _ := under(p, rel)
+		below, _ := relativeTo(p, rel)
 		if rel == "" {
 			below = p
 		}

@@ -27,7 +27,7 @@ var deltaMetricsTool = &tool{
 
 func (s *Server) metrics(ctx context.Context, q wire.MetricsQuery) (wire.Metrics, error) {
 	var m wire.Metrics
-	_, err := s.back.ask(ctx, wire.MMetrics, q, nil, &m)
+	_, err := s.backend.ask(ctx, wire.MMetrics, q, nil, &m)
 	if m.Tools == nil {
 		m.Tools = []wire.ToolMetric{} // an array in JSON, also when empty
 	}

@@ -39,7 +39,7 @@ func runNote(ctx context.Context, c *call, a noteArgs) (*mcp.CallToolResult, err
 		q.Path = []byte(rel)
 	}
 	var ans wire.NotesAnswer
-	if _, err := c.s.back.ask(ctx, wire.MNotes, q, nil, &ans); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MNotes, q, nil, &ans); err != nil {
 		return nil, err
 	}
 	switch {

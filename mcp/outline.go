@@ -15,7 +15,7 @@ import (
 // agent will not edit.
 func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult, error) {
 	var ans wire.OutlineAnswer
-	if _, err := c.s.back.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel)}, nil, &ans); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel)}, nil, &ans); err != nil {
 		return nil, c.explain(rel, err)
 	}
 	if len(ans.Symbols) == 0 {
@@ -39,7 +39,7 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 // is the first, and the note names the others.
 func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, limit int, note string, err error) {
 	var ans wire.OutlineAnswer
-	if _, err := c.s.back.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel), Symbol: symbol}, nil, &ans); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel), Symbol: symbol}, nil, &ans); err != nil {
 		return 0, 0, "", c.explain(rel, err)
 	}
 	if len(ans.Symbols) == 0 {
@@ -66,7 +66,7 @@ func (c *call) fetchable(ctx context.Context, p string) string {
 		return p
 	}
 	var ans wire.SearchAnswer
-	if _, err := c.s.back.ask(ctx, wire.MSearch, wire.SearchQuery{Pattern: p}, nil, &ans); err != nil || ans.How != wire.SearchID {
+	if _, err := c.s.backend.ask(ctx, wire.MSearch, wire.SearchQuery{Pattern: p}, nil, &ans); err != nil || ans.How != wire.SearchID {
 		return p
 	}
 	return string(ans.Hits[0].Path)

@@ -61,7 +61,7 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	}
 	q.Path = []byte(a.rel)
 	var v wire.Version
-	b, err := c.s.back.ask(ctx, wire.MShow, q, nil, &v)
+	b, err := c.s.backend.ask(ctx, wire.MShow, q, nil, &v)
 	switch {
 	case errors.Is(err, wire.ErrNotFound) && wire.Hint(err) == "":
 		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists the versions that there are", "%v", err)

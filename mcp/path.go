@@ -36,7 +36,7 @@ func (s *Server) resolve(p string) (string, error) {
 	}
 	p = filepath.Clean(p)
 	for _, base := range append([]string{s.opt.Root, s.opt.Mountpoint}, s.opt.Aliases...) {
-		if rel, ok := under(p, base); ok {
+		if rel, ok := relativeTo(p, base); ok {
 			return rel, nil
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Server) resolve(p string) (string, error) {
 		if fi, err := os.Stat(dir); err == nil {
 			for _, r := range roots {
 				if os.SameFile(fi, r) {
-					rel, _ := under(p, dir)
+					rel, _ := relativeTo(p, dir)
 					return rel, nil
 				}
 			}
@@ -68,7 +68,7 @@ func (s *Server) outside(p string) error {
 		Hint: "give a path relative to the project, or absolute inside it"}
 }
 
-func under(p, base string) (string, bool) {
+func relativeTo(p, base string) (string, bool) {
 	if base == "" {
 		return "", false
 	}
@@ -127,7 +127,7 @@ func (s *Server) target(rel string) (string, error) {
 	if err != nil {
 		return "", fileError(rel, err)
 	}
-	out, ok := under(real, base)
+	out, ok := relativeTo(real, base)
 	if !ok {
 		return "", s.outside(rel)
 	}
@@ -141,7 +141,7 @@ func (s *Server) newTarget(base, rel string) (string, error) {
 	for {
 		real, err := filepath.EvalSymlinks(filepath.Join(base, dir))
 		if err == nil {
-			in, ok := under(real, base)
+			in, ok := relativeTo(real, base)
 			if !ok {
 				return "", s.outside(rel)
 			}

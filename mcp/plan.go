@@ -27,7 +27,7 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	for i := range p.Steps {
 		steps[p.Steps[i].N] = &p.Steps[i]
 	}
-	res, err = apply.Through(ctx, s.back.ask, s.dir(), p, apply.Work{
+	res, err = apply.Through(ctx, s.backend.ask, s.dir(), p, apply.Work{
 		Lock: s.locks.lock,
 		After: func(n int) error {
 			done++
@@ -49,7 +49,7 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 // The next plan then finds the files in their final state.
 func (c *call) finishCut(ctx context.Context) (note string, err error) {
 	s := c.s
-	err = apply.Resume(ctx, s.back.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {
+	err = apply.Resume(ctx, s.backend.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {
 		note += fmt.Sprintf("cachebro finished what was cut short: %s %s (%d changes)\n", p.Kind, clean(p.Title), len(res.Done))
 		for _, st := range p.Steps {
 			s.listHistory(string(st.Path))

@@ -33,7 +33,7 @@ func (h *hub) project(ctx context.Context, opt Options) *Server {
 	s := h.projects[opt.Root]
 	opened := s == nil
 	if opened {
-		s = &Server{hub: h, opt: opt, back: newBackend(&opt), pages: cache.New[pageKey, page](maxPages, nil)}
+		s = &Server{hub: h, opt: opt, backend: newBackend(&opt), pages: cache.New[pageKey, page](maxPages, nil)}
 		h.projects[opt.Root] = s
 	}
 	h.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *call) findHere(ctx context.Context) error {
 		return nil
 	}
 	var at wire.ToolPlace
-	if _, err := c.start.back.try(ctx, readWait, wire.MToolPlace, wire.ToolCall{ToolUse: c.reader.ToolUse}, nil, &at); err != nil {
+	if _, err := c.start.backend.try(ctx, readWait, wire.MToolPlace, wire.ToolCall{ToolUse: c.reader.ToolUse}, nil, &at); err != nil {
 		if unreachable(err) && len(c.start.opened()) > 1 {
 			return wire.Errorf(wire.AsError(err), "give absolute paths", "this session works in several projects, and the store of %s does not say where this call is: %v", quote(c.start.opt.Root), err)
 		}
@@ -172,12 +172,12 @@ func (c *call) serverOf(p string) *Server {
 // worksAt reports whether the session works at a path of another project.
 func (c *call) worksAt(p string, o Options) bool {
 	for _, s := range []*Server{c.start, c.here} {
-		if _, below := under(o.Root, s.opt.Root); below {
+		if _, below := relativeTo(o.Root, s.opt.Root); below {
 			return true
 		}
 	}
 	p = resolved(p)
-	return slices.ContainsFunc(c.roots, func(root string) bool { _, below := under(p, root); return below })
+	return slices.ContainsFunc(c.roots, func(root string) bool { _, below := relativeTo(p, root); return below })
 }
 
 // serverFor is serverOf, or the server that refuses the path.
@@ -200,7 +200,7 @@ func (c *call) forPath(p string) *call {
 // relative path means a file of that work tree.
 func (c *call) resolve(p string) (string, error) {
 	rel, err := c.s.resolve(p)
-	if _, below := under(rel, c.base); err != nil || below || c.s != c.here || filepath.IsAbs(expand(p)) {
+	if _, below := relativeTo(rel, c.base); err != nil || below || c.s != c.here || filepath.IsAbs(expand(p)) {
 		return rel, err
 	}
 	return filepath.Join(c.base, rel), nil
@@ -213,7 +213,7 @@ func (c *call) sentAs(what string) string { return c.s.opt.Root + "\x00" + what 
 // project; "" if there is none inside it.
 func workTree(project, dir string) string {
 	for {
-		rel, ok := under(dir, project)
+		rel, ok := relativeTo(dir, project)
 		if !ok || rel == "" {
 			return ""
 		}

@@ -30,7 +30,7 @@ func newTwo(t *testing.T, opt Options) *two {
 	opt.Root, opt.Dial = w.first.dir, w.first.dial
 	opt.Open = func(path string) (Options, bool) {
 		for _, l := range []*live{w.first, w.second} {
-			if _, ok := under(path, l.dir); ok {
+			if _, ok := relativeTo(path, l.dir); ok {
 				o := opt
 				o.Root, o.Dial = l.dir, l.dial
 				return o, true

@@ -124,7 +124,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 		req.Small = s.opt.Small
 	}
 	var ans wire.ReadAnswer
-	body, err := s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
+	body, err := s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
 	// The file is only measured if it does not fit into one result or has to be read here:
 	// looking at it through the mount costs as much as everything else.
 	var p page
@@ -146,7 +146,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	if err == nil && ans.Kind == wire.ReadLarge {
 		ans = wire.ReadAnswer{}
-		body, err = s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
+		body, err = s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -156,7 +156,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 		// inside the project. The link's target is an ordinary path.
 		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
 			req.Path, req.Force = []byte(real), true
-			body, err = s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
+			body, err = s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
 		}
 	case unreachable(err):
 		s.opt.Logger.Warn("read without the store", "path", a.rel, "err", err)

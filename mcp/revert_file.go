@@ -50,14 +50,14 @@ var revertFileTool = &tool{
 			return nil, err
 		}
 		var p wire.Plan
-		if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
+		if _, err := c.s.backend.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 			if errors.Is(err, wire.ErrNotFound) && wire.Hint(err) == "" {
 				err = wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(rel)+" lists the versions that there are", "%v", err)
 			}
 			return nil, err
 		}
 		if len(p.Steps) == 0 {
-			return nil, nothing(p, "nothing to revert in "+quote(rel))
+			return nil, emptyPlan(p, "nothing to revert in "+quote(rel))
 		}
 		done, out, err := c.applyPlan(ctx, p)
 		if err != nil {
@@ -80,8 +80,8 @@ func version(v string) (wire.ShowQuery, error) {
 	return wire.ShowQuery{}, badInput("version "+quote(v)+" is not one", "give a number from search_history, @N for the file's Nth version, or @-1")
 }
 
-// nothing explains an empty plan.
-func nothing(p wire.Plan, what string) error {
+// emptyPlan explains an empty plan.
+func emptyPlan(p wire.Plan, what string) error {
 	why := ""
 	if n := len(p.Conflicts); n > 0 {
 		why = fmt.Sprintf(": %s: %s", quote(string(p.Conflicts[0].Path)), clean(p.Conflicts[0].Why))

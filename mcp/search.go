@@ -73,7 +73,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session, NoRefresh: c.s.opt.NoReindex,
 	}
 	var ans wire.SearchAnswer
-	if _, err := c.s.back.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {
 		return nil, err
 	}
 	out := c.s.searchText(q, ans, a.Compact)

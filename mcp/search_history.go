@@ -78,7 +78,7 @@ func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, op
 	want := q.Limit
 	for pages := 0; pages < 50; pages++ {
 		var ans wire.LogAnswer
-		if _, err := s.back.ask(ctx, wire.MLog, q, nil, &ans); err != nil {
+		if _, err := s.backend.ask(ctx, wire.MLog, q, nil, &ans); err != nil {
 			return nil, nil, err
 		}
 		gaps = append(gaps, ans.Gaps...)

@@ -18,10 +18,10 @@ import (
 // connections on HTTP. Servers for further projects are opened by the calls about them.
 type Server struct {
 	*hub
-	opt   Options
-	back  *backend
-	locks keyed
-	pages *cache.Cache[pageKey, page]
+	opt     Options
+	backend *backend
+	locks   keyed
+	pages   *cache.Cache[pageKey, page]
 }
 
 // hub holds what the servers of all projects share.
@@ -58,11 +58,11 @@ func Serve(ctx context.Context, opt Options) error {
 		cancel()
 		all := s.opened()
 		for _, o := range all {
-			o.back.end()
+			o.backend.end()
 		}
 		s.work.Wait()
 		for _, o := range all {
-			o.back.close()
+			o.backend.close()
 		}
 	}()
 	if s.opt.Listener != nil {
@@ -98,7 +98,7 @@ func newServer(opt Options) (*Server, error) {
 		server.WithHooks(hooks),
 	)
 	for _, t := range toolTable {
-		if t.in(s.opt.Profile) {
+		if t.inProfile(s.opt.Profile) {
 			s.tools = append(s.tools, t)
 			s.rpc.AddTool(t.describe(s.opt.Profile), s.handler(t))
 		}
@@ -159,7 +159,7 @@ func (s *Server) countThread(ctx context.Context, session string) {
 func (s *Server) spendLater(ctx context.Context, sp wire.Spend, sent []byte) {
 	ctx = context.WithoutCancel(ctx)
 	s.work.Go(func() {
-		if _, err := s.back.try(ctx, noteWait, wire.MSpend, sp, sent, nil); err != nil {
+		if _, err := s.backend.try(ctx, noteWait, wire.MSpend, sp, sent, nil); err != nil {
 			s.opt.Logger.Debug("tokens not booked", "tool", sp.Tool, "err", err)
 		}
 	})

@@ -48,11 +48,11 @@ type statusFacts struct {
 
 func (s *Server) status(ctx context.Context) (statusFacts, error) {
 	var st wire.Status
-	if _, err := s.back.ask(ctx, wire.MStatus, wire.Empty{}, nil, &st); err != nil {
+	if _, err := s.backend.ask(ctx, wire.MStatus, wire.Empty{}, nil, &st); err != nil {
 		return statusFacts{}, err
 	}
 	var m wire.Metrics
-	if _, err := s.back.ask(ctx, wire.MMetrics, wire.MetricsQuery{}, nil, &m); err != nil {
+	if _, err := s.backend.ask(ctx, wire.MMetrics, wire.MetricsQuery{}, nil, &m); err != nil {
 		return statusFacts{}, err
 	}
 	f := statusFacts{

@@ -20,9 +20,9 @@ const (
 
 // watcher is a session that has subscribed, or is about to.
 type watcher struct {
-	sess server.SessionWithResourceSubscriptions
-	seen map[string]string // uri → text when last looked at
-	idle int               // rounds without a subscription
+	sess  server.SessionWithResourceSubscriptions
+	texts map[string]string // uri → text when last looked at
+	idle  int               // rounds without a subscription
 }
 
 // watch begins to poll the resources that the request's session subscribes to.
@@ -37,11 +37,11 @@ func (s *Server) watch(ctx context.Context) {
 		w.idle = 0
 		return
 	}
-	s.watchers[sess] = &watcher{sess: sess, seen: make(map[string]string)}
+	s.watchers[sess] = &watcher{sess: sess, texts: make(map[string]string)}
 	if !s.watching {
 		s.watching = true
 		// For the life of the server, not of the request.
-		s.work.Go(func() { s.look(s.back.life) })
+		s.work.Go(func() { s.look(s.backend.life) })
 	}
 }
 
@@ -88,9 +88,9 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 	now := make(map[string]string)
 	for _, w := range watchers {
 		uris := w.sess.SubscribedResources()
-		for uri := range w.seen {
+		for uri := range w.texts {
 			if !slices.Contains(uris, uri) {
-				delete(w.seen, uri)
+				delete(w.texts, uri)
 			}
 		}
 		for _, uri := range uris {
@@ -104,8 +104,8 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 				}
 				now[uri] = t
 			}
-			before, known := w.seen[uri]
-			w.seen[uri] = t
+			before, known := w.texts[uri]
+			w.texts[uri] = t
 			if known && before != t {
 				s.updated(w.sess, uri)
 			}

@@ -34,13 +34,13 @@ func TestSubscriptionWithoutDaemon(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		sub := subscriber{}
-		s.watchers[sub] = &watcher{sess: sub, seen: make(map[string]string)}
+		s.watchers[sub] = &watcher{sess: sub, texts: make(map[string]string)}
 		s.watching = true
 		s.look(ctx)
 		if n := dials.Load(); n < 10 || n > 150 {
 			t.Errorf("%d times dialled in an hour", n)
 		}
-		s.back.end()
-		s.back.close()
+		s.backend.end()
+		s.backend.close()
 	})
 }

@@ -18,7 +18,7 @@ var summarizeTool = &tool{
 		session := c.s.session(c.conn)
 		q := wire.SessionQuery{Session: session}
 		var r wire.Recovery
-		if _, err := c.s.back.ask(ctx, wire.MRecovery, q, nil, &r); err != nil && !errors.Is(err, wire.ErrNotFound) {
+		if _, err := c.s.backend.ask(ctx, wire.MRecovery, q, nil, &r); err != nil && !errors.Is(err, wire.ErrNotFound) {
 			return nil, err
 		}
 		if !r.Known || len(r.Set.Files) == 0 {

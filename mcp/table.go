@@ -55,7 +55,7 @@ var toolTable = []*tool{
 	noteTool, syncCheckTool, markSyncedTool,
 }
 
-func (t *tool) in(profile string) bool {
+func (t *tool) inProfile(profile string) bool {
 	switch profile {
 	case ProfileAll:
 		return true

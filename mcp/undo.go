@@ -37,7 +37,7 @@ func (c *call) takeBack(ctx context.Context, kind string, a undoArgs) (*mcp.Call
 	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
 	if a.Since != "" {
 		var err error
-		req.Since, err = since(a.Since, time.Now())
+		req.Since, err = parseSince(a.Since, time.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -76,12 +76,12 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	req.DryRun = true
 	apply.Settle(c.s.dir())
 	var p wire.Plan
-	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 		none := wire.AsError(err)
 		return nil, c.withOthers(ctx, err, none.Session, none.Prompt)
 	}
 	if len(p.Steps) == 0 {
-		return nil, c.withOthers(ctx, nothing(p, "nothing to "+kind), p.Session, p.Prompt)
+		return nil, c.withOthers(ctx, emptyPlan(p, "nothing to "+kind), p.Session, p.Prompt)
 	}
 	others := ""
 	for _, line := range c.s.opt.Others(ctx, p.Session, p.Prompt) {
@@ -98,19 +98,19 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	}
 	req.DryRun = false
 	p = wire.Plan{}
-	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
+	if _, err := c.s.backend.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 		return nil, err
 	}
 	if dry == nil && apply.Files(p) > 1 {
 		// Somebody wrote between the two requests. The journalled plan is ended without a step.
-		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
+		_, _ = c.s.backend.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 		return preview(), nil
 	}
 	done, out, err := c.applyPlan(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return planResult(cut, verb, p, done, out, others+other(c, kind)), nil
+	return planResult(cut, verb, p, done, out, others+reverseTool(c, kind)), nil
 }
 
 // withOthers adds to an error what the session or prompt also changed in other projects.
@@ -122,8 +122,8 @@ func (c *call) withOthers(ctx context.Context, err error, session, prompt string
 	return wire.Errorf(wire.AsError(err), wire.Hint(err), "%v; %s", err, strings.Join(lines, "; "))
 }
 
-// other names the tool that takes this back.
-func other(c *call, kind string) string {
+// reverseTool names the tool that takes this back.
+func reverseTool(c *call, kind string) string {
 	switch {
 	case kind == "undo" && c.s.offers("redo"):
 		return "\n(redo takes this back)"
@@ -133,8 +133,8 @@ func other(c *call, kind string) string {
 	return ""
 }
 
-// since reads a moment, or how long ago it was, in the forms of the command line.
-func since(t string, now time.Time) (time.Time, error) {
+// parseSince reads a moment, or how long ago it was, in the forms of the command line.
+func parseSince(t string, now time.Time) (time.Time, error) {
 	at, ok := wire.ParseTime(strings.TrimSpace(t), now)
 	if !ok || !at.Before(now) {
 		return time.Time{}, badInput("since "+quote(t)+" is not a time in the past", "give 10m, 2h, 3d, 1w, 12:40 or 2026-01-31 12:40")

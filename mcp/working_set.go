@@ -43,7 +43,7 @@ func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, erro
 	var own, all wire.WorkingSet
 	session := s.session(c)
 	if session != "" {
-		_, err := s.back.ask(ctx, wire.MWorkingSet, wire.WorkingSetQuery{Session: session}, nil, &own)
+		_, err := s.backend.ask(ctx, wire.MWorkingSet, wire.WorkingSetQuery{Session: session}, nil, &own)
 		if err != nil && !errors.Is(err, wire.ErrNotFound) {
 			return own, err
 		}
@@ -51,7 +51,7 @@ func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, erro
 			return own, nil
 		}
 	}
-	if _, err := s.back.ask(ctx, wire.MWorkingSet, wire.WorkingSetQuery{Since: s.began}, nil, &all); err != nil {
+	if _, err := s.backend.ask(ctx, wire.MWorkingSet, wire.WorkingSetQuery{Since: s.began}, nil, &all); err != nil {
 		return all, err
 	}
 	for _, f := range own.Files {

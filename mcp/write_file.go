@@ -52,7 +52,7 @@ var writeFileTool = &tool{
 		if f.Exists && bytes.Equal(f.Content, after) {
 			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), text.Hash(after)[:12])), nil
 		}
-		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: string(after), old: string(f.Content), all: true})
+		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: string(after), old: string(f.Content), replaceAll: true})
 		if err != nil {
 			return nil, err
 		}

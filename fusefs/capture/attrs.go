@@ -39,8 +39,8 @@ func (c *Capture) attributes(f fusefs.File) string {
 	return string(set)
 }
 
-// whole returns st with the extended attributes of f.
-func (c *Capture) whole(f fusefs.File, st event.Stat) event.Stat {
+// withXattrs returns st with the extended attributes of f.
+func (c *Capture) withXattrs(f fusefs.File, st event.Stat) event.Stat {
 	if st.Mode&modeType != modeLink {
 		st.Attrs = c.attributes(f)
 	}

@@ -91,8 +91,8 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 	}
 }
 
-// found records the present content of f as a baseline if no version has it.
-func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
+// keepBaseline records the present content of f as a baseline if no version has it.
+func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 	if class != ignore.Tracked || f.Mark().Load()&markSafe != 0 {
 		return
 	}
@@ -104,7 +104,7 @@ func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
 }
 
 func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
+	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
 // Found records the state of a name that no scan has recorded, as ignored names are not
@@ -116,7 +116,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		return
 	}
 	several = several && isRegular(st)
-	if several && c.told.has(f, name) {
+	if several && c.recorded.has(f, name) {
 		return
 	}
 	class := c.Class(name, isDir(st))
@@ -131,7 +131,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if c.append(r) {
 		mark.Or(markFound)
 		if several {
-			c.told.add(f, name, st.Nlink)
+			c.recorded.add(f, name, st.Nlink)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	if class == ignore.Ignored && !c.spend(st.Size, most) {
 		r.Reason = "the hourly budget for ignored files is spent"
 	} else if !c.waitRoom(quit) {
-		r.Reason = c.why()
+		r.Reason = c.fullReason()
 	}
 	if r.Reason != "" {
 		c.append(r)
@@ -200,12 +200,12 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		if c.append(r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
 			ch.File.Mark().Or(marksOf(r) & markKnown)
 		} else {
-			c.gap(p, 0, c.why())
+			c.gap(p, 0, c.fullReason())
 		}
 		return
 	}
 	if !c.append(r) {
-		c.gap(p, 0, c.why())
+		c.gap(p, 0, c.fullReason())
 		return
 	}
 	j := &job{f: ch.File, rec: r, done: make(chan struct{})}

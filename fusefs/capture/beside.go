@@ -26,7 +26,7 @@ func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.S
 		class = min(class, c.Class(to, isDir(st)))
 	}
 	if dir && op != event.OpMkdir {
-		c.told.clear()
+		c.recorded.clear()
 		c.forget(p, true)
 		if to != "" {
 			c.forget(to, true)

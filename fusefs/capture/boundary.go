@@ -68,8 +68,8 @@ func (b *boundary) forget(p string) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// known returns the class of a name, Ignored for an excluded one in the boundary.
-func (c *Capture) known(class ignore.Class, p string) ignore.Class {
+// boundaryClass returns the class of a name, Ignored for an excluded one in the boundary.
+func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	if class == ignore.Excluded && c.boundary.has(p) {
 		return ignore.Ignored
 	}

@@ -23,22 +23,22 @@ type Capture struct {
 
 	*sink
 	*copies
-	told  namesTold
-	lines *lines
-	comm  string // of this program
+	recorded namesTold
+	lines    *lines
+	comm     string // of this program
 
 	procMu sync.Mutex // guards procs
-	procs  map[procKey]told
+	procs  map[procKey]spooledProcess
 
-	readMu sync.Mutex // guards reads
-	reads  map[uint32]*reading
+	readMu   sync.Mutex // guards readings
+	readings map[uint32]*reading
 
 	scans   scans
 	watched atomic.Bool // Beside hears of all changes that bypass the mount
 
-	ticker sync.WaitGroup
-	syncs  sync.WaitGroup // Synced's goroutines
-	once   sync.Once
+	ticker    sync.WaitGroup
+	syncs     sync.WaitGroup // Synced's goroutines
+	closeOnce sync.Once
 }
 
 var (
@@ -50,7 +50,7 @@ var (
 func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
-	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}, lines: newLines()}
+	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]spooledProcess{}, readings: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
 	c.scans.running.Store(true)
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
@@ -63,7 +63,7 @@ func New(o Options) *Capture {
 // mount ended in order. No event may come afterwards.
 func (c *Capture) Close(ctx context.Context) error {
 	first := false
-	c.once.Do(func() { first = true })
+	c.closeOnce.Do(func() { first = true })
 	if !first {
 		return nil
 	}
@@ -117,14 +117,14 @@ func (c *Capture) dirty(f fusefs.File) {
 // BaselineDone says that a scan which began at this time has captured every tracked file:
 // a file with an older ctime need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
-	c.told.clear() // Found records again what the scan saw differently
+	c.recorded.clear() // Found records again what the scan saw differently
 	c.scans.end(began)
 }
 
 // Stats returns the state and counters of capture.
 func (c *Capture) Stats() Stats {
 	c.copies.mu.Lock()
-	s := Stats{State: "capturing", Queue: len(c.pending), Held: c.held, Spooled: c.spooled.Load()}
+	s := Stats{State: "capturing", Queue: len(c.pending), Held: c.queuedFDs, Spooled: c.spooled.Load()}
 	c.copies.mu.Unlock()
 	c.sink.add(&s)
 	return s
@@ -153,7 +153,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		return
 	}
 	by := writerOf(e)
-	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: c.whole(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: c.withXattrs(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
@@ -181,7 +181,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 		c.settle(f, &canceller{}, false) // the node's previous version keeps its place
 		if !c.appendBy(by, r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
 			mark.And(^(markSafe | markKnown))
-			c.gap(r.Path, 0, c.why())
+			c.gap(r.Path, 0, c.fullReason())
 			return
 		}
 		mark.Or(marksOf(r))
@@ -189,9 +189,9 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 	}
 	if keep && !c.admit() {
 		if c.appendBy(by, r) {
-			c.gap(r.Path, r.Seq, c.why())
+			c.gap(r.Path, r.Seq, c.fullReason())
 		} else {
-			c.gap(r.Path, 0, c.why())
+			c.gap(r.Path, 0, c.fullReason())
 		}
 		mark.And(^(markSafe | markKnown))
 		return
@@ -199,7 +199,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 	r.HasContent = keep
 	if !c.appendBy(by, r) {
 		mark.And(^(markSafe | markKnown))
-		c.gap(r.Path, 0, c.why())
+		c.gap(r.Path, 0, c.fullReason())
 		return
 	}
 	switch {
@@ -234,9 +234,9 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// taken marks a file whose last name was removed by one of our plans. A process that has
+// removedByPlan marks a file whose last name was removed by one of our plans. A process that has
 // it open goes on to write to a file that nobody finds.
-func (c *Capture) taken(f fusefs.File, by fusefs.Caller) {
+func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
 	}
@@ -289,7 +289,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
 // Synced returns when the content of f is durable in the spool. markSynced makes the

@@ -30,10 +30,10 @@ type job struct {
 type jobState uint8
 
 const (
-	queued jobState = iota
-	taken           // a worker or another goroutine copies it
-	sealed          // copied and unchanged: its record is being appended
-	lost            // its content is being destroyed, and must not be recorded any more
+	queued  jobState = iota
+	copying          // a worker or another goroutine copies it
+	sealed           // copied and unchanged: its record is being appended
+	lost             // its content is being destroyed, and must not be recorded any more
 )
 
 // copies brings contents into the spool: it has the queue, the workers, and the waits of
@@ -43,14 +43,14 @@ type copies struct {
 	// root is nil without Options.Root.
 	root *os.Root
 
-	mu      sync.Mutex // guards the rest except spooled, and the jobs' state
-	queue   []*job
-	pending map[uint64]*job      // by node id: its newest content, while not in the spool
-	byFile  map[event.Inode]*job // the same by inode, for an inode that the kernel forgot
-	held    int                  // descriptors in jobs
-	closing bool
-	more    *sync.Cond  // on mu: the queue has something, or closing
-	nudge   *time.Timer // set if the workers will be woken soon
+	mu        sync.Mutex // guards the rest except spooled, and the jobs' state
+	queue     []*job
+	pending   map[uint64]*job      // by node id: its newest content, while not in the spool
+	byFile    map[event.Inode]*job // the same by inode, for an inode that the kernel forgot
+	queuedFDs int                  // descriptors in jobs
+	closing   bool
+	more      *sync.Cond  // on mu: the queue has something, or closing
+	nudge     *time.Timer // set if the workers will be woken soon
 
 	spooled atomic.Int64 // bytes
 	workers sync.WaitGroup
@@ -122,7 +122,7 @@ func (c *copies) enqueue(j *job, soon bool) {
 	c.byFile[event.InodeOf(j.rec.Stat)] = j
 	j.f.Mark().And(^fusefs.MarkTimes)
 	if len(c.queue) >= c.opt.MaxQueue || c.closing {
-		j.state = taken
+		j.state = copying
 		c.mu.Unlock()
 		c.copy(j, false)
 		return
@@ -173,7 +173,7 @@ func (c *copies) work() {
 		c.queue = c.queue[1:]
 		mine := j.state == queued
 		if mine {
-			j.state = taken
+			j.state = copying
 		}
 		c.mu.Unlock()
 		if !mine {
@@ -203,7 +203,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 		err = transfer(j)
 	}
 	c.mu.Lock()
-	if err != nil && noRoom(err) && later && !c.closing && j.state == taken {
+	if err != nil && noRoom(err) && later && !c.closing && j.state == copying {
 		j.state = queued
 		if !j.alive {
 			c.closeLocked(j)
@@ -247,7 +247,7 @@ func (c *copies) closeLocked(j *job) {
 	if j.fd != nil {
 		j.fd.Close()
 		j.fd = nil
-		c.held--
+		c.queuedFDs--
 	}
 }
 
@@ -260,7 +260,7 @@ func (c *copies) giveUp(j *job) bool {
 		j.state = lost
 		c.dropLocked(j) // the worker that finds it in the queue passes it by
 		close(j.done)
-	case taken:
+	case copying:
 		j.state = lost
 	case sealed:
 		c.mu.Unlock()
@@ -300,7 +300,7 @@ func (c *copies) transfer(j *job) error {
 		}
 		c.mu.Lock()
 		j.fd = f // from here on the file may lose its name; copy closes f
-		c.held++
+		c.queuedFDs++
 		c.mu.Unlock()
 	}
 	for range 3 {
@@ -351,7 +351,7 @@ func (j *job) intact(size, mtime int64) bool {
 func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if j.state != taken {
+	if j.state != copying {
 		return false
 	}
 	j.state = sealed
@@ -361,7 +361,7 @@ func (c *copies) seal(j *job) bool {
 func (c *copies) unseal(j *job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j.state = taken
+	j.state = copying
 }
 
 var (
@@ -428,7 +428,7 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
 	if mine {
-		j.state = taken
+		j.state = copying
 	}
 	c.mu.Unlock()
 	if mine && c.copy(j, true) {
@@ -447,7 +447,7 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 		case <-t.C:
 			why = "changed before its content was captured: the spool is too slow"
 			if c.isStopped() || c.roomy() != nil {
-				why = c.why()
+				why = c.fullReason()
 			}
 		case <-quit.ch:
 			if quit.final() {
@@ -469,9 +469,9 @@ func (c *copies) pin(j *job) bool {
 		c.mu.Unlock()
 		return true
 	}
-	try := j.state == queued && c.held < c.opt.MaxHeld
+	try := j.state == queued && c.queuedFDs < c.opt.MaxHeld
 	if try {
-		c.held++
+		c.queuedFDs++
 	}
 	c.mu.Unlock()
 	if !try {
@@ -484,7 +484,7 @@ func (c *copies) pin(j *job) bool {
 		j.fd, j.alive = fd, true
 		return true
 	}
-	c.held--
+	c.queuedFDs--
 	if err == nil {
 		fd.Close() // a worker was faster
 	}

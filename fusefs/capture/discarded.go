@@ -42,8 +42,8 @@ func (d *discarded) add(dir string, files int, bytes int64) {
 	d.dirs[dir] = tally{t.files + files, t.bytes + bytes, now}
 }
 
-// gone returns and ends the count of a directory that was removed itself.
-func (d *discarded) gone(dir string) tally {
+// takeTally returns and ends the count of a directory that was removed itself.
+func (d *discarded) takeTally(dir string) tally {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.dirs[dir]

@@ -21,7 +21,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	if within && !inGit(e.Path2) {
 		c.planned(e.Caller, e.Path, isDir(e.Stat))
 	}
-	e.Class, e.Class2 = c.known(e.Class, e.Path), c.known(e.Class2, e.Path2)
+	e.Class, e.Class2 = c.boundaryClass(e.Class, e.Path), c.boundaryClass(e.Class2, e.Path2)
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
 	if e.File != nil {
 		r.Node = e.File.ID()
@@ -33,7 +33,7 @@ func (c *Capture) Done(e fusefs.Event) {
 			if e.Op == event.OpChmod {
 				e.File.Mark().And(^markBare)
 			}
-			r.Stat = c.whole(e.File, e.Stat)
+			r.Stat = c.withXattrs(e.File, e.Stat)
 		}
 	}
 	switch e.Op {
@@ -72,13 +72,13 @@ func (c *Capture) Done(e fusefs.Event) {
 				c.discarded.add(parent(e.Path), 1, e.Stat.Size)
 			}
 		}
-		c.taken(e.File, e.Caller)
+		c.removedByPlan(e.File, e.Caller)
 		c.boundary.forget(e.Path)
 	case event.OpRmdir:
 		c.forget(e.Path, false)
 		c.boundary.forget(e.Path)
 		// The file that made the directory excluded may have been removed before it.
-		if t := c.discarded.gone(e.Path); class == ignore.Excluded || t.files > 0 {
+		if t := c.discarded.takeTally(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
 			return
 		}
@@ -117,11 +117,11 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 			return
 		}
 	case isRegular(e.Stat):
-		c.found(e.File, r.Path, from)
+		c.keepBaseline(e.File, r.Path, from)
 	}
 	// If the new name is among git's own files, the store only notes the link count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
-		c.told.add(e.File, e.Path2, e.Stat.Nlink)
+		c.recorded.add(e.File, e.Path2, e.Stat.Nlink)
 	}
 	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
 		c.versionUnderNewName(e.File, e.Path2, e)
@@ -130,11 +130,11 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 
 // renamed records a rename, also one between classes.
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
-	c.taken(e.Replaced, e.Caller)
+	c.removedByPlan(e.Replaced, e.Caller)
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
 	from, to := c.Class(e.Path, dir), e.Class2
 	if dir {
-		c.told.clear()
+		c.recorded.clear()
 		c.forget(e.Path, true)
 		c.forget(e.Path2, true)
 		c.scans.relocated(from != ignore.Tracked && to == ignore.Tracked)
@@ -168,7 +168,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.appendBy(e.Caller, r)
 	case to == ignore.Excluded: // moved to git's own files
 		if regular {
-			c.found(e.File, e.Path, from)
+			c.keepBaseline(e.File, e.Path, from)
 		}
 		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
 		if dir {
@@ -178,7 +178,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	default:
 		known := regular && from == ignore.Ignored && to == ignore.Tracked && c.versionUnderOldName(e.File, e.Path)
 		if regular && from == ignore.Tracked {
-			c.found(e.File, e.Path, from)
+			c.keepBaseline(e.File, e.Path, from)
 		}
 		r.Class = to
 		c.appendBy(e.Caller, r)
@@ -199,7 +199,7 @@ const withAll = "it was moved to where nothing is kept; what it held that is ign
 // else saw.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
-	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.since.UnixNano() {
+	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
 		return false
 	}
 	if f.Mark().Load()&markSafe == 0 {
@@ -248,10 +248,10 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 		c.versionUnderOldName(e.Replaced, e.Path2)
 	}
 	if e.File != nil {
-		c.found(e.File, e.Path, from)
+		c.keepBaseline(e.File, e.Path, from)
 	}
 	if e.Replaced != nil {
-		c.found(e.Replaced, e.Path2, to)
+		c.keepBaseline(e.Replaced, e.Path2, to)
 	}
 	r.Class = min(from, to)
 	c.appendBy(e.Caller, r)
@@ -274,7 +274,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	c.found(gone, p, class)
+	c.keepBaseline(gone, p, class)
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: gone.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
 	if isDir(was) {
 		r.Op, r.Reason = event.OpRmdir, withAll
@@ -285,7 +285,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Node: come.ID(), Stat: c.whole(come, is), Time: e.Time.UnixNano()}
+	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Node: come.ID(), Stat: c.withXattrs(come, is), Time: e.Time.UnixNano()}
 	switch {
 	case isDir(is):
 		r.Op = event.OpMkdir
@@ -304,7 +304,7 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		return
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Class: ignore.Tracked, Path: p,
-		Node: f.ID(), Stat: c.whole(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
+		Node: f.ID(), Stat: c.withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
 // discardedDir counts what was removed with an excluded directory. For the topmost one it
@@ -353,7 +353,7 @@ func (c *Capture) Class(p string, dir bool) ignore.Class {
 	if c.opt.Matcher == nil {
 		return ignore.Tracked
 	}
-	return c.known(c.opt.Matcher.Class(p, dir), p)
+	return c.boundaryClass(c.opt.Matcher.Class(p, dir), p)
 }
 
 func parent(p string) string {

@@ -26,19 +26,19 @@ type gitKeeper struct {
 	dir string // "": nothing is kept
 
 	// mu guards the fields below.
-	mu    sync.Mutex
-	last  map[string]gitTouch // by path
-	n     uint64              // number of the file kept last
-	said  time.Time           // when a gap was last reported
-	stamp string              // identifies this process in the names of kept files
+	mu          sync.Mutex
+	last        map[string]gitTouch // by path
+	n           uint64              // number of the file kept last
+	gapReported time.Time           // when a gap was last reported
+	stamp       string              // identifies this process in the names of kept files
 }
 
 // gitTouch says who last changed a path.
 type gitTouch struct {
-	by       procKey
-	at, told time.Time
-	begin    bool // only the length is kept: the old content is the beginning of the present one
-	gone     bool // the last record said that the path was removed
+	by                    procKey
+	changedAt, recordedAt time.Time
+	begin                 bool // only the length is kept: the old content is the beginning of the present one
+	removed               bool // the last record said that the path was removed
 }
 
 const (
@@ -81,11 +81,11 @@ func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same
 	if !ok && len(g.last) >= gitTouches {
 		clear(g.last)
 	}
-	same = ok && key.pid != 0 && t.by == key && now.Sub(t.at) < gitGoesOn && (!t.begin || appends)
-	tell = !same || now.Sub(t.told) > gitTold || gone != t.gone
-	n := gitTouch{by: key, at: now, told: t.told, begin: appends && (!same || t.begin), gone: gone}
+	same = ok && key.pid != 0 && t.by == key && now.Sub(t.changedAt) < gitGoesOn && (!t.begin || appends)
+	tell = !same || now.Sub(t.recordedAt) > gitTold || gone != t.removed
+	n := gitTouch{by: key, changedAt: now, recordedAt: t.recordedAt, begin: appends && (!same || t.begin), removed: gone}
 	if tell {
-		n.told = now
+		n.recordedAt = now
 	}
 	g.last[p] = n
 	return same, tell
@@ -246,9 +246,9 @@ func gitCopy(f fusefs.File, to string) error {
 // gitGap reports that something of git's is not kept, at most once a minute.
 func (c *Capture) gitGap(p string, why error) {
 	c.git.mu.Lock()
-	say := time.Since(c.git.said) > time.Minute
+	say := time.Since(c.git.gapReported) > time.Minute
 	if say {
-		c.git.said = time.Now()
+		c.git.gapReported = time.Now()
 	}
 	c.git.mu.Unlock()
 	if say {
@@ -330,9 +330,9 @@ func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	}
 	c.git.mu.Lock()
 	t, ok := c.git.last[p]
-	say := ok && time.Since(t.told) > gitTold
+	say := ok && time.Since(t.recordedAt) > gitTold
 	if say {
-		t.told, t.at = time.Now(), time.Now()
+		t.recordedAt, t.changedAt = time.Now(), time.Now()
 		c.git.last[p] = t
 	}
 	c.git.mu.Unlock()

@@ -26,10 +26,10 @@ type lines struct {
 
 // group is a process group with a terminal.
 type group struct {
-	session uint32
-	leader  uint64 // start time of its leader; 0: unknown
-	line    int64  // 0: it is in the background
-	seen    int64  // ns, when it last did something
+	session  uint32
+	leader   uint64 // start time of its leader; 0: unknown
+	line     int64  // 0: it is in the background
+	activeAt int64  // ns, when it last did something
 }
 
 type terminalID struct {
@@ -39,10 +39,10 @@ type terminalID struct {
 
 // terminal is a terminal with its present line.
 type terminal struct {
-	line  int64
-	seen  int64 // ns, when something was last done there
-	watch int   // id of its watch in typed; 0: not watched
-	read  bool  // it was read since the line began
+	line     int64
+	activeAt int64 // ns, when something was last done there
+	watch    int   // id of its watch in typed; 0: not watched
+	read     bool  // it was read since the line began
 }
 
 const (
@@ -65,8 +65,8 @@ func (l *lines) close() {
 	l.typed.close()
 }
 
-// of returns the number of the line that a process works for; numbers grow. 0: none.
-func (l *lines) of(p *fusefs.Process) int64 {
+// lineOf returns the number of the line that a process works for; numbers grow. 0: none.
+func (l *lines) lineOf(p *fusefs.Process) int64 {
 	if p == nil || p.Terminal == 0 {
 		return 0
 	}
@@ -74,7 +74,7 @@ func (l *lines) of(p *fusefs.Process) int64 {
 	defer l.mu.Unlock()
 	now, shell := time.Now().UnixNano(), ofShell(p)
 	g := l.groups[p.Group]
-	another := g != nil && (g.session != p.Leader || now-g.seen > groupRest || p.PID == p.Group && g.leader != 0 && g.leader != p.Start)
+	another := g != nil && (g.session != p.Leader || now-g.activeAt > groupRest || p.PID == p.Group && g.leader != 0 && g.leader != p.Start)
 	if g == nil || another || shell {
 		if len(l.groups) >= maxGroups {
 			clear(l.groups)
@@ -88,7 +88,7 @@ func (l *lines) of(p *fusefs.Process) int64 {
 	if p.PID == p.Group {
 		g.leader = p.Start
 	}
-	g.seen = now
+	g.activeAt = now
 	return g.line
 }
 
@@ -115,14 +115,14 @@ func (l *lines) present(p *fusefs.Process, now int64) int64 {
 		t = &terminal{read: true}
 		l.terminals[id] = t
 	}
-	for watch := range l.typed.since() {
+	for watch := range l.typed.readTerminals() {
 		for _, o := range l.terminals {
 			if o.watch == watch {
 				o.read, o.watch = true, 0
 			}
 		}
 	}
-	if t.read || t.watch == 0 && now-t.seen > linePause {
+	if t.read || t.watch == 0 && now-t.activeAt > linePause {
 		t.read, l.last = false, max(now, l.last+1)
 		t.line, t.watch = l.last, l.typed.watch(p)
 		for _, o := range l.terminals {
@@ -131,6 +131,6 @@ func (l *lines) present(p *fusefs.Process, now int64) int64 {
 			}
 		}
 	}
-	t.seen = now
+	t.activeAt = now
 	return t.line
 }

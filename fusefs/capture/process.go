@@ -29,7 +29,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	}
 	r.PID, r.Start = by.Proc.PID, by.Proc.Start
 	if r.Kind == spool.KindVersion || r.Kind == spool.KindGit || r.Kind == spool.KindBeside {
-		r.Line = c.lines.of(by.Proc)
+		r.Line = c.lines.lineOf(by.Proc)
 	}
 	fresh := c.fresh(by.Proc)
 	if len(fresh) == 0 {
@@ -52,7 +52,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 		clear(c.procs)
 	}
 	for i, p := range fresh {
-		c.procs[procKey{p.PID, p.Start}] = told{p.Comm, p.Image, with[i]}
+		c.procs[procKey{p.PID, p.Start}] = spooledProcess{p.Comm, p.Image, with[i]}
 	}
 	c.procMu.Unlock()
 	for i, p := range fresh {
@@ -63,8 +63,8 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	return true
 }
 
-// told is what the spool knows of a process.
-type told struct {
+// spooledProcess is what the spool knows of a process.
+type spooledProcess struct {
 	comm    string
 	image   uint64
 	command bool
@@ -90,7 +90,7 @@ func (c *Capture) Described(p *fusefs.Process) {
 	t, ok := c.procs[key]
 	late := ok && t.comm == p.Comm && t.image == p.Image && !t.command
 	if late {
-		c.procs[key] = told{p.Comm, p.Image, true}
+		c.procs[key] = spooledProcess{p.Comm, p.Image, true}
 	}
 	c.procMu.Unlock()
 	if late {
@@ -115,11 +115,11 @@ func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 
 // reading holds what one process opened since the last flush.
 type reading struct {
-	proc  *fusefs.Process
-	uid   uint32
-	paths map[string]struct{}
-	more  uint32
-	since int64 // ns, of the first open
+	proc     *fusefs.Process
+	uid      uint32
+	paths    map[string]struct{}
+	more     uint32
+	openedAt int64 // ns, of the first open
 }
 
 // Opened notes a read. Reads by processes outside of any session belong to nobody's
@@ -134,10 +134,10 @@ func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	}
 	c.readMu.Lock()
 	defer c.readMu.Unlock()
-	r := c.reads[by.PID]
+	r := c.readings[by.PID]
 	if r == nil {
-		r = &reading{proc: by.Proc, uid: by.UID, paths: map[string]struct{}{}, since: time.Now().UnixNano()}
-		c.reads[by.PID] = r
+		r = &reading{proc: by.Proc, uid: by.UID, paths: map[string]struct{}{}, openedAt: time.Now().UnixNano()}
+		c.readings[by.PID] = r
 		c.note()
 	}
 	if len(r.paths) >= readsMax {
@@ -160,17 +160,17 @@ func inSession(p *fusefs.Process) bool {
 // readsMax files is a scanner: its reads are only counted.
 func (c *Capture) flushReads() {
 	c.readMu.Lock()
-	if len(c.reads) == 0 {
+	if len(c.readings) == 0 {
 		c.readMu.Unlock()
 		return
 	}
-	reads := c.reads
-	c.reads = map[uint32]*reading{}
+	reads := c.readings
+	c.readings = map[uint32]*reading{}
 	c.readMu.Unlock()
 	for _, r := range reads {
 		// The time of the first open: what the process wrote usually came after it, and
 		// the tool call that it ran for may have ended by now.
-		rec := &spool.Record{Kind: spool.KindReads, Time: r.since, More: r.more}
+		rec := &spool.Record{Kind: spool.KindReads, Time: r.openedAt, More: r.more}
 		if len(r.paths) < readsMax {
 			for p := range r.paths {
 				rec.Paths = append(rec.Paths, p)

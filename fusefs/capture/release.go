@@ -16,7 +16,7 @@ func (c *Capture) Released(f fusefs.File, fd int) {
 	j := c.pending[f.ID()]
 	mine := j != nil && j.state == queued && j.fd == nil && j.rec.Stat.Size <= inlineSize && c.roomyLast()
 	if mine {
-		j.state = taken
+		j.state = copying
 	}
 	c.copies.mu.Unlock()
 	switch {

@@ -22,12 +22,12 @@ type sink struct {
 	unsaid  []spool.Record // gaps that are not in the log yet
 	counted int64
 	// countedAt is the value of counted when the state last changed.
-	countedAt int64
-	dropped   int64 // gaps that found no room in unsaid
-	stopped   string
-	since     time.Time
-	hour      time.Time // when the present hour of the ignored files' budget began
-	spent     int64     // bytes of that budget
+	countedAt  int64
+	dropped    int64 // gaps that found no room in unsaid
+	stopped    string
+	stateSince time.Time
+	hour       time.Time // when the present hour of the ignored files' budget began
+	spent      int64     // bytes of that budget
 
 	begin    time.Time
 	measured atomic.Int64  // when free was measured, as time since begin
@@ -39,7 +39,7 @@ type sink struct {
 
 func newSink(o Options) *sink {
 	now := time.Now()
-	s := &sink{opt: o, w: o.Spool, stop: make(chan struct{}), since: now, begin: now, noted: make(chan struct{}, 1)}
+	s := &sink{opt: o, w: o.Spool, stop: make(chan struct{}), stateSince: now, begin: now, noted: make(chan struct{}, 1)}
 	s.healthy.Store(true)
 	s.measure()
 	return s
@@ -50,7 +50,7 @@ func (s *sink) add(st *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.MaxSpool = s.opt.MaxSpool
-	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unsaid))+s.dropped, s.since
+	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unsaid))+s.dropped, s.stateSince
 	if s.stopped != "" {
 		st.State, st.Reason = "stopped", s.stopped
 	}
@@ -117,7 +117,7 @@ func (s *sink) setStopped(why string) {
 	changed := (s.stopped == "") != (why == "")
 	s.stopped = why
 	if changed {
-		s.since, s.countedAt = time.Now(), s.counted
+		s.stateSince, s.countedAt = time.Now(), s.counted
 	}
 	s.mu.Unlock()
 	if changed && why != "" {
@@ -144,8 +144,8 @@ func (s *sink) isStopped() bool {
 	return s.stopped != ""
 }
 
-// why returns the reason why there is no room.
-func (s *sink) why() string {
+// fullReason returns the reason why there is no room.
+func (s *sink) fullReason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped != "" {
@@ -241,7 +241,7 @@ func (s *sink) tryResume() {
 		return
 	}
 	s.mu.Lock()
-	why, since, missed := s.stopped, s.since, s.counted-s.countedAt
+	why, since, missed := s.stopped, s.stateSince, s.counted-s.countedAt
 	s.mu.Unlock()
 	line := fmt.Sprintf("capture goes on; it was stopped from %s to %s (%s), %d contents were not kept",
 		since.Format(time.TimeOnly), time.Now().Format(time.TimeOnly), why, missed)

@@ -74,9 +74,9 @@ func sameTerminal(dev, terminal uint64) bool {
 	return uint64(unix.Major(dev)) == terminal>>8&0xfff && uint64(unix.Minor(dev)) == terminal&0xff|terminal>>12&0xfff00
 }
 
-// since returns the watches whose terminals were read since they began, or that ended
+// readTerminals returns the watches whose terminals were read since they began, or that ended
 // otherwise.
-func (t *typed) since() iter.Seq[int] {
+func (t *typed) readTerminals() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		var buf [64 * unix.SizeofInotifyEvent]byte
 		for t.open {

@@ -54,10 +54,10 @@ type Tracker struct {
 	mu      sync.Mutex
 	epoch   string
 	limit   int
-	now     func() time.Duration // since some fixed time, never backwards
+	clock   func() time.Duration // since some fixed time, never backwards
 	floor   uint64               // the oldest generation whose changes are all known
 	entries []entry              // by generation
-	at      map[string]int       // the index of a path in entries
+	index   map[string]int       // the index of a path in entries
 }
 
 // entry is a path, "" if a later entry replaced it.
@@ -74,7 +74,7 @@ func New(limit int) *Tracker {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	begun := time.Now()
-	j := &Tracker{epoch: hex.EncodeToString(id[:]), limit: limit, now: func() time.Duration { return time.Since(begun) }}
+	j := &Tracker{epoch: hex.EncodeToString(id[:]), limit: limit, clock: func() time.Duration { return time.Since(begun) }}
 	j.gen.Store(1)
 	return j
 }
@@ -94,16 +94,16 @@ func (j *Tracker) Note(path string) uint64 {
 	if !j.active.Load() {
 		return gen
 	}
-	i, known := j.at[path]
+	i, known := j.index[path]
 	if known {
 		if j.entries[i].gen == gen {
 			return gen
 		}
 		j.entries[i].path = ""
 	}
-	j.at[path] = len(j.entries)
+	j.index[path] = len(j.entries)
 	j.entries = append(j.entries, entry{path, gen})
-	if len(j.at) > j.limit {
+	if len(j.index) > j.limit {
 		j.shrinkLocked()
 	} else if len(j.entries) > 2*j.limit {
 		j.keepLocked(j.entries)
@@ -115,7 +115,7 @@ func (j *Tracker) Note(path string) uint64 {
 func (j *Tracker) Fresh(path string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i, known := j.at[path]
+	i, known := j.index[path]
 	return known && j.entries[i].gen == j.gen.Load()
 }
 
@@ -130,7 +130,7 @@ func (j *Tracker) Everything() {
 func (j *Tracker) sleepLocked() {
 	j.active.Store(false)
 	j.floor = j.gen.Add(1)
-	j.entries, j.at = nil, nil
+	j.entries, j.index = nil, nil
 }
 
 // shrinkLocked forgets the older half, in whole generations, and the tokens that need it.
@@ -149,10 +149,10 @@ func (j *Tracker) shrinkLocked() {
 // keepLocked makes the given entries the only ones, without those that were replaced.
 func (j *Tracker) keepLocked(all []entry) {
 	kept := make([]entry, 0, j.limit)
-	clear(j.at)
+	clear(j.index)
 	for _, e := range all {
 		if e.path != "" {
-			j.at[e.path] = len(kept)
+			j.index[e.path] = len(kept)
 			kept = append(kept, e)
 		}
 	}
@@ -176,7 +176,7 @@ func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	}
 	gen := j.gen.Add(1)
 	if !j.active.Load() {
-		j.floor, j.at = gen, map[string]int{}
+		j.floor, j.index = gen, map[string]int{}
 		j.active.Store(true)
 	}
 	return j.tokenLocked(gen), paths, !ok
@@ -194,7 +194,7 @@ func (j *Tracker) Doubt() (next string) {
 
 // tokenLocked returns "cachebro:1:" epoch ":" generation ":" seconds of this epoch.
 func (j *Tracker) tokenLocked(gen uint64) string {
-	return "cachebro:1:" + j.epoch + ":" + strconv.FormatUint(gen, 10) + ":" + strconv.FormatInt(int64(j.now()/time.Second), 10)
+	return "cachebro:1:" + j.epoch + ":" + strconv.FormatUint(gen, 10) + ":" + strconv.FormatInt(int64(j.clock()/time.Second), 10)
 }
 
 func (j *Tracker) parseLocked(token string) (gen uint64, ok bool) {
@@ -211,8 +211,8 @@ func (j *Tracker) parseLocked(token string) (gen uint64, ok bool) {
 		return 0, false
 	}
 	at, err := strconv.ParseInt(age, 10, 64)
-	if err != nil || at < 0 || at > int64(maxAge/time.Second)+int64(j.now()/time.Second) {
+	if err != nil || at < 0 || at > int64(maxAge/time.Second)+int64(j.clock()/time.Second) {
 		return 0, false
 	}
-	return gen, j.now()-time.Duration(at)*time.Second <= maxAge
+	return gen, j.clock()-time.Duration(at)*time.Second <= maxAge
 }

@@ -90,7 +90,7 @@ func TestDoubt(t *testing.T) {
 func TestAge(t *testing.T) {
 	j := New(0)
 	now := time.Duration(0)
-	j.now = func() time.Duration { return now }
+	j.clock = func() time.Duration { return now }
 	token, _, _ := j.Since("")
 	now = time.Hour
 	if _, _, all := j.Since(token); all {
@@ -126,8 +126,8 @@ func TestLimit(t *testing.T) {
 			j.Since("")
 		}
 	}
-	if len(j.entries) > 300 || len(j.at) > 100 {
-		t.Errorf("%d entries, %d paths", len(j.entries), len(j.at))
+	if len(j.entries) > 300 || len(j.index) > 100 {
+		t.Errorf("%d entries, %d paths", len(j.entries), len(j.index))
 	}
 	for i := range 101 {
 		j.Note(fmt.Sprint("burst", i))

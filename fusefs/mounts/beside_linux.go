@@ -22,7 +22,7 @@ func Beside(point string) []Proc {
 	if err != nil {
 		return nil
 	}
-	dev, place, ok := under(ours, point)
+	dev, place, ok := lowerPlace(ours, point)
 	if !ok {
 		return nil
 	}
@@ -92,7 +92,7 @@ func Beside(point string) []Proc {
 // WayBeside returns what Beside would find in one mount table, as one string to compare;
 // it looks at no process.
 func WayBeside(table []Mount, point string) (string, bool) {
-	dev, place, ok := under(table, point)
+	dev, place, ok := lowerPlace(table, point)
 	if !ok {
 		return "", false
 	}
@@ -100,23 +100,23 @@ func WayBeside(table []Mount, point string) (string, bool) {
 	return strings.Join(ways, "\x00"), len(ways) > 0
 }
 
-// under returns the file system of the directory below the overlay on point, and the
+// lowerPlace returns the file system of the directory below the overlay on point, and the
 // place in it.
-func under(table []Mount, point string) (dev, place string, ok bool) {
+func lowerPlace(table []Mount, point string) (dev, place string, ok bool) {
 	over, ok := At(table, point)
 	if !ok || over.Type != FSType {
 		return "", "", false
 	}
 	for _, m := range table {
 		if m.ID == over.Parent && Within(point, m.Point) {
-			return m.Dev, moved(point, m.Point, m.Root), true
+			return m.Dev, transpose(point, m.Point, m.Root), true
 		}
 	}
 	return "", "", false
 }
 
-// moved returns the path in the directory to that corresponds to p in the directory from.
-func moved(p, from, to string) string { return path.Join(to, p[min(len(p), len(from)):]) }
+// transpose returns the path in the directory to that corresponds to p in the directory from.
+func transpose(p, from, to string) string { return path.Join(to, p[min(len(p), len(from)):]) }
 
 // waysTo finds the paths at which a mount table shows a directory of the file system
 // dev, or a part of it.
@@ -128,7 +128,7 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 		at := m.Point
 		switch {
 		case Within(place, m.Root):
-			at = moved(place, m.Root, m.Point)
+			at = transpose(place, m.Root, m.Point)
 		case !Within(m.Root, place):
 			continue
 		}

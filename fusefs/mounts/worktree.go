@@ -47,9 +47,9 @@ func commonDir(root string) string {
 		if !ok {
 			return ""
 		}
-		dir = from(root, strings.TrimSpace(to))
+		dir = resolveFrom(root, strings.TrimSpace(to))
 		if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-			dir = from(dir, strings.TrimSpace(string(b)))
+			dir = resolveFrom(dir, strings.TrimSpace(string(b)))
 		}
 	}
 	real, err := filepath.EvalSymlinks(dir)
@@ -59,8 +59,8 @@ func commonDir(root string) string {
 	return real
 }
 
-// from returns p, resolved relative to dir unless it is absolute.
-func from(dir, p string) string {
+// resolveFrom returns p, resolved relative to dir unless it is absolute.
+func resolveFrom(dir, p string) string {
 	if filepath.IsAbs(p) {
 		return filepath.Clean(p)
 	}

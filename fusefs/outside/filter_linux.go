@@ -23,8 +23,8 @@ func init() {
 	}
 }
 
-// writes are the flags of open(2) with which it may change or make a file.
-const writes = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
+// writeFlags are the flags of open(2) with which it may change or make a file.
+const writeFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
 
 // Filter returns the program that reports the calls which can change or destroy
 // something.
@@ -37,11 +37,11 @@ func Filter() []unix.SockFilter {
 	for _, nr := range calls { // most opens only read: they are decided first
 		if c := notifier.Calls[nr]; c.Op == notifier.Open && c.Flags >= 0 {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*uint32(c.Flags)),
-				notifier.Jump(notifier.Any, writes, 0, 1), notifier.Show, notifier.Allow)
+				notifier.Jump(notifier.Any, writeFlags, 0, 1), notifier.Show, notifier.Allow)
 		}
 	}
 	for _, nr := range calls {
-		if shown(nr, notifier.Calls[nr]) {
+		if alwaysReported(nr, notifier.Calls[nr]) {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Show)
 		}
 	}
@@ -50,8 +50,8 @@ func Filter() []unix.SockFilter {
 	return append(p, notifier.Allow)
 }
 
-// shown reports whether a call is reported whatever its arguments are.
-func shown(nr uint32, c notifier.Call) bool {
+// alwaysReported reports whether a call is reported whatever its arguments are.
+func alwaysReported(nr uint32, c notifier.Call) bool {
 	switch c.Op {
 	case notifier.Open:
 		return c.Flags < 0 // creat

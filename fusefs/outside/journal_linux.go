@@ -32,14 +32,14 @@ import (
 //	KindVersion  a call on names; Node is the thread. OpBaseline before it: what had the new name
 //	KindContent  the call For is in its history, or failed
 type journal struct {
-	log    *slog.Logger
-	dir    string
-	w      *spool.Writer
-	unsaid []*spool.Record
-	urgent bool // unsaid has an entry without which a call must not go on
-	failed bool
-	procs  map[processKey]*fusefs.Process
-	told   map[processKey]bool // whether their command was written, too
+	log            *slog.Logger
+	dir            string
+	w              *spool.Writer
+	unsaid         []*spool.Record
+	urgent         bool // unsaid has an entry without which a call must not go on
+	failed         bool
+	procs          map[processKey]*fusefs.Process
+	commandWritten map[processKey]bool // whether their command was written, too
 }
 
 type processKey struct {
@@ -52,8 +52,8 @@ type processKey struct {
 const mostJournal = 8 << 20
 
 // openJournal opens the journal, and reads what the last recorder left in it.
-func openJournal(state string, log *slog.Logger) (*journal, *left, error) {
-	j := &journal{log: log, dir: filepath.Join(state, journalName), procs: map[processKey]*fusefs.Process{}, told: map[processKey]bool{}}
+func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error) {
+	j := &journal{log: log, dir: filepath.Join(state, journalName), procs: map[processKey]*fusefs.Process{}, commandWritten: map[processKey]bool{}}
 	var err error
 	j.w, err = spool.OpenWriter(j.dir, spool.Options{})
 	if err != nil {
@@ -94,17 +94,17 @@ func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j
 
 func (j *journal) add(rs ...*spool.Record) { j.unsaid = append(j.unsaid, rs...) }
 
-// by adds the caller to a record, and the records of its process and ancestors if they
+// addCaller adds the caller to a record, and the records of its process and ancestors if they
 // are new.
-func (j *journal) by(c fusefs.Caller, r *spool.Record) *spool.Record {
+func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	r.PID, r.UID = c.PID, c.UID
 	var fresh []*spool.Record
 	for p := c.Proc; p != nil; p = p.Parent {
 		key := processKey{p.PID, p.Start}
-		if was := j.procs[key]; was != nil && was.Comm == p.Comm && was.Image == p.Image && (j.told[key] || p.Command() == nil) {
+		if was := j.procs[key]; was != nil && was.Comm == p.Comm && was.Image == p.Image && (j.commandWritten[key] || p.Command() == nil) {
 			break
 		}
-		j.procs[key], j.told[key] = p, p.Command() != nil
+		j.procs[key], j.commandWritten[key] = p, p.Command() != nil
 		fresh = append(fresh, capture.ProcessRecord(p, 0))
 	}
 	slices.Reverse(fresh)
@@ -117,11 +117,11 @@ func (j *journal) by(c fusefs.Caller, r *spool.Record) *spool.Record {
 
 // awaits notes that the result of a path is awaited.
 func (j *journal) awaits(e *entry) {
-	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.opened, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
+	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.written, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
 		r.Op = event.OpChmod
 	}
-	j.add(j.by(e.by, r))
+	j.add(j.addCaller(e.by, r))
 	j.urgent = true
 }
 
@@ -135,7 +135,7 @@ func (j *journal) calls(o *op) {
 	if o.to.there {
 		j.add(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Path: o.to.path, Stat: o.to.st})
 	}
-	o.noted = j.by(o.by, &spool.Record{Kind: spool.KindVersion, Op: o.op, Path: o.from.path, Path2: o.to.path, Target: o.target, Stat: o.from.st, Node: uint64(o.tid), Time: o.when.UnixNano()})
+	o.noted = j.addCaller(o.by, &spool.Record{Kind: spool.KindVersion, Op: o.op, Path: o.from.path, Path2: o.to.path, Target: o.target, Stat: o.from.st, Node: uint64(o.tid), Time: o.when.UnixNano()})
 	j.add(o.noted)
 	j.urgent = true
 }
@@ -182,7 +182,7 @@ func (j *journal) tidy(again func()) {
 	clear(j.unsaid)
 	j.unsaid = j.unsaid[:0]
 	clear(j.procs)
-	clear(j.told)
+	clear(j.commandWritten)
 	again()
 	j.urgent = true
 	j.flush()
@@ -191,8 +191,8 @@ func (j *journal) tidy(again func()) {
 	}
 }
 
-// left is what the journal of a killed recorder contains.
-type left struct {
+// leftJournal is what the journal of a killed recorder contains.
+type leftJournal struct {
 	roots  []string
 	procs  map[processKey]*spool.Record
 	known  map[processKey]*fusefs.Process
@@ -204,11 +204,11 @@ type left struct {
 // leftCall is a call on names; before is the file that had the new name.
 type leftCall struct{ call, before *spool.Record }
 
-func newLeft() *left {
-	return &left{procs: map[processKey]*spool.Record{}, known: map[processKey]*fusefs.Process{}, waits: map[string]*spool.Record{}, calls: map[uint64]leftCall{}}
+func newLeft() *leftJournal {
+	return &leftJournal{procs: map[processKey]*spool.Record{}, known: map[processKey]*fusefs.Process{}, waits: map[string]*spool.Record{}, calls: map[uint64]leftCall{}}
 }
 
-func (l *left) take(r *spool.Record) {
+func (l *leftJournal) take(r *spool.Record) {
 	switch r.Kind {
 	case spool.KindMount:
 		if !slices.Contains(l.roots, r.Source) {
@@ -237,11 +237,11 @@ func (l *left) take(r *spool.Record) {
 }
 
 // caller returns the caller of a record.
-func (l *left) caller(r *spool.Record) fusefs.Caller {
+func (l *leftJournal) caller(r *spool.Record) fusefs.Caller {
 	return fusefs.Caller{PID: r.PID, UID: r.UID, Proc: l.process(processKey{r.PID, r.Start})}
 }
 
-func (l *left) process(key processKey) *fusefs.Process {
+func (l *leftJournal) process(key processKey) *fusefs.Process {
 	if p := l.known[key]; p != nil {
 		return p
 	}
@@ -258,31 +258,31 @@ func (l *left) process(key processKey) *fusefs.Process {
 	return p
 }
 
-// said is what the spool of a history still has of what a killed recorder wrote to it.
-type said struct {
+// spooled is what the spool of a history still has of what a killed recorder wrote to it.
+type spooled struct {
 	versions map[string]*spool.Record // the last of each path
-	calls    map[saidKey]bool
+	calls    map[spooledCall]bool
 	contents map[uint64]bool // versions whose content is there
 }
 
-type saidKey struct {
+type spooledCall struct {
 	path string
 	when int64
 }
 
-func (s *said) take(r *spool.Record) {
+func (s *spooled) take(r *spool.Record) {
 	switch r.Kind {
 	case spool.KindVersion:
 		s.versions[r.Path] = r
-		s.calls[saidKey{r.Path, r.Time}] = true
+		s.calls[spooledCall{r.Path, r.Time}] = true
 	case spool.KindContent:
 		s.contents[r.For] = true
 	}
 }
 
 // recover continues where a killed recorder stopped.
-func (r *Recorder) recover(l *left) {
-	said := map[*track]*said{}
+func (r *Recorder) recover(l *leftJournal) {
+	said := map[*track]*spooled{}
 	for _, root := range l.roots {
 		t, err := r.trackAt(root)
 		if err != nil {
@@ -293,13 +293,13 @@ func (r *Recorder) recover(l *left) {
 	}
 	for _, c := range slices.SortedFunc(maps.Values(l.calls), func(a, b leftCall) int { return cmp.Compare(a.call.Seq, b.call.Seq) }) {
 		o := r.leftOp(l, c)
-		if s := said[o.a]; s == nil || !s.calls[saidKey{o.a.rel(o.from.path), c.call.Time}] {
+		if s := said[o.a]; s == nil || !s.calls[spooledCall{o.a.rel(o.from.path), c.call.Time}] {
 			r.let(o)
 		}
 	}
 	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
 		e := r.touch(spot{path: w.Path, st: w.Stat, there: w.Stat.Ino != 0}, l.caller(w))
-		e.when, e.opened, e.altered = timeOf(w), w.HasContent, w.Op == event.OpChmod
+		e.when, e.written, e.altered = timeOf(w), w.HasContent, w.Op == event.OpChmod
 		st, there := lstat(w.Path)
 		if s := said[e.track]; s != nil {
 			rel := e.track.rel(w.Path)
@@ -315,7 +315,7 @@ func (r *Recorder) recover(l *left) {
 }
 
 // leftOp returns a call that a killed recorder had let go on.
-func (r *Recorder) leftOp(l *left, c leftCall) *op {
+func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	o := &op{op: c.call.Op, from: spot{c.call.Path, c.call.Stat, true}, to: spot{path: c.call.Path2}, target: c.call.Target, by: l.caller(c.call), when: timeOf(c.call), tid: uint32(c.call.Node)}
 	o.a = r.trackOf(o.from.path)
 	o.file = o.a.fileOf(o.from.path, o.from.st)
@@ -335,8 +335,8 @@ func (r *Recorder) leftOp(l *left, c leftCall) *op {
 
 // keepAgain records again the contents that a killed recorder was about to keep: the
 // files still have them. It returns what that recorder had told.
-func (r *Recorder) keepAgain(t *track, l *left) *said {
-	s := &said{versions: map[string]*spool.Record{}, calls: map[saidKey]bool{}, contents: map[uint64]bool{}}
+func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
+	s := &spooled{versions: map[string]*spool.Record{}, calls: map[spooledCall]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {
 		r.o.Logger.Warn("what was told before is not all known", "root", t.root, "error", err)
 	}

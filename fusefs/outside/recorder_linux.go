@@ -53,13 +53,13 @@ type Recorder struct {
 	ops      []*op             // calls on names whose effect was not seen yet
 	opening  map[uint32]*entry // by thread: what its last call opens for writing
 	overlays []mounts.Mount
-	writable map[*fusefs.Process]map[string]bool // see holds; set while many entries are settled at once
+	writable map[*fusefs.Process]map[string]bool // see stillWrites; set while many entries are settled at once
 }
 
 // rooted is the history that the files of a directory belong to.
 type rooted struct {
-	track *track
-	at    time.Time
+	track   *track
+	foundAt time.Time
 }
 
 // rootedFor is how long that answer is reused.
@@ -76,7 +76,7 @@ type entry struct {
 	when    time.Time
 	waits   bool       // its result is to be looked at
 	listed  bool       // it is in pending
-	opened  bool       // for writing
+	written bool       // for writing
 	altered bool       // its mode, owner or attributes may have been changed, too
 	last    event.Stat // when it was looked at last
 	next    time.Time  // when to look again, at the earliest
@@ -122,7 +122,7 @@ func New(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	r.tracks[wire.OutsideRoot] = own
-	var l *left
+	var l *leftJournal
 	r.journal, l, err = openJournal(state, o.Logger)
 	if err != nil {
 		err = errors.Join(err, own.drain())
@@ -180,7 +180,7 @@ func (r *Recorder) Close() error {
 // written by somebody else or cannot be opened.
 func (r *Recorder) trackOf(path string) *track {
 	dir := filepath.Dir(path)
-	if k, ok := r.roots[dir]; ok && time.Since(k.at) < rootedFor {
+	if k, ok := r.roots[dir]; ok && time.Since(k.foundAt) < rootedFor {
 		return k.track
 	}
 	t := r.tracks[wire.OutsideRoot]
@@ -213,10 +213,10 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 	return t, nil
 }
 
-// own: a temporary file that the tree made itself. The clock of files is
-// behind by a tick at most: one that the tree makes at once may count as somebody else's,
-// and is kept, never the other way round.
-func (r *Recorder) own(s spot, of origin) bool {
+// ownTemporary reports whether the tree itself made this temporary file. File times lag by up to
+// a tick, so a file that the tree makes right after its start may count as somebody else's and is
+// kept; the opposite mistake does not happen.
+func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
 	}
@@ -375,10 +375,10 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	s, ok := r.resolve(n, path, flags&unix.O_NOFOLLOW == 0 && !only)
 	writes := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
 	switch {
-	case !ok, r.own(s, of):
+	case !ok, r.ownTemporary(s, of):
 	case !s.there:
 		if flags&unix.O_CREAT != 0 {
-			r.made(by, s, false, of)
+			r.handleMake(by, s, false, of)
 		}
 	case only, !writes, !isRegular(s.st), !allowed(s.path):
 	default:
@@ -386,7 +386,7 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 		if flags&unix.O_TRUNC != 0 {
 			op = event.OpTruncate
 		}
-		r.writes(by, s, op, of)
+		r.handleWrite(by, s, op, of)
 	}
 }
 
@@ -397,13 +397,13 @@ func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).unkept(s.path, dir)
 }
 
-// made handles a call that may make a name.
-func (r *Recorder) made(by fusefs.Caller, s spot, dir bool, of origin) {
+// handleMake handles a call that may make a name.
+func (r *Recorder) handleMake(by fusefs.Caller, s spot, dir bool, of origin) {
 	if r.passedOver(s, dir, of) {
 		return
 	}
 	e := r.touch(s, by)
-	e.opened = false
+	e.written = false
 	if !dir {
 		r.opens(e)
 	}
@@ -412,12 +412,12 @@ func (r *Recorder) made(by fusefs.Caller, s spot, dir bool, of origin) {
 
 // opens: an entry's file is about to be opened for writing.
 func (r *Recorder) opens(e *entry) {
-	e.opened = true
+	e.written = true
 	r.opening[e.by.TID] = e
 }
 
-// writes handles a regular file that is about to be written to.
-func (r *Recorder) writes(by fusefs.Caller, s spot, o event.Op, of origin) {
+// handleWrite handles a regular file that is about to be written to.
+func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) {
 	if r.passedOver(s, false, of) {
 		return
 	}
@@ -464,11 +464,11 @@ func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 // change handles a change of mode, owner or attributes.
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolve(n, path, follow)
-	if !ok || !s.there || r.own(s, of) || r.passedOver(s, isDir(s.st), of) {
+	if !ok || !s.there || r.ownTemporary(s, of) || r.passedOver(s, isDir(s.st), of) {
 		return
 	}
 	e := r.current(s, by)
-	r.found(e, s)
+	r.recordState(e, s)
 	r.otherNames(e, s)
 	r.takeOver(e)
 	e.altered = true
@@ -480,17 +480,17 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 // caller, as if all calls used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
-		if !other.waits || r.holds(other, other.known) {
+		if !other.waits || r.stillWrites(other, other.known) {
 			continue
 		}
-		e.opened, e.altered = e.opened || other.opened, e.altered || other.altered
-		other.opened, other.altered = false, false
+		e.written, e.altered = e.written || other.written, e.altered || other.altered
+		other.written, other.altered = false, false
 		r.unawait(other)
 	}
 }
 
-// found records the state of a name that the history may not know.
-func (r *Recorder) found(e *entry, s spot) {
+// recordState records the state of a name that the history may not know.
+func (r *Recorder) recordState(e *entry, s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
 
@@ -534,7 +534,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 		return
 	}
 	tell := func(path string) {
-		if st, there := lstat(path); there && path != s.path && same(st, s.st) {
+		if st, there := lstat(path); there && path != s.path && sameInode(st, s.st) {
 			e.track.capture.Found(e.track.fileOf(path, st), e.track.rel(path), target(path, st), st)
 		}
 	}
@@ -557,15 +557,15 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 // make handles a call that makes a directory, a symbolic link or a special file.
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolve(n, path, false)
-	if ok && !s.there && !r.own(s, of) {
-		r.made(by, s, true, of)
+	if ok && !s.there && !r.ownTemporary(s, of) {
+		r.handleMake(by, s, true, of)
 	}
 }
 
 // remove handles a name that is about to be removed.
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolve(n, path, false)
-	if !ok || !s.there || dir != isDir(s.st) || r.own(s, of) || !allowed(filepath.Dir(s.path)) {
+	if !ok || !s.there || dir != isDir(s.st) || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
@@ -586,7 +586,7 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
 	}
 	if !isRegular(s.st) || s.st.Nlink > 1 {
-		r.found(e, s)
+		r.recordState(e, s)
 		r.otherNames(e, s)
 	}
 }
@@ -598,22 +598,22 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if !ok && !ok2 || !ok && a.path == "" || !a.there && ok {
 		return
 	}
-	if !ok2 && b.path == "" || b.there && (same(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
+	if !ok2 && b.path == "" || b.there && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
 		return
 	}
-	if r.own(a, of) && r.own(b, of) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
+	if r.ownTemporary(a, of) && r.ownTemporary(b, of) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
 		return
 	}
-	if r.own(a, of) && !isDir(a.st) && flags&unix.RENAME_EXCHANGE == 0 {
+	if r.ownTemporary(a, of) && !isDir(a.st) && flags&unix.RENAME_EXCHANGE == 0 {
 		r.arrives(by, b, of)
 		return
 	}
 	r.settleBelow(a)
 	ea := r.current(a, by)
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
-	r.found(ea, a)
+	r.recordState(ea, a)
 	r.foundBelow(o.a, a, of)
-	written := isRegular(a.st) && ea.waits && ea.opened
+	written := isRegular(a.st) && ea.waits && ea.written
 	if written { // what is written from now on belongs to the new name
 		r.altered(ea, a.st)
 	}
@@ -626,7 +626,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		o.replaced = eb.file
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
-			r.found(eb, b)
+			r.recordState(eb, b)
 			r.foundBelow(o.b, b, of)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
@@ -643,19 +643,19 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 // arrives handles a name that is about to get a file which no history knows.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.there {
-		r.made(by, s, false, of)
+		r.handleMake(by, s, false, of)
 		return
 	}
 	e := r.current(s, by)
 	r.losing(e, s, by, event.OpRename)
-	e.opened = true
+	e.written = true
 	r.await(e)
 }
 
 // link handles a file that is about to get another name.
 func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, of origin) {
 	b, ok := r.resolve(n, to, false)
-	if !ok || b.there || r.own(b, of) {
+	if !ok || b.there || r.ownTemporary(b, of) {
 		return
 	}
 	a, ok := spot{}, false
@@ -664,11 +664,11 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	t := r.trackOf(b.path)
 	if !ok || !a.there || r.trackOf(a.path) != t {
-		r.made(by, b, false, of) // a file without a name, or from another history
+		r.handleMake(by, b, false, of) // a file without a name, or from another history
 		return
 	}
 	e := r.current(a, by)
-	r.found(e, a)
+	r.recordState(e, a)
 	r.parents(b.path)
 	r.let(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
 }

@@ -479,7 +479,7 @@ func TestFailedByAnotherName(t *testing.T) {
 	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "two")
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	if e := p.r.entries[p.path("one")]; e.waits || e.opened {
+	if e := p.r.entries[p.path("one")]; e.waits || e.written {
 		t.Errorf("a write by the other name is awaited still: %+v", e)
 	}
 }

@@ -44,7 +44,7 @@ func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if follow && ofDescriptors(dir) { // such a link is not a path
 			return r.directory(prefix + path)
 		}
-		s, ok := r.in(prefix, dir, base)
+		s, ok := r.resolveIn(prefix, dir, base)
 		if !ok {
 			return s, false
 		}
@@ -121,7 +121,7 @@ func (r *Recorder) directory(path string) (spot, bool) {
 	}
 	defer unix.Close(fd)
 	real, ok := r.nameOf(fd)
-	if !ok || r.beyond(fd, real) {
+	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
 	var sx sys.Stat
@@ -129,24 +129,24 @@ func (r *Recorder) directory(path string) (spot, bool) {
 		return spot{}, false
 	}
 	here, ok := lstat(real)
-	return spot{real, sx.Stat, true}, ok && same(here, sx.Stat) && !r.places.Skipped(real)
+	return spot{real, sx.Stat, true}, ok && sameInode(here, sx.Stat) && !r.places.Skipped(real)
 }
 
-// in resolves a name in a directory.
-func (r *Recorder) in(prefix, dir, base string) (spot, bool) {
+// resolveIn resolves a name in a directory.
+func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
 	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
 	real, ok := r.nameOf(fd)
-	if !ok || r.beyond(fd, real) {
+	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
 	if prefix != "" { // it is ours to keep only if we see the same directory
 		var there sys.Stat
 		here, ok := lstat(real)
-		if err := sys.StatFD(fd, &there); err != nil || !ok || !same(here, there.Stat) {
+		if err := sys.StatFD(fd, &there); err != nil || !ok || !sameInode(here, there.Stat) {
 			return spot{}, false
 		}
 	}
@@ -173,9 +173,9 @@ func (r *Recorder) nameOf(fd int) (string, bool) {
 
 const fuseMagic = 0x65735546
 
-// beyond reports whether a path is in one of the kernel's own file systems, or on a mount
+// notRecorded reports whether a path is in one of the kernel's own file systems, or on a mount
 // of ours, which records by itself.
-func (r *Recorder) beyond(fd int, path string) bool {
+func (r *Recorder) notRecorded(fd int, path string) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
 		return true

@@ -94,7 +94,7 @@ func (s *service) rests(stop <-chan struct{}) {
 				return
 			case <-time.After(quietFor):
 			}
-			awaits = s.r.rest()
+			awaits = s.r.settleQuiet()
 		}
 	}
 }

@@ -42,9 +42,9 @@ func (r *Recorder) settleAll(all []*entry) {
 // quietFor is how long a file must be unchanged to count as closed.
 const quietFor = 100 * time.Millisecond
 
-// rest settles entries that were quiet since its last call, and reports whether any are
+// settleQuiet settles entries that were quiet since its last call, and reports whether any are
 // still awaited.
-func (r *Recorder) rest() (awaits bool) {
+func (r *Recorder) settleQuiet() (awaits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.confirm(0)
@@ -112,9 +112,9 @@ func (r *Recorder) settle(e *entry) {
 		return
 	case !there, !waited && unchanged(st, e.known):
 		return // the removal of a name is recorded elsewhere, if the tree did it
-	case !waited && !(same(st, e.known) && e.opened && r.holds(e, st)):
+	case !waited && !(sameInode(st, e.known) && e.written && r.stillWrites(e, st)):
 		r.byOthers(e, st)
-	case same(st, e.known):
+	case sameInode(st, e.known):
 		r.altered(e, st)
 	default:
 		r.appeared(e, st)
@@ -122,14 +122,14 @@ func (r *Recorder) settle(e *entry) {
 	e.known = st
 	if st.Nlink > 1 {
 		for _, other := range r.byOtherNames(e.file, e.path) {
-			if same(other.known, st) && !other.waits {
+			if sameInode(other.known, st) && !other.waits {
 				other.known = st
 			}
 		}
 	}
 	switch {
-	case !waited || !e.opened || !isRegular(st):
-	case r.holds(e, st): // its writer goes on
+	case !waited || !e.written || !isRegular(st):
+	case r.stillWrites(e, st): // its writer goes on
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
 	case r.isOpening(e), changedSince(e.path, st):
@@ -155,7 +155,7 @@ const heldEvery = time.Second
 // byOthers handles a path that a process which is not watched has changed.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was := e.file
-	e.file, e.opened = e.track.fileOf(e.path, st), false
+	e.file, e.written = e.track.fileOf(e.path, st), false
 	if was != nil && was != e.file {
 		was.unnamed(e.track.rel(e.path))
 	}
@@ -169,14 +169,14 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 // the old file already had the new length and time.
 func (r *Recorder) altered(e *entry, st event.Stat) {
 	as := unchanged(st, e.known)
-	if e.opened && isRegular(st) {
+	if e.written && isRegular(st) {
 		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Time: e.when}
 		if as {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)
 	}
-	if !as && (e.altered || !e.opened) {
+	if !as && (e.altered || !e.written) {
 		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
 	}
 	e.altered = false
@@ -237,9 +237,9 @@ func (r *Recorder) settleBelow(s spot) {
 	}
 }
 
-// holds reports whether the process that last wrote to a file still has it open for
+// stillWrites reports whether the process that last wrote to a file still has it open for
 // writing. st is the present state of the file.
-func (r *Recorder) holds(e *entry, st event.Stat) bool {
+func (r *Recorder) stillWrites(e *entry, st event.Stat) bool {
 	by := e.by.Proc
 	if by == nil {
 		return false
@@ -302,29 +302,29 @@ func (r *Recorder) confirm(tid uint32) {
 // happened records a call if its effect can be seen.
 func (r *Recorder) happened(o *op) bool {
 	from, there := lstat(o.from.path)
-	gone := !there || !same(from, o.from.st)
+	gone := !there || !sameInode(from, o.from.st)
 	switch o.op {
 	case event.OpUnlink, event.OpRmdir:
 		if !gone {
 			return false
 		}
-		r.removed(o)
+		r.recordRemoval(o)
 		return true
 	}
 	to, there := lstat(o.to.path)
-	if !there || !same(to, o.from.st) {
+	if !there || !sameInode(to, o.from.st) {
 		return false
 	}
 	switch o.op {
 	case event.OpLink:
-		o.file.named(o.b.rel(o.to.path))
+		o.file.addName(o.b.rel(o.to.path))
 		r.relinked(o.file)
-		r.told(o.to.path, o.b, to, o.file, o)
+		r.noteState(o.to.path, o.b, to, o.file, o)
 		o.a.capture.Done(fusefs.Event{Op: event.OpLink, File: o.file, Caller: o.by, Path: o.a.rel(o.from.path), Path2: o.b.rel(o.to.path), Target: o.target, Stat: to,
 			Class: o.a.class(o.from.path, false), Class2: o.b.class(o.to.path, false), Time: o.when})
 		return true
 	case event.OpExchange:
-		if !there || !same(from, o.to.st) {
+		if !there || !sameInode(from, o.to.st) {
 			return false
 		}
 	default:
@@ -332,12 +332,12 @@ func (r *Recorder) happened(o *op) bool {
 			return false
 		}
 	}
-	r.moved(o, from, to)
+	r.recordMove(o, from, to)
 	return true
 }
 
-// removed records the removal of a name.
-func (r *Recorder) removed(o *op) {
+// recordRemoval records the removal of a name.
+func (r *Recorder) recordRemoval(o *op) {
 	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
 	ev.Class2 = ev.Class
 	o.file.unnamed(ev.Path)
@@ -353,7 +353,7 @@ func (r *Recorder) removed(o *op) {
 // absent notes that nothing is at a path.
 func (r *Recorder) absent(path string) {
 	if e := r.entries[path]; e != nil {
-		e.known, e.file, e.opened = event.Stat{}, nil, false
+		e.known, e.file, e.written = event.Stat{}, nil, false
 	}
 }
 
@@ -364,8 +364,8 @@ func (t *track) forget(f *file) {
 	}
 }
 
-// told notes the state of a path that a history was told.
-func (r *Recorder) told(path string, t *track, st event.Stat, f *file, o *op) *entry {
+// noteState notes the state of a path that a history was told.
+func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *op) *entry {
 	e := r.entries[path]
 	if e == nil {
 		e = &entry{path: path, track: t}
@@ -387,19 +387,19 @@ func asCalled(was, is event.Stat) event.Stat {
 // stillHeld awaits a renamed file as long as somebody writes to it. is: its present
 // state.
 func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
-	e.opened = opened
-	if opened && isRegular(is) && (!unchanged(is, e.known) || r.holds(e, is)) {
+	e.written = opened
+	if opened && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {
 		r.await(e)
 	}
 }
 
-// moved records a rename, or an exchange of two names.
-func (r *Recorder) moved(o *op, from, to event.Stat) {
+// recordMove records a rename, or an exchange of two names.
+func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
 	known := asCalled(o.from.st, to)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
-	opened := func(path string) bool { e := r.entries[path]; return e != nil && e.opened }
+	opened := func(path string) bool { e := r.entries[path]; return e != nil && e.written }
 	fromOpened, toOpened := opened(o.from.path), opened(o.to.path)
 	if o.replaced != nil {
 		ev.Replaced = o.replaced
@@ -421,15 +421,15 @@ func (r *Recorder) moved(o *op, from, to event.Stat) {
 		}
 		return
 	}
-	o.file.named(b)
+	o.file.addName(b)
 	r.absent(o.from.path)
-	r.stillHeld(r.told(o.to.path, o.b, known, o.file, o), fromOpened, to)
+	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), fromOpened, to)
 	if isDir(to) || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
 	}
 	if o.op == event.OpExchange {
-		o.replaced.named(a)
-		r.stillHeld(r.told(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), toOpened, from)
+		o.replaced.addName(a)
+		r.stillHeld(r.noteState(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), toOpened, from)
 	} else if o.replaced != nil {
 		o.a.forget(o.replaced)
 	}
@@ -454,7 +454,7 @@ func (r *Recorder) unawait(e *entry) {
 func (r *Recorder) relinked(f *file) {
 	for _, e := range r.byOtherNames(f, "") {
 		st, there := lstat(e.path)
-		if !there || !same(st, e.known) {
+		if !there || !sameInode(st, e.known) {
 			continue
 		}
 		if st.Size == e.known.Size && st.Mtime == e.known.Mtime && st.Mode == e.known.Mode {
@@ -490,7 +490,7 @@ func (r *Recorder) shift(o *op, both bool) {
 	}
 	a, b := o.a.rel(from), o.b.rel(to)
 	for _, f := range o.a.files {
-		f.moved(a, b, both)
+		f.moveNames(a, b, both)
 	}
 }
 

@@ -148,7 +148,7 @@ func (t *track) fileOf(path string, st event.Stat) *file {
 		f = &file{track: t, id: t.ids, inode: key}
 		t.files[key] = f
 	}
-	f.named(t.rel(path))
+	f.addName(t.rel(path))
 	return f
 }
 
@@ -184,8 +184,8 @@ func (f *file) Paths() []string {
 
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
-// named adds a name.
-func (f *file) named(rel string) {
+// addName adds a name.
+func (f *file) addName(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == rel {
@@ -210,9 +210,9 @@ func (f *file) moving(rel string) {
 	f.next = rel
 }
 
-// moved changes the names below a directory that was renamed; both: below two that were
+// moveNames changes the names below a directory that was renamed; both: below two that were
 // exchanged.
-func (f *file) moved(from, to string, both bool) {
+func (f *file) moveNames(from, to string, both bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, p := range f.paths {
@@ -287,12 +287,12 @@ func lstat(path string) (event.Stat, bool) {
 	return sx.Stat, true
 }
 
-func kindOf(st event.Stat) uint32  { return st.Mode & unix.S_IFMT }
-func isRegular(st event.Stat) bool { return kindOf(st) == unix.S_IFREG }
-func isDir(st event.Stat) bool     { return kindOf(st) == unix.S_IFDIR }
-func same(a, b event.Stat) bool    { return event.InodeOf(a) == event.InodeOf(b) }
+func kindOf(st event.Stat) uint32    { return st.Mode & unix.S_IFMT }
+func isRegular(st event.Stat) bool   { return kindOf(st) == unix.S_IFREG }
+func isDir(st event.Stat) bool       { return kindOf(st) == unix.S_IFDIR }
+func sameInode(a, b event.Stat) bool { return event.InodeOf(a) == event.InodeOf(b) }
 func unchanged(a, b event.Stat) bool {
-	return same(a, b) && a.Ctime == b.Ctime && a.Size == b.Size && a.Mtime == b.Mtime && a.Mode == b.Mode
+	return sameInode(a, b) && a.Ctime == b.Ctime && a.Size == b.Size && a.Mtime == b.Mtime && a.Mode == b.Mode
 }
 
 // target returns where a symbolic link points, "" for anything else.

@@ -55,11 +55,11 @@ type origin struct {
 // tree is a watched tree of processes.
 type tree struct {
 	origin
-	conn     int // to the process that runs it
-	listener int
-	page     page
-	pass     [2]int        // a pipe that ends letPass
-	passed   chan struct{} // letPass has ended
+	conn      int // to the process that runs it
+	listener  int
+	page      page
+	pass      [2]int        // a pipe that ends letPass
+	passEnded chan struct{} // letPass has ended
 }
 
 // takeTree takes over the tree that a packet announces.
@@ -80,7 +80,7 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	if len(fds) != 2 {
 		return nil, errors.New("it came without its page")
 	}
-	t := &tree{origin: origin{time.Now(), ours}, conn: conn, listener: fds[0], passed: make(chan struct{})}
+	t := &tree{origin: origin{time.Now(), ours}, conn: conn, listener: fds[0], passEnded: make(chan struct{})}
 	tv := unix.NsecToTimeval(int64(heldFor))
 	if err := unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	var stuck atomic.Uint64 // the call that is being looked at
 	late := time.AfterFunc(math.MaxInt64, func() {
 		t.letPass(stuck.Load())
-		t.passed <- struct{}{}
+		t.passEnded <- struct{}{}
 	})
 	look := func(n *notifier.Notice) {
 		n.Read = t.read
@@ -119,7 +119,7 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 		}
 		if !late.Stop() {
 			_, _ = unix.Write(t.pass[1], []byte{0})
-			<-t.passed
+			<-t.passEnded
 		}
 	}
 	notices := t.page.notices()

@@ -42,10 +42,10 @@ type Watch struct {
 
 const (
 	startWithin = 5 * time.Second
-	// mostStarts bounds the starts within soon: a recorder that dies again and again is
+	// mostStarts bounds the starts within startsWindow: a recorder that dies again and again is
 	// of no use.
-	mostStarts = 5
-	soon       = 10 * time.Second
+	mostStarts   = 5
+	startsWindow = 10 * time.Second
 )
 
 // Begin runs work so that the user's recorder sees the calls of the processes that it
@@ -162,10 +162,10 @@ func (w *Watch) attach() error {
 	return fmt.Errorf("the recorder does not answer: %w", failed)
 }
 
-// again starts another recorder.
-func (w *Watch) again() {
+// restart starts another recorder.
+func (w *Watch) restart() {
 	now := time.Now()
-	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < soon })
+	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < startsWindow })
 	w.starts = append(w.starts, now)
 	if len(w.starts) > mostStarts {
 		w.fail(errors.New("the recorder ends again and again"))
@@ -190,7 +190,7 @@ func (w *Watch) serve() (ended bool) {
 			return true
 		}
 		w.drop()
-		w.again()
+		w.restart()
 	}
 	for _, b := range w.page.notices() {
 		if n := notifier.Taken(w.listener, b); n != nil {

@@ -198,8 +198,8 @@ func (d *directory) number() uint64 { return number(d.versions, d.seq, d.path) }
 
 // listing holds the entries of a directory.
 type listing struct {
-	all []wire.PastEntry
-	at  map[string]int // of all, by name
+	all   []wire.PastEntry
+	index map[string]int // of all, by name
 }
 
 // entries lists the directory. The tree at a moment is asked for once; new versions may
@@ -218,7 +218,7 @@ func (d *directory) entries(ctx context.Context) (*listing, error) {
 	}
 	d.known, d.read = &listing{all, make(map[string]int, len(all))}, time.Now()
 	for i, e := range all {
-		d.known.at[string(e.Name)] = i
+		d.known.index[string(e.Name)] = i
 	}
 	return d.known, nil
 }
@@ -228,7 +228,7 @@ func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut)
 	if err != nil {
 		return nil, errno(err)
 	}
-	i, ok := held.at[name]
+	i, ok := held.index[name]
 	if !ok {
 		return nil, syscall.ENOENT
 	}
@@ -283,9 +283,9 @@ func fillOwner(out *fuse.Attr, e wire.PastEntry) {
 // file is a regular file, a link, or anything else without content.
 type file struct {
 	fs.Inode
-	t     *tree
-	entry wire.PastEntry
-	gone  atomic.Pointer[string] // why its content was lost since it was listed
+	t          *tree
+	entry      wire.PastEntry
+	lostReason atomic.Pointer[string] // why its content was lost since it was listed
 }
 
 var _ = (interface {
@@ -313,14 +313,14 @@ func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 
 func (f *file) Readlink(context.Context) ([]byte, syscall.Errno) { return f.entry.Target, 0 }
 
-// held is the content of an open file.
-type held []byte
+// contentHandle is the content of an open file.
+type contentHandle []byte
 
 func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	if flags&(unix.O_ACCMODE|unix.O_TRUNC) != 0 {
 		return nil, 0, syscall.EROFS
 	}
-	if f.why() != "" {
+	if f.readLostReason() != "" {
 		return nil, 0, syscall.EIO
 	}
 	b, err := f.t.content(ctx, f.entry.Hash)
@@ -333,7 +333,7 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 		f.lost(ctx)
 		return nil, 0, syscall.EIO
 	}
-	return held(b), fuse.FOPEN_KEEP_CACHE, 0
+	return contentHandle(b), fuse.FOPEN_KEEP_CACHE, 0
 }
 
 // lost asks why the content is gone. A purge does not tell us.
@@ -350,21 +350,21 @@ func (f *file) lost(ctx context.Context) {
 	d.known = nil
 	d.mu.Unlock()
 	if held, err := d.entries(ctx); err == nil {
-		if i, ok := held.at[name]; ok && held.all[i].Why != "" {
-			f.gone.Store(&held.all[i].Why)
+		if i, ok := held.index[name]; ok && held.all[i].Why != "" {
+			f.lostReason.Store(&held.all[i].Why)
 		}
 	}
 }
 
-func (f *file) why() string {
-	if gone := f.gone.Load(); gone != nil {
+func (f *file) readLostReason() string {
+	if gone := f.lostReason.Load(); gone != nil {
 		return *gone
 	}
 	return f.entry.Why
 }
 
 func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	b, _ := h.(held)
+	b, _ := h.(contentHandle)
 	b = b[min(off, int64(len(b))):]
 	return fuse.ReadResultData(b[:min(len(b), len(dest))]), 0
 }
@@ -373,7 +373,7 @@ func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) 
 const whyAttr = "user.cachebro.why"
 
 func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, syscall.Errno) {
-	why := f.why()
+	why := f.readLostReason()
 	if attr != whyAttr || why == "" {
 		return 0, syscall.ENODATA
 	}
@@ -381,7 +381,7 @@ func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, sy
 }
 
 func (f *file) Listxattr(_ context.Context, dest []byte) (uint32, syscall.Errno) {
-	if f.why() == "" {
+	if f.readLostReason() == "" {
 		return 0, 0
 	}
 	return copied(dest, whyAttr+"\x00")

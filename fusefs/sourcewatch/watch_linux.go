@@ -22,9 +22,9 @@ const (
 	// maxDirs bounds the marks where each directory needs its own. A mark keeps the
 	// directory's inode in memory: about 1 KiB.
 	maxDirs = 50_000
-	// others is how long the watch waits after it was woken by events elsewhere on the
+	// elsewherePause is how long the watch waits after it was woken by events elsewhere on the
 	// file system: one wake-up costs more than many events.
-	others = 5 * time.Millisecond
+	elsewherePause = 5 * time.Millisecond
 	// maxKnown bounds the directories of the file system whose paths are remembered.
 	maxKnown = 20_000
 )
@@ -38,9 +38,9 @@ type Watch struct {
 	tell func([]Event)
 	lost func(error)
 	self int
-	// whole: one mark covers the file system. Otherwise each directory has its own.
-	whole bool
-	moves uint64 // the events of renames: older kernels have no FAN_RENAME
+	// wholeFS: one mark covers the file system. Otherwise each directory has its own.
+	wholeFS bool
+	moves   uint64 // the events of renames: older kernels have no FAN_RENAME
 	// run polls ending, the read end of a pipe; Close closes stop, its write end.
 	ending, stop *os.File
 	done         chan struct{}
@@ -93,13 +93,13 @@ func (w *Watch) mark() error {
 	if err != nil {
 		return err
 	}
-	w.whole = w.open(h) == w.base
-	if w.whole {
+	w.wholeFS = w.open(h) == w.base
+	if w.wholeFS {
 		err = w.markFilesystem()
 		if !errors.Is(err, unix.EPERM) {
 			return err
 		}
-		w.whole = false
+		w.wholeFS = false
 	}
 	return w.markBelow("", nil)
 }
@@ -220,7 +220,7 @@ func pathOf(fd int) string {
 // WatchMount also reports what is opened or modified through the mount at a path. It
 // needs the right to mark a whole file system, and fails without it.
 func (w *Watch) WatchMount(point string) error {
-	if !w.whole {
+	if !w.wholeFS {
 		return ErrUnsupported
 	}
 	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
@@ -230,7 +230,7 @@ func (w *Watch) WatchMount(point string) error {
 // ends them. Each write to the file system then costs some microseconds. If each
 // directory has its own mark, modifications are reported in any case.
 func (w *Watch) WatchWriting(on bool) error {
-	if !w.whole {
+	if !w.wholeFS {
 		return nil
 	}
 	flags := uint(unix.FAN_MARK_FILESYSTEM | unix.FAN_MARK_REMOVE)
@@ -267,7 +267,7 @@ func (w *Watch) run() {
 			return
 		}
 		if !w.take() {
-			time.Sleep(others)
+			time.Sleep(elsewherePause)
 		}
 	}
 }
@@ -316,10 +316,10 @@ func (w *Watch) parse(b []byte) (events []Event) {
 		at, from, to := w.infos(info)
 		e := Event{Op: opOf(mask), PID: pid, Path: at, Dir: dir}
 		if mask&unix.FAN_RENAME != 0 {
-			e = moved(from, to, pid, dir)
+			e = moveEvent(from, to, pid, dir)
 		}
 		if dir && mask&(unix.FAN_RENAME|unix.FAN_MOVE) != 0 {
-			w.moved(e)
+			w.noteMove(e)
 		}
 		if e.Path == noDir || e.Op == 0 {
 			continue
@@ -327,7 +327,7 @@ func (w *Watch) parse(b []byte) (events []Event) {
 		if pid != w.self {
 			events = append(events, e)
 		}
-		if dir && !w.whole {
+		if dir && !w.wholeFS {
 			events = w.follow(e, events)
 		}
 	}
@@ -351,7 +351,7 @@ func opOf(mask uint64) (op Op) {
 	return op
 }
 
-func moved(from, to string, pid int, dir bool) Event {
+func moveEvent(from, to string, pid int, dir bool) Event {
 	e := Event{Op: Moved, PID: pid, Path: to, From: from, Dir: dir}
 	switch {
 	case from == noDir:
@@ -406,7 +406,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 	if ok {
 		return p
 	}
-	if !w.whole {
+	if !w.wholeFS {
 		return noDir
 	}
 	p = noDir
@@ -428,15 +428,15 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 
 // forget drops the remembered paths.
 func (w *Watch) forget() {
-	if w.whole {
+	if w.wholeFS {
 		clear(w.dirs)
 		w.base = pathOf(int(w.root.Fd()))
 	}
 }
 
-// moved notes that a directory was renamed, wherever it is now.
-func (w *Watch) moved(e Event) {
-	if w.whole {
+// noteMove notes that a directory was renamed, wherever it is now.
+func (w *Watch) noteMove(e Event) {
+	if w.wholeFS {
 		w.forget()
 		return
 	}

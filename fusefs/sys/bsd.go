@@ -62,6 +62,6 @@ func parseBSD(b []byte) (Dirent, int) {
 	}, size
 }
 
-// beyond returns how many bytes F_PREALLOCATE must add after the physical end of a file
+// missingBytes returns how many bytes F_PREALLOCATE must add after the physical end of a file
 // that has this number of 512-byte blocks, so that it has n bytes at off.
-func beyond(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }
+func missingBytes(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }

@@ -64,7 +64,7 @@ func TestDarwinsRoom(t *testing.T) {
 		blocks uint64
 		want   int64
 	}{{0, 10000, 0, 10000}, {0, 10000, 8, 10000 - 4096}, {4096, 4096, 16, 0}, {0, 1, 800, 0}, {1 << 20, 1, 0, 1<<20 + 1}} {
-		if got := beyond(c.off, c.n, c.blocks); got != c.want {
+		if got := missingBytes(c.off, c.n, c.blocks); got != c.want {
 			t.Errorf("%d bytes at %d, %d blocks there: %d, not %d", c.n, c.off, c.blocks, got, c.want)
 		}
 	}

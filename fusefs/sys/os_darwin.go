@@ -36,7 +36,7 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if more := beyond(off, n, uint64(st.Blocks)); more > 0 {
+	if more := missingBytes(off, n, uint64(st.Blocks)); more > 0 {
 		room := unix.Fstore_t{Flags: unix.F_ALLOCATEALL, Posmode: unix.F_PEOFPOSMODE, Length: more}
 		if err := unix.FcntlFstore(uintptr(fd), unix.F_PREALLOCATE, &room); err != nil {
 			return err

@@ -22,7 +22,7 @@ func (s *session) answerChanges() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		wire.ServeChanges(l, wire.Answerers{Changes: s.server.Changes, Summoned: s.link.now, Settle: s.edge.settle, Mount: s.mountAgain})
+		wire.ServeChanges(l, wire.Answerers{Changes: s.server.Changes, Summoned: s.link.hurry, Settle: s.edge.settle, Mount: s.mountAgain})
 	}()
 	return func() { l.Close(); <-done }
 }
@@ -44,9 +44,9 @@ func (s *session) mountAgain() error {
 			s.logger.Warn("cannot record the mount", "error", err)
 		}
 	}
-	s.link.back()
-	s.edge.again()
-	s.link.now()
+	s.link.remounted()
+	s.edge.restart()
+	s.link.hurry()
 	return nil
 }
 

@@ -47,7 +47,7 @@ type edge struct {
 
 	// looking is held during a look, and guards the next fields.
 	looking sync.Mutex
-	stood   bool // somebody used the source directly at the last look
+	wasUsed bool // somebody used the source directly at the last look
 	used    bool // the state that the overlay and the daemon were told
 	watch   *sourcewatch.Watch
 	marked  map[string]bool // mounts for which the watch reports what is opened
@@ -66,13 +66,13 @@ type edge struct {
 
 // openFile is a file that somebody beside the mount writes to, or has just made.
 type openFile struct {
-	by   fusefs.Caller
-	last time.Time
-	made bool // it was made since it was last recorded
+	by      fusefs.Caller
+	last    time.Time
+	created bool // it was made since it was last recorded
 }
 
 func newEdge(s *session) *edge {
-	return &edge{s: s, always: s.c.Private || !s.c.InPlace(), stood: true, used: true, stirred: make(chan struct{}, 1), open: map[string]openFile{}}
+	return &edge{s: s, always: s.c.Private || !s.c.InPlace(), wasUsed: true, used: true, stirred: make(chan struct{}, 1), open: map[string]openFile{}}
 }
 
 // look finds who can get around the mount, and tells the overlay and the daemon.
@@ -86,10 +86,10 @@ func (e *edge) look() (outside []mounts.Proc) {
 	}
 	ways := mounts.Beside(e.s.c.Mountpoint)
 	var stand []mounts.Proc
-	if e.stood {
+	if e.wasUsed {
 		stand = standing(e.s.c)
 	}
-	e.stood = len(stand) > 0
+	e.wasUsed = len(stand) > 0
 	if len(ways)+len(stand) == 0 {
 		e.unwatch()
 		e.use(false)
@@ -105,7 +105,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 		ways = mounts.Beside(e.s.c.Mountpoint) // some may have come before the watch began
 	}
 	e.s.server.SetWay(true)
-	used := e.stood || e.watch == nil || e.recently()
+	used := e.wasUsed || e.watch == nil || e.recently()
 	for _, w := range ways {
 		used = used || !w.Idle
 	}
@@ -113,14 +113,14 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(stand, ways...)
 }
 
-// again starts over after the mount was mounted again: somebody may use the source
+// restart starts over after the mount was mounted again: somebody may use the source
 // directly.
-func (e *edge) again() {
+func (e *edge) restart() {
 	if e.s.shared != "" || !mounts.TellsOutside {
 		return
 	}
 	e.looking.Lock()
-	e.stood, e.used = true, true
+	e.wasUsed, e.used = true, true
 	e.looking.Unlock()
 	e.look()
 }
@@ -229,7 +229,7 @@ func (e *edge) start() bool {
 	if e.watch != nil || e.ended || time.Since(e.tried) < restingEvery {
 		return false
 	}
-	w, err := sourcewatch.Start(e.s.from.Source, e.told, e.missed)
+	w, err := sourcewatch.Start(e.s.handed.Source, e.handle, e.missed)
 	if err != nil {
 		e.tried = time.Now()
 		e.s.logger.Info("what changes beside the mount is found when somebody looks", "why", err)
@@ -238,7 +238,7 @@ func (e *edge) start() bool {
 	e.watch, e.marked = w, nil
 	e.s.capture.Watched(true)
 	e.s.link.setWatched(true)
-	e.s.link.now()
+	e.s.link.hurry()
 	return true
 }
 
@@ -254,7 +254,7 @@ func (e *edge) unwatch() {
 	e.s.capture.Watched(false)
 	e.s.link.setWatched(false)
 	if !e.ended {
-		e.s.link.now()
+		e.s.link.hurry()
 	}
 }
 
@@ -305,11 +305,11 @@ func (e *edge) sayMissed() {
 	e.lost = false
 	e.mu.Unlock()
 	e.s.link.missed()
-	e.s.link.now()
+	e.s.link.hurry()
 }
 
-// told handles what others did to the source.
-func (e *edge) told(events []sourcewatch.Event) {
+// handle handles what others did to the source.
+func (e *edge) handle(events []sourcewatch.Event) {
 	now := time.Now()
 	e.mu.Lock()
 	e.last = now
@@ -331,8 +331,8 @@ func (e *edge) hidden(p string) bool {
 }
 
 const (
-	named    = sourcewatch.Came | sourcewatch.Went | sourcewatch.Moved
-	touching = named | sourcewatch.Closed | sourcewatch.Changed | sourcewatch.Attributes
+	nameEvents = sourcewatch.Came | sourcewatch.Went | sourcewatch.Moved
+	touching   = nameEvents | sourcewatch.Closed | sourcewatch.Changed | sourcewatch.Attributes
 )
 
 // take handles one event.
@@ -340,13 +340,13 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	if ev.Op&touching == 0 {
 		return
 	}
-	renamed := ev.Op&named == sourcewatch.Moved
+	renamed := ev.Op&nameEvents == sourcewatch.Moved
 	if renamed {
 		e.s.server.Beside(ev.From, true, ev.Dir)
 	}
-	e.s.server.Beside(ev.Path, ev.Op&named != 0, ev.Dir)
+	e.s.server.Beside(ev.Path, ev.Op&nameEvents != 0, ev.Dir)
 	by, st := e.s.server.CallerOf(ev.PID), e.stat(ev.Path)
-	held, made := e.writes(ev, by, st, now)
+	held, made := e.trackWrite(ev, by, st, now)
 	switch {
 	case held:
 	case renamed:
@@ -366,10 +366,10 @@ func foundAs(made bool) event.Op {
 	return event.OpOutside
 }
 
-// writes keeps the list of files that are being written. held: the event means nothing
+// trackWrite keeps the list of files that are being written. held: the event means nothing
 // more; a version is made when the file is closed, or was left alone for a while. made:
 // the file that was closed now was made before that.
-func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
+func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if was, ok := e.open[ev.From]; ok && ev.From != "" {
@@ -378,16 +378,16 @@ func (e *edge) writes(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now
 		return false, false
 	}
 	if ev.Op&sourcewatch.Closed != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		made = e.open[ev.Path].made
+		made = e.open[ev.Path].created
 		delete(e.open, ev.Path)
 		return false, made
 	}
-	made = ev.Op&named == sourcewatch.Came && st.Nlink == 1
+	made = ev.Op&nameEvents == sourcewatch.Came && st.Nlink == 1
 	if !made && ev.Op&sourcewatch.Changed == 0 {
 		_, open := e.open[ev.Path]
-		return open && ev.Op&named == 0, false
+		return open && ev.Op&nameEvents == 0, false
 	}
-	e.open[ev.Path] = openFile{by, now, made || e.open[ev.Path].made}
+	e.open[ev.Path] = openFile{by, now, made || e.open[ev.Path].created}
 	if e.timer == nil {
 		e.timer = time.AfterFunc(idleAfter, func() { e.flush(idleAfter) })
 	}
@@ -413,14 +413,14 @@ func (e *edge) flush(still time.Duration) {
 	}
 	e.mu.Unlock()
 	for p, o := range due {
-		e.s.capture.Beside(o.by, foundAs(o.made), p, "", e.stat(p))
+		e.s.capture.Beside(o.by, foundAs(o.created), p, "", e.stat(p))
 	}
 }
 
 // stat returns the present attributes of a path of the source, zero if it is not there.
 func (e *edge) stat(p string) event.Stat {
 	var sx sys.Stat
-	if sys.StatAt(int(e.s.from.Source.Fd()), p, &sx) != nil {
+	if sys.StatAt(int(e.s.handed.Source.Fd()), p, &sx) != nil {
 		return event.Stat{}
 	}
 	return sx.Stat

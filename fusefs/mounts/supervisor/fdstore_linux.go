@@ -19,8 +19,8 @@ import (
 type fdStore struct {
 	logger         *slog.Logger
 	ledger, device *os.File // nil: none
-	kept           map[uint64]*os.File
-	heard          chan struct{} // closed when mountd is gone and everything that it sent was read
+	files          map[uint64]*os.File
+	hearDone       chan struct{} // closed when mountd is gone and everything that it sent was read
 }
 
 // maxStored bounds the descriptors that are kept.
@@ -38,7 +38,7 @@ const (
 // newFDStore begins with an empty ledger. If there can be none, a mount that dies is
 // detached; that is no reason not to mount.
 func newFDStore(logger *slog.Logger) *fdStore {
-	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}}
+	h := &fdStore{logger: logger, files: map[uint64]*os.File{}}
 	var err error
 	h.ledger, err = fusefs.NewLedger()
 	if err != nil {
@@ -49,15 +49,15 @@ func newFDStore(logger *slog.Logger) *fdStore {
 
 // inherit returns the fdStore of a supervisor that died, as mountd hands it on.
 func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
-	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}, device: device, ledger: ledger, heard: make(chan struct{})}
-	go h.hear(sock, h.heard)
+	h := &fdStore{logger: logger, files: map[uint64]*os.File{}, device: device, ledger: ledger, hearDone: make(chan struct{})}
+	go h.hear(sock, h.hearDone)
 	return h
 }
 
 func (h *fdStore) close() {
-	for fh, f := range h.kept {
+	for fh, f := range h.files {
 		f.Close()
-		delete(h.kept, fh)
+		delete(h.files, fh)
 	}
 	for _, f := range []*os.File{h.ledger, h.device} {
 		if f != nil {
@@ -70,9 +70,9 @@ func (h *fdStore) close() {
 // canGoOn waits until everything that a dead mountd sent was read, and reports whether
 // there is a connection that another mountd can serve.
 func (h *fdStore) canGoOn() bool {
-	if h.heard != nil {
-		<-h.heard
-		h.heard = nil
+	if h.hearDone != nil {
+		<-h.hearDone
+		h.hearDone = nil
 	}
 	if h.ledger == nil || h.device == nil {
 		return false
@@ -99,16 +99,16 @@ func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 			ours.Close()
 			return
 		}
-		h.heard = make(chan struct{})
+		h.hearDone = make(chan struct{})
 		go func(heard chan struct{}) {
-			for fh, f := range h.kept {
+			for fh, f := range h.files {
 				if err := say(pair[0], sayKeep, fh, int(f.Fd()), 0); err != nil {
 					h.logger.Warn("hand on an open file", "error", err)
 				}
 			}
 			_ = say(pair[0], sayAll, 0, -1, 0)
 			h.hear(ours, heard)
-		}(h.heard)
+		}(h.hearDone)
 	}, nil
 }
 
@@ -122,18 +122,18 @@ func (h *fdStore) hear(sock *os.File, heard chan struct{}) {
 			return
 		}
 		switch {
-		case what == sayKeep && f != nil && len(h.kept) < maxStored:
-			if old := h.kept[fh]; old != nil {
+		case what == sayKeep && f != nil && len(h.files) < maxStored:
+			if old := h.files[fh]; old != nil {
 				old.Close()
 			}
-			h.kept[fh] = f
+			h.files[fh] = f
 			continue
 		case what == sayDevice && f != nil && h.device == nil:
 			h.device = f
 			continue
-		case what == sayDrop && h.kept[fh] != nil:
-			h.kept[fh].Close()
-			delete(h.kept, fh)
+		case what == sayDrop && h.files[fh] != nil:
+			h.files[fh].Close()
+			delete(h.files, fh)
 		}
 		if f != nil {
 			f.Close()

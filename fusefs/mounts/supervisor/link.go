@@ -24,12 +24,12 @@ const maxPause = 30 * time.Second
 // gone, attaches, and exchanges heartbeats. Its errors never reach a program that
 // waits for I/O: without a daemon the spool grows.
 type link struct {
-	client *wire.Client // nil until dial has been called
-	dial   func(context.Context) (*wire.Client, error)
-	source *os.File
-	beat   func() wire.Heartbeat           // makes the heartbeat to send
-	atRest func(wire.HeartbeatAnswer) bool // whether nothing is left to say after this answer
-	heard  func(wire.HeartbeatAnswer)      // takes the answer; Healthy false: nobody answers
+	client   *wire.Client // nil until dial has been called
+	dial     func(context.Context) (*wire.Client, error)
+	source   *os.File
+	beat     func() wire.Heartbeat           // makes the heartbeat to send
+	atRest   func(wire.HeartbeatAnswer) bool // whether nothing is left to say after this answer
+	onAnswer func(wire.HeartbeatAnswer)      // takes the answer; Healthy false: nobody answers
 	// introducing is called before a daemon hears of this mount for the first time.
 	introducing func()
 	// leaves writes down that the mount has ended. False: a daemon runs.
@@ -108,7 +108,7 @@ func (l *link) leave(limit time.Duration) {
 	l.mu.Lock()
 	l.attach.Unmounted = true
 	l.mu.Unlock()
-	l.now()
+	l.hurry()
 	l.mu.Lock()
 	heard := l.leaveHeard
 	l.mu.Unlock()
@@ -120,16 +120,16 @@ func (l *link) leave(limit time.Duration) {
 	}
 }
 
-// back makes a daemon hear that the mount is on its mountpoint again.
-func (l *link) back() {
+// remounted makes a daemon hear that the mount is on its mountpoint again.
+func (l *link) remounted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Unmounted, l.attach.Outside = false, true
 	l.attached, l.heardOf, l.leaveHeard = 0, false, make(chan struct{})
 }
 
-// told notes that the daemon has heard whether the mount is still on its mountpoint.
-func (l *link) told(unmounted bool) {
+// acknowledge notes that the daemon has heard whether the mount is still on its mountpoint.
+func (l *link) acknowledge(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if unmounted && !l.heardOf {
@@ -152,7 +152,7 @@ func (l *link) run(ctx context.Context) {
 	l.wg.Go(func() {
 		pause := beatEvery
 		for {
-			ok, rest := l.once(ctx)
+			ok, rest := l.exchange(ctx)
 			pause = min(pause*2, maxPause)
 			if ok {
 				pause = beatEvery
@@ -175,15 +175,15 @@ func (l *link) run(ctx context.Context) {
 	})
 }
 
-// once exchanges one heartbeat, or attaches if this daemon does not know us. rest: the
+// exchange exchanges one heartbeat, or attaches if this daemon does not know us. rest: the
 // daemon has heard everything.
-func (l *link) once(ctx context.Context) (ok, rest bool) {
+func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
 		c, err := l.dial(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				l.logger.Warn("the store daemon does not answer", "error", err)
-				l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+				l.onAnswer(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
 			}
 			return false, false
 		}
@@ -198,8 +198,8 @@ func (l *link) once(ctx context.Context) (ok, rest bool) {
 	l.mu.Unlock()
 	switch {
 	case err == nil && known:
-		l.told(beat.Unmounted)
-		l.heard(ans)
+		l.acknowledge(beat.Unmounted)
+		l.onAnswer(ans)
 		l.mu.Lock()
 		l.sends = ans.Sends
 		l.mu.Unlock()
@@ -209,7 +209,7 @@ func (l *link) once(ctx context.Context) (ok, rest bool) {
 	}
 	if err != nil && ctx.Err() == nil {
 		l.logger.Warn("the store daemon does not answer", "error", err)
-		l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+		l.onAnswer(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
 	}
 	return err == nil, false
 }
@@ -227,14 +227,14 @@ func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
 	l.attached = l.client.Hello().PID
 	l.mu.Unlock()
-	l.told(a.Unmounted)
+	l.acknowledge(a.Unmounted)
 	l.logger.Info("attached", "daemon", l.client.Hello().PID)
-	l.heard(ans)
+	l.onAnswer(ans)
 	return nil
 }
 
-// now asks for a heartbeat at once.
-func (l *link) now() { nudge(l.poke) }
+// hurry asks for a heartbeat at once.
+func (l *link) hurry() { nudge(l.poke) }
 
 // stirred says that something was spooled, which ends a rest.
 func (l *link) stirred() { nudge(l.stirs) }

@@ -72,7 +72,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	if s.mount.Dev != "" {
 		go s.watchTable(ctx, done)
 	}
-	inherits := !s.stay(done, signals, gone)
+	inherits := !s.wait(done, signals, gone)
 	stopAnswering() // before a successor can open the spool, and its own socket
 	s.edge.end()
 	if inherits {
@@ -94,7 +94,7 @@ type session struct {
 	link     *link
 	edge     *edge
 	mount    mounts.Mount
-	from     Handed
+	handed   Handed
 	shared   string // the kind of file system, if other machines can change it
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
@@ -109,7 +109,7 @@ func (s *session) keeper() int { return int(s.supervisor.Load()) }
 // down what it made if one of them fails.
 func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	source := from.Source
-	s = &session{c: c, logger: logger, from: from, mounted: make(chan struct{}, 1)}
+	s = &session{c: c, logger: logger, handed: from, mounted: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			s.abandon()
@@ -130,7 +130,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), leaveHeard: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, leaves: s.leaves,
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), leaveHeard: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, leaves: s.leaves,
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -216,8 +216,8 @@ func (s *session) heartbeat() wire.Heartbeat {
 	}}
 }
 
-// heard passes on the state of the store.
-func (s *session) heard(a wire.HeartbeatAnswer) {
+// applyState passes on the state of the store.
+func (s *session) applyState(a wire.HeartbeatAnswer) {
 	s.capture.SetHealthy(a.Healthy, a.Reason)
 	switch {
 	case !a.BaselineStart.IsZero():
@@ -261,14 +261,14 @@ func (s *session) setOutside(on bool) {
 	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
 	s.link.setOutside(on)
-	s.link.now()
+	s.link.hurry()
 }
 
 // record notes who serves the mount, for umount and status.
 func (s *session) record(supervisor int) {
 	s.supervisor.Store(int64(supervisor))
 	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mountID(), Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
-	if old, ok := ReadRecord(s.c.State); ok && s.from.TakeOver {
+	if old, ok := ReadRecord(s.c.State); ok && s.handed.TakeOver {
 		r.Since, r.Replaced = old.Since, old.Replaced
 		if old.PID != r.PID {
 			r.Replaced++
@@ -332,8 +332,8 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 // startSupervisor starts a supervisor that adopts us and holds what the last one held.
 func (s *session) startSupervisor() (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
-	cmd.ExtraFiles = []*os.File{nil, s.from.Source}
-	if s.from.Ledger != nil {
+	cmd.ExtraFiles = []*os.File{nil, s.handed.Source}
+	if s.handed.Ledger != nil {
 		device, err := dup(s.server.Device(), "device")
 		if err != nil {
 			return nil, err
@@ -345,7 +345,7 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 		}
 		defer sock.Close()
 		cmd.Args = append(cmd.Args, "--ledger")
-		cmd.ExtraFiles = append(cmd.ExtraFiles, device, s.from.Ledger, sock)
+		cmd.ExtraFiles = append(cmd.ExtraFiles, device, s.handed.Ledger, sock)
 	}
 	return cmd, cmd.Start()
 }
@@ -359,13 +359,13 @@ const (
 	copyWait = time.Second
 )
 
-// stay waits for the unmount. The first signal asks for an orderly unmount. If the mount
+// wait waits for the unmount. The first signal asks for an orderly unmount. If the mount
 // is still busy after 2 s, it is detached, and processes inside are served until they
 // leave or until another signal arrives. If the mount was unmounted here but lives on as
 // a copy in another mount namespace, it ends at the first signal. If its state or project
 // is gone, it ends without a signal. stay returns false if the mount is to be left to a
 // successor.
-func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
+func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {
 		err := fusefs.Unmount(s.c.Mountpoint)
@@ -410,10 +410,10 @@ func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-ch
 // mountedHere reports whether our mount is in our mount namespace.
 func (s *session) mountedHere() bool {
 	table, err := mounts.Mounts()
-	return err != nil || s.in(table)
+	return err != nil || s.mountedIn(table)
 }
 
-func (s *session) in(table []mounts.Mount) bool {
+func (s *session) mountedIn(table []mounts.Mount) bool {
 	return slices.ContainsFunc(table, func(m mounts.Mount) bool {
 		return m.Type == mounts.FSType && m.Dev == s.mount.Dev && m.Point == s.c.Mountpoint
 	})
@@ -442,7 +442,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		if err != nil {
 			continue
 		}
-		if s.in(all) {
+		if s.mountedIn(all) {
 			if way, _ := mounts.WayBeside(all, s.c.Mountpoint); way != beside {
 				beside = way
 				nudge(s.link.woke)

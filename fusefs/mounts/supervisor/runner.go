@@ -41,16 +41,16 @@ type runner struct {
 	log     *os.File // of mountd
 	logger  *slog.Logger
 
-	mu   sync.Mutex // guards cmd, over
-	cmd  *exec.Cmd  // the present mountd, if it is our child
-	over bool       // the mount is to end
+	mu     sync.Mutex // guards cmd, ending
+	cmd    *exec.Cmd  // the present mountd, if it is our child
+	ending bool       // the mount is to end
 }
 
 // interrupt asks for an orderly unmount.
 func (r *runner) interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.over = true
+	r.ending = true
 	if r.cmd != nil {
 		_ = r.cmd.Process.Signal(os.Interrupt)
 	}
@@ -83,7 +83,7 @@ func (r *runner) start(takeOver bool, exe string) Report {
 	err = cmd.Start()
 	if err == nil {
 		r.cmd = cmd
-		if r.over {
+		if r.ending {
 			_ = cmd.Process.Signal(os.Interrupt)
 		}
 	}
