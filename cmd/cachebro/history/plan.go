@@ -91,9 +91,10 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 			return
 		case <-time.After(waitUnsaid):
 		}
-		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Limit: 1})
-		if err == nil && a.Behind > 0 {
-			fmt.Fprintf(e.Stderr, "note: waiting for the history to take in about %s of newer changes\n", text.Count(int(a.Behind), "record"))
+		// A question about the history would wait as well.
+		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
+		if err == nil && st.Store.Lag > 0 {
+			fmt.Fprintf(e.Stderr, "note: waiting for the history to take in about %s of newer changes\n", text.Count(st.Store.Lag, "record"))
 		}
 	})
 	return func() {
@@ -105,6 +106,8 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 // takeBackWith is takeBack with contents for the request.
 func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
+	said := sayWaiting(ctx, e, c) // what was cut short is looked for in the history, too
+	defer said()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
 		var err error
@@ -115,7 +118,7 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	}
 	apply.Settle(t.Base())
 	lastOf(ctx, e, t, c, &r, f)
-	looked, said := e.WatchTree(ctx, c), sayWaiting(ctx, e, c)
+	looked := e.WatchTree(ctx, c)
 	here := &side{t: t, c: c}
 	_, err := c.Call(ctx, wire.MPlan, r, body, &here.plan)
 	looked()

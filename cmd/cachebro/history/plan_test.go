@@ -12,7 +12,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// An undo right after many renames waited half a minute for the log without a word.
+// An undo right after many renames waited half a minute for the log without a word. Then the
+// word came when the wait was over, because it was asked of the log, and after another wait.
 func TestWaitingIsSaid(t *testing.T) {
 	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
 	if err != nil {
@@ -32,7 +33,13 @@ func TestWaitingIsSaid(t *testing.T) {
 		Hello: func(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
 			return wire.HelloAnswer{Version: h.Version, Root: h.Root}, nil
 		},
-		Handler: func(context.Context, *wire.Request) (any, []byte, error) { return wire.LogAnswer{Behind: 7}, nil, nil },
+		Handler: func(ctx context.Context, r *wire.Request) (any, []byte, error) {
+			if r.Method == wire.MStatus {
+				return wire.Status{Store: wire.StoreState{Lag: 7}}, nil, nil
+			}
+			<-ctx.Done()
+			return nil, nil, ctx.Err()
+		},
 	})
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(srv.Close)
@@ -42,10 +49,17 @@ func TestWaitingIsSaid(t *testing.T) {
 	}
 	t.Cleanup(func() { c.Close() })
 	r, w := io.Pipe()
-	done := sayWaiting(t.Context(), &cli.Env{Stderr: w}, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f := planFlags{merge: new(bool), force: new(bool), dryRun: new(bool)}
+		_ = takeBackWith(ctx, &cli.Env{Stderr: w}, cli.Target{}, c, wire.PlanRequest{Kind: "undo"}, nil, f)
+	}()
 	said, err := bufio.NewReader(r).ReadString('\n')
 	if want := "note: waiting for the history to take in about 7 records of newer changes\n"; err != nil || said != want {
 		t.Errorf("%v: %q, want %q", err, said, want)
 	}
-	done()
+	cancel()
+	<-ended
 }
