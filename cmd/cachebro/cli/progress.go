@@ -29,8 +29,7 @@ func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 	})
 }
 
-// Watch prints a line of progress on a terminal, over the one before, until done is
-// called.
+// Watch prints a line of progress on a terminal, over the one before, until done is called.
 func (e *Env) Watch(ctx context.Context, line func(context.Context) string) (done func()) {
 	f, ok := visible.Raw(e.Stderr).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -214,8 +214,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)
 	if errors.Is(err, store.ErrNoSpace) {
-		// A full disk can still be read. New records wait in the spool until there is
-		// room.
+		// A full disk can still be read. New records wait in the spool until there is room.
 		so.ReadOnly, d.readOnly = true, true
 		if full, ferr := store.Open(filepath.Join(state, "store"), so); ferr == nil {
 			d.log.Error("the store is open for reading only", "err", err)

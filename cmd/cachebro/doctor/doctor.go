@@ -74,8 +74,7 @@ func wrongErr(what, fix string, err error) Finding {
 	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
-// Look returns what doctor finds, except for what only a test file in the project would
-// show.
+// Look returns what doctor finds, except for what only a test file in the project would show.
 func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 	findings(ctx, e, dir, false, func(more ...Finding) { all = append(all, more...) })
 	return all

@@ -77,8 +77,7 @@ Lines that were there before the first change are marked as found there.`,
 	return cmd
 }
 
-// printBlame puts a column before each line, left empty where it would repeat the line
-// above.
+// printBlame puts a column before each line, left empty where it would repeat the line above.
 func printBlame(e *cli.Env, w io.Writer, a wire.BlameAnswer, lines [][]byte) error {
 	p := e.Paint()
 	heads, width := make([]string, len(a.Versions)), 0

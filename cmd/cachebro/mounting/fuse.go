@@ -15,8 +15,7 @@ func isWSL() bool {
 	return err == nil && strings.Contains(strings.ToLower(string(b)), "microsoft")
 }
 
-// HelperFix returns the command that installs fusermount3, through which ordinary users
-// mount.
+// HelperFix returns the command that installs fusermount3, through which ordinary users mount.
 func HelperFix() string {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -51,8 +50,7 @@ func installFuse(release string) string {
 	return "YOUR-PACKAGE-MANAGER install fuse3"
 }
 
-// WithoutHelper is a hint for users without fusermount3: a private mount needs only the
-// device.
+// WithoutHelper is a hint for users without fusermount3: a private mount needs only the device.
 const WithoutHelper = "; without it: cachebro run --private -- COMMAND"
 
 // RefuseSource refuses directories that can be mounted but would not work: on a

@@ -127,8 +127,7 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// inherited returns a descriptor that our parent handed down. Our own children do not get
-// it.
+// inherited returns a descriptor that our parent handed down. Our own children do not get it.
 func inherited(fd int, name string) *os.File {
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), name)

@@ -111,8 +111,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	return finish(ctx, e, left, force)
 }
 
-// statusHeld is the exit status if the mount has gone from here but is still served for
-// others.
+// statusHeld is the exit status if the mount has gone from here but is still served for others.
 const statusHeld cli.ExitStatus = 3
 
 // leftMount is a mount that has gone from our mount namespace while its mountd still runs.

@@ -49,8 +49,7 @@ func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error
 	return g, nil
 }
 
-// gitSetupBack returns what uninit takes back of git's settings; empty if nothing was
-// written.
+// gitSetupBack returns what uninit takes back of git's settings; empty if nothing was written.
 func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
 	g := clients.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
 	if b, err := os.ReadFile(g.Config); (err != nil || len(clients.GitDirs(b)) == 0) && !s.PathExists(g.Include) {

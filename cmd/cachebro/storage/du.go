@@ -67,8 +67,7 @@ type duLine struct {
 	Wrote   time.Time `json:"wrote"`
 }
 
-// duAll lists what the stores of all projects take. It asks no daemon and
-// starts none.
+// duAll lists what the stores of all projects take. It asks no daemon and starts none.
 func duAll(e *cli.Env, asJSON bool) error {
 	set, err := storeLimits(e)
 	if err != nil {

@@ -150,8 +150,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im 
 	return c, putHistory(state, fresh)
 }
 
-// emptyHistory reports whether a state directory has no history that an import would
-// replace.
+// emptyHistory reports whether a state directory has no history that an import would replace.
 func emptyHistory(state string) (bool, error) {
 	dir := filepath.Join(state, "store")
 	if !cli.IsDir(filepath.Join(dir, "db")) {

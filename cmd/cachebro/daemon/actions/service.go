@@ -30,8 +30,7 @@ type Service struct {
 	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
 }
 
-// Beside sets the function that knows what was done to git's own files, which are in no
-// version.
+// Beside sets the function that knows what was done to git's own files, which are in no version.
 func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
 	s.git = git
 }

@@ -127,8 +127,7 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 	return out, nil
 }
 
-// took reports whether the plan that made version seq took a path to what it was at version
-// back.
+// took reports whether the plan that made version seq took a path to what it was at version back.
 func (t *takenBack) took(seq uint64, p store.Path, back uint64) (bool, error) {
 	v, err := t.v.Version(seq)
 	if errors.Is(err, store.ErrNotFound) || err == nil && v.Plan == "" {

@@ -91,8 +91,7 @@ func (g *Graph) take(ctx context.Context) error {
 func (g *Graph) release() { <-g.turn }
 
 // Forget removes what the files at and below a path contribute from the graph and from the rows
-// that are kept. Nothing is read again before release is called: by then their contents are
-// gone.
+// that are kept. Nothing is read again before release is called: by then their contents are gone.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
 	if err := g.take(ctx); err != nil {
 		return nil, err

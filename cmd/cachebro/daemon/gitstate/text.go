@@ -188,8 +188,7 @@ func (h *history) refs(d string, paths []string, at map[string]thing) map[string
 	return out
 }
 
-// packedRefs returns the refs in a packed-refs file. If many operations need it, it is read
-// once.
+// packedRefs returns the refs in a packed-refs file. If many operations need it, it is read once.
 func (h *history) packedRefs(p string, t thing) map[string]string {
 	id := fmt.Sprint(p, " ", t.kept, " ", t.here)
 	if t.kind != file || t.kept == "" && !t.here {

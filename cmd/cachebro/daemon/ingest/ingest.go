@@ -443,8 +443,7 @@ func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint
 	return g.Lag()
 }
 
-// few is a number of records that are always waited for: they may be what was done right
-// before.
+// few is a number of records that are always waited for: they may be what was done right before.
 const few = 8
 
 // recordSize is the assumed size of a record, in bytes, if nothing better is known.

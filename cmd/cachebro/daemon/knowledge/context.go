@@ -50,8 +50,7 @@ func (kn *Knowledge) buildStamp() string {
 	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // our file was replaced: nothing kept outlives this process
 }
 
-// newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was
-// kept.
+// newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was kept.
 func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
 		Source: kn.Store, Rows: rows, Build: kn.bundles.build, Pairs: kn.Sets.Pairs(), By: attribution.ByWhom,

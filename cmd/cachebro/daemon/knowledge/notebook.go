@@ -165,8 +165,7 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	return n, i < 0, nil
 }
 
-// id derives a note's id from what it says. Two notes that would share an id get different
-// ones.
+// id derives a note's id from what it says. Two notes that would share an id get different ones.
 func (b *NoteBook) id(n Note) string {
 	what := n.Kind + "\x00" + string(n.Path) + "\x00" + n.Text
 	for salt := what; ; salt += "\x00" {

@@ -53,8 +53,7 @@ func Open(o Options) (*Knowledge, error) {
 	return kn, errors.Join(kn.openNotes(), kn.openDocs())
 }
 
-// Handlers returns the handlers of the requests about notes, documents and the graph, by
-// method.
+// Handlers returns the handlers of the requests about notes, documents and the graph, by method.
 func (kn *Knowledge) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MNotes: kn.notesRequest, wire.MDocs: kn.docsRequest, wire.MContext: kn.contextRequest}
 }

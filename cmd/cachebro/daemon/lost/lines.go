@@ -14,8 +14,7 @@ type step struct {
 	other bool
 }
 
-// missing is one line that a write lost. by is the index of the step that added or removed
-// it.
+// missing is one line that a write lost. by is the index of the step that added or removed it.
 type missing struct {
 	line string
 	by   int

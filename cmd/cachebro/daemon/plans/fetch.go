@@ -108,8 +108,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 
 const (
 	// A plan of manySteps makes the index wait, until pauseFor after the last request
-	// about it: indexing thousands of files while they are written took as long as
-	// writing them.
+	// about it: indexing thousands of files while they are written took as long as writing them.
 	manySteps = 200
 	pauseFor  = 2 * time.Second
 )
@@ -122,8 +121,7 @@ type indexPause struct {
 	timer   *time.Timer
 }
 
-// pauseIndex is called for each request of a client that carries out a plan of this many
-// steps.
+// pauseIndex is called for each request of a client that carries out a plan of this many steps.
 func (pl *Plans) pauseIndex(steps int) {
 	r := &pl.pause
 	r.mu.Lock()

@@ -295,8 +295,7 @@ func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Pla
 	return planner.Elsewhere(q.Elsewhere.Title, of, q.Merge, q.Force)
 }
 
-// maxElsewhere bounds the contents that go from one machine's history to another, in
-// bytes.
+// maxElsewhere bounds the contents that go from one machine's history to another, in bytes.
 const maxElsewhere = 200 << 20
 
 // taken returns, for another machine, what an undo of this history would take back.

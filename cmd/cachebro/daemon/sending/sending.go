@@ -1,7 +1,6 @@
 // Package sending sends the project's history to its bucket while the daemon lives: some
 // seconds after something was stored, at once when a session ends or somebody asks, and
-// without getting in anybody's way. The log is the queue; what cannot be sent now waits
-// there.
+// without getting in anybody's way. The log is the queue; what cannot be sent now waits there.
 package sending
 
 import (
@@ -188,8 +187,7 @@ func (s *Service) send(ctx context.Context) error {
 	return err
 }
 
-// take waits until nobody else sends. The context that it returns ends when somebody
-// interrupts.
+// take waits until nobody else sends. The context that it returns ends when somebody interrupts.
 func (s *Service) take(ctx context.Context) (context.Context, error) {
 	select {
 	case <-ctx.Done():

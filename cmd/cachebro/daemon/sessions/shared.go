@@ -17,8 +17,7 @@ import (
 // to any hook: there the first process of that session makes the daemons ask each other.
 
 const (
-	// meetAgain is how soon a session is asked about again if no other project's daemon
-	// knew it.
+	// meetAgain is how soon a session is asked about again if no other project's daemon knew it.
 	meetAgain = 2 * time.Second
 	// sharedFor is how old a call may be that is still shared, because background commands
 	// go on writing. sharedPrompts is how many prompts are shared.

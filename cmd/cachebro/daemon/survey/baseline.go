@@ -251,8 +251,7 @@ type named struct {
 	stat  store.Stat // zero: not known
 }
 
-// walk walks a directory in the order of the log's keys: what lies below "a" comes after
-// "a.b".
+// walk walks a directory in the order of the log's keys: what lies below "a" comes after "a.b".
 func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -562,8 +561,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 	return nil
 }
 
-// RequestScan asks for a scan of every file, unless one has completed since the mount
-// attached.
+// RequestScan asks for a scan of every file, unless one has completed since the mount attached.
 func (s *Survey) RequestScan() {
 	if !s.Absent {
 		s.baseline.request(false)

@@ -187,8 +187,7 @@ func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, co
 	return vs[len(vs)-1], true
 }
 
-// noteGone stores that a path, live in the log, has vanished while nothing was
-// mounted.
+// noteGone stores that a path, live in the log, has vanished while nothing was mounted.
 func (s *Survey) noteGone(ctx context.Context, p store.Path) {
 	if s.mount.mounted() {
 		return

@@ -175,8 +175,7 @@ func (s *Survey) UpdateBeside(ctx context.Context) error {
 	return err
 }
 
-// unwatched is a scan that puts what it finds into the log in the order in which it
-// happened.
+// unwatched is a scan that puts what it finds into the log in the order in which it happened.
 func (b *baseline) unwatched(ctx context.Context) error {
 	s, done, err := b.scanner(ctx)
 	if err != nil {

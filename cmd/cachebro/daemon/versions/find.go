@@ -81,8 +81,7 @@ func Moment(st *store.Store, seq uint64) (uint64, error) {
 	return st.Whole(seq)
 }
 
-// KnownDir reports whether p is a directory that the log has as live, or has live paths
-// below it.
+// KnownDir reports whether p is a directory that the log has as live, or has live paths below it.
 func KnownDir(st *store.Store, p store.Path) (bool, error) {
 	found := errors.New("found")
 	err := st.Live(p, func(v store.Version) error {
