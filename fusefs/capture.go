@@ -165,8 +165,8 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	o.obs.Closed(ev)
 }
 
-// forgetWrites lets go of what is remembered of a clean inode that nobody can
-// write to. It needs n.order.
+// forgetWrites drops the record of writes of a clean inode that nobody can write to. It
+// needs n.order.
 func (n *inode) forgetWrites() {
 	if w := n.writes; w != nil && !w.dirty && !w.created {
 		n.writes = nil

@@ -39,7 +39,7 @@ import (
 // of their handle, for which close(2) does not wait; such a file can seem locked for a
 // moment longer. See lingers.
 
-// forwardsLocks: the kernel is asked to send locks.
+// forwardsLocks says that the kernel is asked to send lock requests.
 const forwardsLocks = true
 
 const (
@@ -595,7 +595,7 @@ func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	return f.ownerOf(&fl)
 }
 
-// ownerOf finds the owner of the lock fl by what /proc says of the owners' descriptors.
+// ownerOf finds the owner of the lock fl by what /proc shows for the owners' descriptors.
 func (f *lockedFile) ownerOf(fl *unix.Flock_t) *lockOwner {
 	end := "EOF"
 	if fl.Len > 0 {

@@ -36,7 +36,7 @@ const (
 	opBatchForget = 42
 )
 
-// device reads requests from /dev/fuse and has them answered. Each loop has a thread
+// device reads requests from /dev/fuse and passes them to the handlers. Each loop has a thread
 // of its own, whose umask and file system identity it may change, and buffers outside
 // of the Go heap.
 //

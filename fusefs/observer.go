@@ -121,8 +121,8 @@ type Closed struct {
 	LastPath string
 	// Idle: nobody closed the file; it was only quiet for a while.
 	Idle bool
-	// Held: a handle was flushed and is not released yet. A Releaser hears of its
-	// RELEASE, usually at once.
+	// Held: a handle was flushed and is not released yet. A Releaser is called at
+	// its RELEASE, usually at once.
 	Held bool
 	Time time.Time
 }
@@ -144,7 +144,7 @@ type Event struct {
 	Time     time.Time
 }
 
-// Observer is told of everything that happens on the mount, synchronously from the
+// Observer receives everything that happens on the mount, synchronously from the
 // handler of the request. A handler holds no lock of fusefs while it calls. Methods
 // return quickly, except Before, which may wait until the old content is safe
 // (bounded, and ended by Change.Cancel). No method can fail a request. Methods may be

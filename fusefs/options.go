@@ -51,7 +51,7 @@ type Options struct {
 	Outside bool
 	// Hidden is a path relative to the root that is not shown, or "".
 	Hidden string
-	// Observer is told of everything; nil: nobody is.
+	// Observer receives everything that happens on the mount; nil: nothing is reported.
 	Observer Observer
 	// NoCommands: the command lines of processes are not read.
 	NoCommands bool

@@ -30,8 +30,8 @@ func capabilitiesOf(source int) uint64 {
 // resending is 0: this kernel cannot send requests again.
 const resending = 0
 
-// readersInTurn: if several threads wait for a request, some do not hear of the unmount
-// (go-fuse reads with one thread for that reason, too: fuse/fusefd_other.go).
+// readersInTurn lets only one thread at a time wait for a request. If several wait, some do not
+// notice the unmount (go-fuse reads with one thread for that reason, too: fuse/fusefd_other.go).
 const readersInTurn = true
 
 // fillMore fills in the attributes that only this kernel has.
@@ -40,7 +40,8 @@ func fillMore(sx *sys.Stat, a *fuse.Attr) {
 	a.Flags_ = uint32(sx.Flags)
 }
 
-// fillStatfs: blocks are counted in units of Frsize; Bsize is the transfer size.
+// fillStatfs fills in the reply. Blocks are counted in units of Frsize; Bsize is the transfer
+// size.
 func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	*out = fuse.StatfsOut{
 		Blocks: s.Blocks, Bfree: s.Bfree, Bavail: s.Bavail, Files: s.Files, Ffree: s.Ffree,
@@ -48,7 +49,7 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns: a SETATTR without known bits is no chown(2) here.
+// emptyChowns says whether a SETATTR without known bits is a chown(2).
 const emptyChowns = false
 
 // setMoreOf are the bits of SETATTR that only this kernel has; setMore sets them. The

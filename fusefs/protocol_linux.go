@@ -20,7 +20,7 @@ func capabilitiesOf(int) uint64 { return 0 }
 // requests again.
 const resending = fuse.CAP_INIT_EXT | fuse.CAP_HAS_RESEND
 
-// readersInTurn: only one thread at a time may wait for a request.
+// readersInTurn says whether only one thread at a time may wait for a request.
 const readersInTurn = false
 
 // fillMore fills in the attributes that only this kernel has.
@@ -33,7 +33,8 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns: a chown(2) that changes no owner arrives as a SETATTR that sets nothing.
+// emptyChowns says whether a chown(2) that changes no owner arrives as a SETATTR that sets
+// nothing.
 const emptyChowns = true
 
 // setMoreOf are the bits of SETATTR that only this kernel has; setMore sets them.

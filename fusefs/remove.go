@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoredEverywhere is the class of paths of which nothing is kept.
+// ignoredEverywhere is the class of paths whose content is never kept.
 const ignoredEverywhere = ignore.Excluded
 
 // inodeFor returns the inode that sx describes, found as name in parent. If the kernel does

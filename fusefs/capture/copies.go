@@ -276,10 +276,10 @@ func (c *copies) giveUp(j *job) bool {
 }
 
 var (
-	// errTorn: the file was changed on the source.
+	// errTorn means that the file was changed on the source.
 	errTorn = errors.New("changed outside the mount before it was captured")
 	errLost = errors.New("given up")
-	// errBehind: the spool is above its cap.
+	// errBehind means that the spool is above its cap.
 	errBehind = errors.New("the spool is full: the store is too slow")
 )
 

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noAtime: our own reads do not change the access time.
+// noAtime keeps our own reads from changing the access time.
 const noAtime = unix.O_NOATIME
 
 // ownFDs is the directory in which our own descriptors have names.

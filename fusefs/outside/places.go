@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Places knows the paths of which nothing is kept: caches, package stores, the private
+// Places knows the paths whose changes are not recorded: caches, package stores, the private
 // files of agents' clients, the kernel's files, and cachebro's. This is the only list of
 // them.
 type Places struct {

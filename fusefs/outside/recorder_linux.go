@@ -410,7 +410,7 @@ func (r *Recorder) handleMake(by fusefs.Caller, s spot, dir bool, of origin) {
 	r.await(e)
 }
 
-// opens: an entry's file is about to be opened for writing.
+// opens notes that an entry's file is about to be opened for writing.
 func (r *Recorder) opens(e *entry) {
 	e.written = true
 	r.opening[e.by.TID] = e

@@ -137,13 +137,14 @@ func (r *Recorder) settle(e *entry) {
 	}
 }
 
-// isOpening: the file may be there already, and its descriptor not yet.
+// isOpening reports whether an open is in progress: the file may exist already, its descriptor
+// not yet.
 func (r *Recorder) isOpening(e *entry) bool {
 	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
 }
 
-// changedSince: whoever wrote to it may have changed it and closed it before we looked who
-// has it open.
+// changedSince reports whether the file is no longer as in st: its writer may have changed and
+// closed it before we looked who has it open.
 func changedSince(path string, st event.Stat) bool {
 	now, there := lstat(path)
 	return !there || !unchanged(now, st)

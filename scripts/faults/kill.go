@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// oldEnough: content that was closed this long before a kill must never be lost; younger
-// content only may be if it was not synced.
+// oldEnough is the age from which closed content must never be lost by a kill; younger
+// content may be lost only if it was not synced.
 const oldEnough = time.Second
 
 // patience is how long the store may take to show one more content. A busy machine is slow, and

@@ -43,7 +43,7 @@ type settings struct {
 	first   int64
 	side    int
 	live    bool
-	// excluded: twin: with directories of which nothing is kept.
+	// excluded makes twin use directories whose content is never kept.
 	excluded bool
 	net      bool
 	shrink   time.Duration

@@ -38,10 +38,10 @@ func (s script) String() string {
 type dice struct {
 	*rand.Rand
 	number   int  // of the last content
-	excluded bool // there are directories of which nothing is kept
+	excluded bool // there are directories whose content is never kept
 }
 
-// excludedName is the name of a directory of which nothing is kept if git ignores it.
+// excludedName is a directory name whose content is never kept if git ignores it.
 const excludedName = "__pycache__"
 
 func (d *dice) dirName() string {

@@ -30,7 +30,7 @@ type trial struct {
 	live   bool
 	net    bool   // the tree is not mounted, and the agent works in the net
 	blind  string // differences that do not count
-	// excluded: there are directories of which nothing is kept.
+	// excluded: there are directories whose content is never kept.
 	excluded bool
 
 	dir, source, git string
@@ -368,7 +368,7 @@ func (t *trial) differences(want, now *snapshot) []difference {
 	})
 }
 
-// inExcluded reports whether a difference is in, or of, a directory of which nothing is kept.
+// inExcluded reports whether a difference is in, or of, a directory whose content is never kept.
 // What was elsewhere at some time since the start has to be back all the same.
 func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	if !t.excluded {

@@ -204,7 +204,7 @@ func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
 // receive reads the descriptors that the supervisor kept for the mountd before us. If the
 // supervisor is killed meanwhile, only we can save the mount, so we go on without the
-// rest: open files without a name.
+// rest, which are open files without a name.
 func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {

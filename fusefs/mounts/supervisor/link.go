@@ -246,7 +246,7 @@ func nudge(ch chan<- struct{}) {
 	}
 }
 
-// restedToEnd: the daemon has heard everything, and has nothing to send either.
+// restedToEnd reports whether neither the daemon nor this side has anything left to send.
 func (l *link) restedToEnd() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	// heirLimit is how long a mountd that takes over may take to answer. The programs on
 	// the mount wait meanwhile; a tenth of a second is usual.
 	heirLimit = 10 * time.Second
-	// heirLife: a mountd that lives shorter than this counts as failed.
+	// heirLife is how long a mountd must live not to count as failed.
 	heirLife = time.Second
 	heirsMax = 5 // how many may fail in a row
 )
