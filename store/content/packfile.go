@@ -38,7 +38,7 @@ import (
 const (
 	packTemp  = "new-"
 	packMagic = "cbpack1\n"
-	// packTrailer is the size of the trailer, packIndexMost that of the largest index.
+	// packTrailer is the size of the trailer in bytes, packIndexMost the size of the largest index.
 	packTrailer   = 8 + 4 + len(packMagic)
 	packIndexMost = 64 << 20
 )

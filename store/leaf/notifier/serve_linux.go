@@ -119,8 +119,8 @@ func Over(fd int) bool {
 	return err == nil && n > 0 && pfd[0].Revents&unix.POLLHUP != 0
 }
 
-// Leave starts a process, self, that lets everything go on that is still under the filter of a
-// command which has ended. Without it the calls of those processes would fail.
+// Leave starts the program self in a process that answers the calls of all processes that are still
+// under the filter after their command has ended. Without it their calls would fail.
 func Leave(self string, listener *os.File) {
 	server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
 		ExtraFiles: []*os.File{listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}

@@ -147,7 +147,7 @@ func (j *Joiner) take(rec *Record) {
 	j.pending = append(j.pending, h)
 }
 
-// giveUp marks those of the first n held records that still wait as missing.
+// giveUp marks the records among the first n held ones that still wait for content as missing.
 func (j *Joiner) giveUp(n int) {
 	for _, h := range j.pending[:n] {
 		if !h.ready {
