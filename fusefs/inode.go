@@ -196,7 +196,7 @@ func (n *inode) Stat() (event.Stat, error) {
 	return sx.Stat, nil
 }
 
-// At: see File.
+// At implements File.
 func (n *inode) At(fn func(path string) error) error {
 	return n.fs.withInode(n, func(at sys.Ref) error {
 		path, err := sys.Path(at)

@@ -50,7 +50,7 @@ type Command struct {
 	Dir  string   // its working directory, "" if unknown
 }
 
-// Command returns nil until the command is known, and for ever if it cannot be read. It
+// Command returns nil until the command is known, and always if it cannot be read. It
 // is read in the background; no request waits for it.
 func (p *Process) Command() *Command { return p.command.Load() }
 
@@ -70,7 +70,7 @@ type File interface {
 	Paths() []string
 	// Open returns a new read-only descriptor of the content on the source
 	// side, also when the last name is gone but a handle is still open. It
-	// never goes through the mountpoint. ESTALE when the inode is not to be
+	// never goes through the mountpoint. ESTALE if the inode cannot be
 	// found any more.
 	Open() (*os.File, error)
 	// Stat asks the source.
@@ -106,7 +106,7 @@ type Change struct {
 	Cancel <-chan struct{}
 }
 
-// Closed describes content that was closed.
+// Closed describes the content of a file that was closed.
 type Closed struct {
 	File   File
 	Caller Caller // who closed; Writer is who wrote

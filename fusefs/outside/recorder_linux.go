@@ -62,32 +62,32 @@ type rooted struct {
 	foundAt time.Time
 }
 
-// rootedFor is how long that answer is reused.
+// rootedFor is how long a rooted is reused.
 const rootedFor = 5 * time.Second
 
 // entry is a path that a tree has touched.
 type entry struct {
 	path  string
 	track *track
-	// known is the state that the history was last told; zero: nothing was there.
+	// known is the state that the history has; zero: nothing was there.
 	known   event.Stat
 	file    *file // the file in that state; nil: nothing
 	by      fusefs.Caller
 	when    time.Time
 	waits   bool       // its result is to be looked at
 	listed  bool       // it is in pending
-	written bool       // for writing
+	written bool       // it was opened for writing
 	altered bool       // its mode, owner or attributes may have been changed, too
 	last    event.Stat // when it was looked at last
 	next    time.Time  // when to look again, at the earliest
 }
 
-// op is a call on names that was let go on and whose effect was not seen yet.
+// op is a call on names that was let through and whose effect was not seen yet.
 type op struct {
 	op       event.Op
 	from, to spot
 	a, b     *track
-	file     *file // of from; nil for a directory that goes
+	file     *file // of from; nil if a directory is removed
 	replaced *file
 	target   string
 	by       fusefs.Caller
@@ -99,8 +99,8 @@ type op struct {
 // timeOf returns the time of a record.
 func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 
-// New returns a Recorder with the user's own history open. It first deals with what a
-// killed recorder had seen and not told.
+// New returns a Recorder with the user's own history open. It first records what a
+// killed recorder had seen but not recorded.
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
@@ -288,7 +288,7 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see looks at a call before it goes on. It returns false if it could not.
+// see handles a call before it is let through. It returns false if it could not look at it.
 func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
@@ -321,7 +321,8 @@ func ofNobody(n *notifier.Notice, c notifier.Call) bool {
 	return err == nil && (name == "/dev/null" || name == "/dev/tty")
 }
 
-// look does what has to be done before a call goes on.
+// look prepares for a call that is let through afterwards: it saves what the call may destroy,
+// and notes what has to be looked at later.
 func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil || path == "" && c.Op != notifier.Hard {

@@ -38,7 +38,7 @@ type Watch struct {
 	tell func([]Event)
 	lost func(error)
 	self int
-	// wholeFS: one mark covers the file system. Otherwise each directory has its own.
+	// wholeFS says that one mark covers the file system. Otherwise each directory has its own.
 	wholeFS bool
 	moves   uint64 // the events of renames: older kernels have no FAN_RENAME
 	// run polls ending, the read end of a pipe; Close closes stop, its write end.

@@ -39,7 +39,7 @@ const (
 // costs the kernel's caches nothing: its first use is noticed.
 type edge struct {
 	s *session
-	// always: the source can be reached beside the mount in any case.
+	// always is set if the source can be reached beside the mount in any case.
 	always bool
 	// stirred gets a value when somebody has just used a way beside the mount. Capacity
 	// 1; never closed.
