@@ -159,11 +159,21 @@ func (m *maker) stood(g *goal) (store.Version, error) {
 // departed follows a directory from name to name to the end that it had; false: it is
 // there, or nothing was kept from us.
 func (m *maker) departed(v store.Version) (d departure, ok bool, err error) {
+	// A directory that went to and fro 400 times had two histories, read 400 times each.
+	read := map[store.Path][]store.Version{}
+	history := func(p store.Path) (own []store.Version, err error) {
+		own, ok := read[p]
+		if !ok {
+			own, err = m.view.History(p, false)
+			read[p] = own
+		}
+		return own, err
+	}
 	for range 10_000 {
 		if v.Seq == 0 || !stateOf(v).dir() {
 			return d, false, nil
 		}
-		own, err := m.view.History(v.Path, false)
+		own, err := history(v.Path)
 		if err != nil {
 			return d, false, err
 		}
@@ -188,7 +198,7 @@ func (m *maker) departed(v store.Version) (d departure, ok bool, err error) {
 			v = next
 			continue
 		}
-		own, err = m.view.History(to, false)
+		own, err = history(to)
 		if err != nil {
 			return d, false, err
 		}
