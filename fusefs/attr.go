@@ -65,8 +65,7 @@ func (o *namespace) ttl() (sec uint64, nsec uint32) {
 	return uint64(ownTTL / time.Second), 0
 }
 
-// fillEntry fills the reply to a request for a name with the node id and its attributes
-// sx.
+// fillEntry fills the reply to a request for a name with the node id and its attributes sx.
 func (o *namespace) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
 	out.NodeId = id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
@@ -79,13 +78,11 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	o.fillAttr(sx, &out.Attr)
 }
 
-// severalAsked stands for several threads, or one that is not known. No thread has this
-// id.
+// severalAsked stands for several threads, or one that is not known. No thread has this id.
 const severalAsked = ^uint32(0)
 
-// asking notes, before the source is asked for attributes of n, which thread they are for
-// (0: unknown). It always writes, so that the note is removed by a later change and by no
-// other.
+// asking notes, before the source is asked for attributes of n, which thread they are for (0:
+// unknown). It always writes, so that the note is removed by a later change and by no other.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
@@ -113,12 +110,11 @@ func (n *inode) peek() uint32 {
 	return n.kernelHas.gen
 }
 
-// note compares what the source says of n with what the kernel's cache was built from,
-// and remembers it. gen is what peek returned before the source was asked: when an
-// operation of our own ran since then, the comparison proves nothing. changed: somebody
-// wrote to the source directly, so the cached pages are wrong, and the next OPEN drops
-// them. While processes use the source directly, the next OPEN also drops them when the
-// comparison proves nothing.
+// note compares what the source says of n with what the kernel's cache was built from, and
+// remembers it. gen is what peek returned before the source was asked: when an operation of our
+// own ran since then, the comparison proves nothing. changed: somebody wrote to the source
+// directly, so the cached pages are wrong, and the next OPEN drops them. While processes use the
+// source directly, the next OPEN also drops them when the comparison proves nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
 		return false, kernelState{}
@@ -196,10 +192,9 @@ func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.outsideOf(n, was, after)
 }
 
-// outsideOf tells the Observer while it holds n's order; otherwise a write could
-// begin before the Observer secures the content. It does not wait for that order,
-// because a caller may hold it, or that of another inode. A dirty inode is reported
-// when it is closed.
+// outsideOf tells the Observer while it holds n's order; otherwise a write could begin before
+// the Observer secures the content. It does not wait for that order, because a caller may hold
+// it, or that of another inode. A dirty inode is reported when it is closed.
 func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return

@@ -69,8 +69,7 @@ func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	return c
 }
 
-// execWait bounds the look at a process that closes a file. The usual look takes 20 to
-// 100 µs.
+// execWait bounds the look at a process that closes a file. The usual look takes 20 to 100 µs.
 const execWait = 20 * time.Millisecond
 
 // closer resolves who closes a file. An exec closes the descriptors that it does not pass
@@ -104,9 +103,8 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	return c
 }
 
-// recent answers from a lookup within the last trustWrite, made when the file was opened
-// or first written. For a young process it also reads its present name, which waits for
-// no exec.
+// recent answers from a lookup within the last trustWrite, made when the file was opened or
+// first written. For a young process it also reads its present name, which waits for no exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()

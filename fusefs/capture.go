@@ -49,9 +49,8 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		n.writes = w
 	}
 	if !w.dirty {
-		// A tail is only right behind the content of the last version. So the file must
-		// be as the Observer last heard of it; of a file without marks the Observer
-		// learns now.
+		// A tail is only right behind the content of the last version. So the file must be as
+		// the Observer last heard of it; of a file without marks the Observer learns now.
 		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
@@ -72,10 +71,9 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 	return w
 }
 
-// check looks, just before one of our operations on the content, whether somebody has
-// written to the source since the last one: then a tail would follow other content. Our
-// own changes of mode, owner, times or names look the same; they are rare between a write
-// and its close.
+// check looks, just before one of our operations on the content, whether somebody has written to
+// the source since the last one: then a tail would follow other content. Our own changes of
+// mode, owner, times or names look the same; they are rare between a write and its close.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return

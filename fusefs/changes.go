@@ -182,9 +182,8 @@ func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	return paths, git
 }
 
-// noteAttributes notes a change of attributes. A change of who may enter a directory
-// changes everything in it; but if it was made since the last question, whoever asks
-// looks there anyway.
+// noteAttributes notes a change of attributes. A change of who may enter a directory changes
+// everything in it; but if it was made since the last question, whoever asks looks there anyway.
 func (o *namespace) noteAttributes(id uint64, access bool) {
 	n := o.table.get(id)
 	if n == nil || !n.isDir() {

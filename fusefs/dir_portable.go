@@ -107,10 +107,9 @@ const (
 	mostRead  = 16 << 20
 )
 
-// allEntries reads a directory to its end. Each read has twice the room of the one
-// before: on darwin a read goes through all entries that earlier ones have returned
-// (x/sys imitates getdirentries(2) with readdir(3)), so reads of equal size would take
-// quadratic time.
+// allEntries reads a directory to its end. Each read has twice the room of the one before: on
+// darwin a read goes through all entries that earlier ones have returned (x/sys imitates
+// getdirentries(2) with readdir(3)), so reads of equal size would take quadratic time.
 func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
 	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
 		l, err := read(buf)

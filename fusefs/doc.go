@@ -5,31 +5,27 @@
 //
 // # How a request travels
 //
-// A device loop (loop.go) owns one operating system thread per pending
-// request, reads from /dev/fuse and lets go-fuse's ProtocolServer decode the
-// request and call the overlay, a fuse.RawFileSystem. The operations lie in
-// one file per family. Files of the source are reached by name relative to
-// the descriptor of a directory (resolve.go), never by an absolute path,
-// because in the usual case the mountpoint covers the source. The system calls
-// for that are in package sys.
+// A device loop (loop.go) owns one operating system thread per pending request, reads from
+// /dev/fuse and lets go-fuse's ProtocolServer decode the request and call the overlay, a
+// fuse.RawFileSystem. The operations lie in one file per family. Files of the source are reached
+// by name relative to the descriptor of a directory (resolve.go), never by an absolute path,
+// because in the usual case the mountpoint covers the source. The system calls for that are in
+// package sys.
 //
 // # Identity
 //
-// An inode is known by device, inode number and birth time. Node ids, the
-// kernel's names for inodes, count upwards and are never used twice. No inode
-// holds a descriptor; a bounded set of directories does. A file that the kernel only
-// looked up has no inode yet; see resting.go.
+// An inode is known by device, inode number and birth time. Node ids, the kernel's names for
+// inodes, count upwards and are never used twice. No inode holds a descriptor; a bounded set of
+// directories does. A file that the kernel only looked up has no inode yet; see resting.go.
 //
 // # What counts as closed
 //
-// An inode is dirty after a write, a change of size, fallocate,
-// copy_file_range or O_TRUNC. A dirty inode counts as closed at a FLUSH or
-// RELEASE of any of its handles, at a truncate(2) without a handle, before a
-// name of it is added, removed or changed, and after two seconds without a write
-// (at most once every five). A FLUSH of a clean inode means nothing: a child that
-// inherited a descriptor sends one before its parent writes. A FLUSH also means
-// nothing while a file has only been created or truncated: a shell sends one
-// before its command writes.
+// An inode is dirty after a write, a change of size, fallocate, copy_file_range or O_TRUNC. A
+// dirty inode counts as closed at a FLUSH or RELEASE of any of its handles, at a truncate(2)
+// without a handle, before a name of it is added, removed or changed, and after two seconds
+// without a write (at most once every five). A FLUSH of a clean inode means nothing: a child
+// that inherited a descriptor sends one before its parent writes. A FLUSH also means nothing
+// while a file has only been created or truncated: a shell sends one before its command writes.
 //
 // # Taking over
 //

@@ -101,10 +101,9 @@ func (n *inode) writersBeside(h *handle) bool {
 // maxKept bounds the descriptors of removed files that keep has taken.
 const maxKept = 1024
 
-// keep opens a descriptor (sys.Place) of n, which is about to lose its last known name,
-// and holds it until the kernel forgets n. A process may have looked up the name and
-// be about to open it: without this, one open in a hundred failed with ESTALE during
-// an atomic save.
+// keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and
+// holds it until the kernel forgets n. A process may have looked up the name and be about to
+// open it: without this, one open in a hundred failed with ESTALE during an atomic save.
 func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {

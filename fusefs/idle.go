@@ -18,9 +18,8 @@ const (
 	settleTick  = time.Millisecond
 )
 
-// dirtySet holds the inodes that were written and not closed, and closes those that have
-// been quiet, because databases and logs never close. Its goroutine exists only while
-// there are any.
+// dirtySet holds the inodes that were written and not closed, and closes those that have been
+// quiet, because databases and logs never close. Its goroutine exists only while there are any.
 type dirtySet struct {
 	fs *overlay
 

@@ -118,8 +118,7 @@ func (n *inode) LastPath() string {
 	return n.pathLocked()
 }
 
-// pathLocked needs overlay.tree. It joins the names from the root downwards in
-// one allocation.
+// pathLocked needs overlay.tree. It joins the names from the root downwards in one allocation.
 func (n *inode) pathLocked() string {
 	size := 0
 	for i := n; i.link.parent != nil; i = i.link.parent {
@@ -207,8 +206,7 @@ func (n *inode) At(fn func(path string) error) error {
 	})
 }
 
-// hasLinkLocked reports whether (parent, name) is a known name of n. It needs
-// overlay.tree.
+// hasLinkLocked reports whether (parent, name) is a known name of n. It needs overlay.tree.
 func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 	if n.gone {
 		return false
@@ -281,8 +279,7 @@ func (n *inode) dropLink(parent *inode, name string) (left bool) {
 	return false
 }
 
-// moveLink replaces one name by another in one step, so that nobody ever sees
-// n without a name.
+// moveLink replaces one name by another in one step, so that nobody ever sees n without a name.
 func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string) {
 	t := &n.fs.tree
 	t.Lock()
@@ -302,8 +299,7 @@ func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string)
 	}
 }
 
-// renameLocked replaces one name; the new one is in the ledger before the old
-// one leaves it.
+// renameLocked replaces one name; the new one is in the ledger before the old one leaves it.
 func (n *inode) renameLocked(l *link, parent *inode, name string) {
 	old := l.slot
 	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}

@@ -26,8 +26,7 @@ func (o *contents) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fus
 	return 0, fuse.ENOSYS
 }
 
-// Write writes. The first one to a clean inode waits until the Observer has
-// its old content.
+// Write writes. The first one to a clean inode waits until the Observer has its old content.
 func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -41,10 +40,9 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	n.order.Lock()
 	defer n.order.Unlock()
 	off := int64(in.Offset)
-	// An append goes to where the file ends on the source, in case somebody else has made
-	// it longer. We always do so, because we cannot see everybody who might. Pages of a
-	// mapping have their own offsets, and the bytes of a repeated request may be there
-	// already.
+	// An append goes to where the file ends on the source, in case somebody else has made it
+	// longer. We always do so, because we cannot see everybody who might. Pages of a mapping
+	// have their own offsets, and the bytes of a repeated request may be there already.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
 	if err != nil {
@@ -93,8 +91,7 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	return uint32(done), fuse.OK
 }
 
-// soilHandle is soil for a modification through a handle. It needs the order
-// of h.node.
+// soilHandle is soil for a modification through a handle. It needs the order of h.node.
 func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes

@@ -13,11 +13,10 @@ import (
 )
 
 // sentBack remembers threads that were sent back because they came late: they had looked up a
-// name, and meanwhile its file lost that name. What they wrote to that file would be
-// lost, because nobody finds it again. So they have to look the name up once more (the
-// kernel does so after ESTALE). If the next file of such a thread has no name either, the
-// thread wants this very file, through /proc/self/fd, or has lost the race twice; it is
-// let through.
+// name, and meanwhile its file lost that name. What they wrote to that file would be lost,
+// because nobody finds it again. So they have to look the name up once more (the kernel does so
+// after ESTALE). If the next file of such a thread has no name either, the thread wants this
+// very file, through /proc/self/fd, or has lost the race twice; it is let through.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
 	mu    sync.Mutex  // guards times

@@ -17,12 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ledger holds what a successor must know of this server after it was killed: the
-// kernel's INIT, nodes with their names, open handles, and operations under way. It is a
-// memfd that the supervisor holds too. It is mapped, so that an entry costs some stores
-// to memory and no system call. Its pages are allocated before they are written
-// (fallocate), so that a lack of memory is an error and not a signal; after such an error
-// there is no ledger any more.
+// The ledger holds what a successor must know of this server after it was killed: the kernel's
+// INIT, nodes with their names, open handles, and operations under way. It is a memfd that the
+// supervisor holds too. It is mapped, so that an entry costs some stores to memory and no system
+// call. Its pages are allocated before they are written (fallocate), so that a lack of memory is
+// an error and not a signal; after such an error there is no ledger any more.
 //
 //	0        ledgerHead
 //	4 KiB    one byte per piece of 64 KiB: the size class of its slots
@@ -232,8 +231,7 @@ func (l *ledger) setInit(in, out []byte) {
 	l.head.initLen = uint32(copy(l.head.init[:], in))
 }
 
-// resends reports whether the kernel that sent this INIT can send requests again (Linux
-// 6.9).
+// resends reports whether the kernel that sent this INIT can send requests again (Linux 6.9).
 func resends(in []byte) bool {
 	const flags, flags2 = 40 + 12, 40 + 16 // after the header: major, minor, max_readahead
 	if len(in) < flags2+4 {
@@ -469,9 +467,8 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 	return ref
 }
 
-// asks reports whether to ask the kernel for a capability. A server that takes over must
-// give the kernel the same answer as the first one, which may have been of an earlier
-// version.
+// asks reports whether to ask the kernel for a capability. A server that takes over must give
+// the kernel the same answer as the first one, which may have been of an earlier version.
 func (l *ledger) asks(capability uint64, takeOver bool) bool {
 	const flags, flags2 = 16 + 12, 16 + 32 // of the reply, behind its header
 	if !takeOver || l == nil {

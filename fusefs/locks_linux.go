@@ -131,12 +131,11 @@ func sharesMemory(n *inode, in *fuse.LkIn) bool {
 	return shared && in.Lk.Start >= first && in.Lk.End <= last
 }
 
-// uncached reports whether n may have to be opened so that read(2) and write(2) bypass
-// the kernel's cache. While the source can be reached beside the mount, both sides then
-// read what the other one has written. The caller applies it to files that are opened for
-// reading and writing, as databases do, to files that were locked, and to files that just
-// changed beside the mount. A size that the kernel believed a moment too long made reads
-// end early.
+// uncached reports whether n may have to be opened so that read(2) and write(2) bypass the
+// kernel's cache. While the source can be reached beside the mount, both sides then read what
+// the other one has written. The caller applies it to files that are opened for reading and
+// writing, as databases do, to files that were locked, and to files that just changed beside the
+// mount. A size that the kernel believed a moment too long made reads end early.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.way.Load() {
 		return false
@@ -228,10 +227,9 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	}
 }
 
-// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). An
-// INTERRUPT that arrived before the wait was entered found no wait to end, and closed
-// cancel. The kernel sends no second one, so without the check here the process could not
-// even be killed.
+// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). An INTERRUPT that
+// arrived before the wait was entered found no wait to end, and closed cancel. The kernel sends
+// no second one, so without the check here the process could not even be killed.
 func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	unique := in.Unique // in may be reused as soon as another thread has answered
 	st := o.lock(in, true)
@@ -451,8 +449,7 @@ func (o *contents) dropGuard(f *lockedFile) {
 	f.guard, f.arena = nil, -1
 }
 
-// dropOwner ends an owner's locks; the FDStore or a borrowed descriptor would keep them
-// alive.
+// dropOwner ends an owner's locks; the FDStore or a borrowed descriptor would keep them alive.
 func (o *contents) dropOwner(w *lockOwner) {
 	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
 	unix.Close(w.fd)
@@ -480,8 +477,7 @@ func (o *overlay) unlockHandle(h *handle) {
 	}
 }
 
-// unlock ends the locks of the owners for which ends returns true, and the flock(2) lock
-// of h.
+// unlock ends the locks of the owners for which ends returns true, and the flock(2) lock of h.
 func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	l := &o.locking
 	l.mu.Lock()
@@ -552,8 +548,7 @@ func (o *overlay) grant(granted []lockGrant) {
 	}
 }
 
-// watchOthers starts a file's timer if a request waits for a lock of a process beside the
-// mount.
+// watchOthers starts a file's timer if a request waits for a lock of a process beside the mount.
 func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	if f.timer != nil || l.closed || !slices.ContainsFunc(f.waiters, func(w *lockWait) bool { return !f.blockedHere(w) }) {
 		return
@@ -717,12 +712,11 @@ func (o *overlay) interrupted(unique uint64) bool {
 	return true
 }
 
-// agreeLocked makes what the kernel has cached of a file agree with the source once
-// somebody has locked it: processes beside the mount write under a lock, and whoever
-// reads under one must see that. While a way beside the mount exists, cached data is
-// always dropped, whatever the file's times say: a time is set before the bytes are
-// written, and somebody may have read in between. Otherwise the times show whether there
-// is a way that was not noticed yet.
+// agreeLocked makes what the kernel has cached of a file agree with the source once somebody has
+// locked it: processes beside the mount write under a lock, and whoever reads under one must see
+// that. While a way beside the mount exists, cached data is always dropped, whatever the file's
+// times say: a time is set before the bytes are written, and somebody may have read in between.
+// Otherwise the times show whether there is a way that was not noticed yet.
 //
 // SQLite makes and removes files beside a database under its locks: their presence tells
 // it whether the database has to be repaired, and two processes that saw different files

@@ -152,8 +152,7 @@ func (o *contents) Forget(id, count uint64) {
 	}
 }
 
-// attrs asks the source for the attributes of an inode, through the handle fh if has is
-// set.
+// attrs asks the source for the attributes of an inode, through the handle fh if has is set.
 func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

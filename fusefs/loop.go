@@ -272,14 +272,12 @@ func (d *device) next(in []byte) (int, error) {
 	return n, err
 }
 
-// ended reports whether the error says that the connection was unmounted, aborted or
-// closed.
+// ended reports whether the error says that the connection was unmounted, aborted or closed.
 func ended(err error) bool {
 	return err == unix.ENODEV || err == unix.ECONNABORTED || err == unix.EBADF
 }
 
-// failure writes the reply to a request that could not be decoded, and returns its
-// length.
+// failure writes the reply to a request that could not be decoded, and returns its length.
 func failure(out, in []byte, st fuse.Status) int {
 	binary.NativeEndian.PutUint32(out, 16)
 	binary.NativeEndian.PutUint32(out[4:], uint32(-st))

@@ -17,13 +17,12 @@ import (
 
 // macOptions returns the mount options.
 //
-// fsname tells our mounts from others in the mount table. noappledouble keeps out the
-// files ._NAME and .DS_Store, which the system makes where there are no attributes. The
-// attributes themselves, com.apple.* too, are passed through, so noapplexattr is not
-// wanted. With local, programs that save bytes on network volumes (Xcode, the Trash)
-// treat the mount as a disk. nobrowse keeps it out of the Finder's list of volumes, and
-// Spotlight out of it. Without daemon_timeout=0 a request that takes a minute would end
-// the mount.
+// fsname tells our mounts from others in the mount table. noappledouble keeps out the files
+// ._NAME and .DS_Store, which the system makes where there are no attributes. The attributes
+// themselves, com.apple.* too, are passed through, so noapplexattr is not wanted. With local,
+// programs that save bytes on network volumes (Xcode, the Trash) treat the mount as a disk.
+// nobrowse keeps it out of the Finder's list of volumes, and Spotlight out of it. Without
+// daemon_timeout=0 a request that takes a minute would end the mount.
 func macOptions(opt *Options) []string {
 	source := opt.Source.Name()
 	o := []string{

@@ -14,12 +14,11 @@ import (
 
 // # Inode numbers
 //
-// The mount has one device number, and programs take two files with the same device and
-// inode number for one: cp refuses, diff finds no difference, tar writes a link, find
-// sees a loop. Below the project there may be other devices: mounted file systems, btrfs
-// subvolumes, the layers of an overlayfs. A file on the root's device keeps its number.
-// For any other file the bits above numberBits hold the number that its device has in
-// this mount.
+// The mount has one device number, and programs take two files with the same device and inode
+// number for one: cp refuses, diff finds no difference, tar writes a link, find sees a loop.
+// Below the project there may be other devices: mounted file systems, btrfs subvolumes, the
+// layers of an overlayfs. A file on the root's device keeps its number. For any other file the
+// bits above numberBits hold the number that its device has in this mount.
 //
 // The result has 53 bits, unless the source's own has more: JavaScript keeps a
 // number in a float64, which would make neighbours equal.
@@ -88,10 +87,9 @@ func (o *namespace) number(dev, ino uint64) uint64 {
 	return ino ^ o.devices.numberOf(dev, o.ledger)<<numberBits
 }
 
-// numberIn returns the number of an entry of the directory n; it agrees with what stat
-// says. sx holds the attributes of the entry, nil if they are not known. The number in
-// the source's own entry can differ: it is that of a directory below a mount, or of a
-// layer of an overlayfs.
+// numberIn returns the number of an entry of the directory n; it agrees with what stat says. sx
+// holds the attributes of the entry, nil if they are not known. The number in the source's own
+// entry can differ: it is that of a directory below a mount, or of a layer of an overlayfs.
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":

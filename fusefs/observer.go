@@ -68,10 +68,9 @@ type File interface {
 	// Paths are all current names that are known, Path first. There may be more
 	// that nobody has looked up; Stat().Nlink tells.
 	Paths() []string
-	// Open returns a new read-only descriptor of the content on the source
-	// side, also when the last name is gone but a handle is still open. It
-	// never goes through the mountpoint. ESTALE if the inode cannot be
-	// found any more.
+	// Open returns a new read-only descriptor of the content on the source side, also when the
+	// last name is gone but a handle is still open. It never goes through the mountpoint. ESTALE
+	// if the inode cannot be found any more.
 	Open() (*os.File, error)
 	// Stat asks the source.
 	Stat() (event.Stat, error)
@@ -144,20 +143,18 @@ type Event struct {
 	Time     time.Time
 }
 
-// Observer receives everything that happens on the mount, synchronously from the
-// handler of the request. A handler holds no lock of fusefs while it calls. Methods
-// return quickly, except Before, which may wait until the old content is safe
-// (bounded, and ended by Change.Cancel). No method can fail a request. Methods may be
-// called from many goroutines at once; for one inode, the order of calls is the order
-// in which operations took effect.
+// Observer receives everything that happens on the mount, synchronously from the handler of the
+// request. A handler holds no lock of fusefs while it calls. Methods return quickly, except
+// Before, which may wait until the old content is safe (bounded, and ended by Change.Cancel). No
+// method can fail a request. Methods may be called from many goroutines at once; for one inode,
+// the order of calls is the order in which operations took effect.
 type Observer interface {
-	// Before is called before an operation that destroys content: the first
-	// write to a clean inode, a truncation, the unlinking or replacing of a
-	// name. After a Closed the next modification calls Before again; between
-	// Before and Closed further writes to the same inode do not.
-	// For OpUnlink and OpRename it is called for every name; Stat().Nlink
-	// tells whether it is the last. It is called for regular files only.
-	// A file that was made is written without it until its first Closed.
+	// Before is called before an operation that destroys content: the first write to a clean
+	// inode, a truncation, the unlinking or replacing of a name. After a Closed the next
+	// modification calls Before again; between Before and Closed further writes to the same
+	// inode do not. For OpUnlink and OpRename it is called for every name; Stat().Nlink tells
+	// whether it is the last. It is called for regular files only. A file that was made is
+	// written without it until its first Closed.
 	Before(Change)
 	// Closed: see the package comment for what counts as closed.
 	Closed(Closed)

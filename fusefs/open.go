@@ -17,9 +17,8 @@ import (
 // kernel's own (FMODE_EXEC), which openat2(2) refuses.
 const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW | unix.O_DIRECTORY | sys.OpenFlags
 
-// Open opens a file. If the source differs from what the kernel has cached, the cache is
-// dropped before the reply; otherwise the first read would return new bytes cut at the
-// old length.
+// Open opens a file. If the source differs from what the kernel has cached, the cache is dropped
+// before the reply; otherwise the first read would return new bytes cut at the old length.
 func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -162,11 +161,10 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 	return err
 }
 
-// Flush is sent at each close(2) of a descriptor that can write, by every process
-// that has it. A file that was only made or emptied stays dirty until its RELEASE,
-// which follows at once when this was the last descriptor: a shell that redirects
-// opens the file, duplicates the descriptor and closes the first one before the
-// command writes a byte.
+// Flush is sent at each close(2) of a descriptor that can write, by every process that has it. A
+// file that was only made or emptied stays dirty until its RELEASE, which follows at once when
+// this was the last descriptor: a shell that redirects opens the file, duplicates the descriptor
+// and closes the first one before the command writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {

@@ -35,11 +35,9 @@ type Options struct {
 	// Ledger, if not nil, is a file from NewLedger in which the server notes what another
 	// one must know to take over after a kill.
 	Ledger *os.File
-	// TakeOver: FD is the connection of a server that was killed, and Ledger its
-	// ledger.
+	// TakeOver: FD is the connection of a server that was killed, and Ledger its ledger.
 	TakeOver bool
-	// FDStore keeps descriptors of files that cannot be opened by name; nil: they are
-	// lost.
+	// FDStore keeps descriptors of files that cannot be opened by name; nil: they are lost.
 	FDStore FDStore
 	// Kept are the descriptors that the FDStore held, by handle; the server owns them.
 	Kept map[uint64]*os.File

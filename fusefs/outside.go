@@ -25,9 +25,8 @@ func currentMoment() moment {
 	return moment{t.UnixNano(), int64(t.Sub(began))}
 }
 
-// outsideWrites tells files that somebody made on the source from those that were made
-// through the mount and then forgotten by the kernel. It only works while
-// Server.SetOutside is on.
+// outsideWrites tells files that somebody made on the source from those that were made through
+// the mount and then forgotten by the kernel. It only works while Server.SetOutside is on.
 type outsideWrites struct {
 	mu        sync.Mutex // guards the rest
 	start     moment     // files with an older ctime are left to the first scan
@@ -43,8 +42,7 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
-		// Too many to remember: from now on, files that changed before now are not
-		// reported.
+		// Too many to remember: from now on, files that changed before now are not reported.
 		clear(s.forgotten)
 		s.start = now
 	}
@@ -123,8 +121,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 	}
 }
 
-// inodeAt returns the inode that a path of the source leads to, nil if the kernel knows
-// none.
+// inodeAt returns the inode that a path of the source leads to, nil if the kernel knows none.
 func (o *namespace) inodeAt(p string) *inode {
 	if p == "." {
 		return o.root.node

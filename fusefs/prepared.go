@@ -39,8 +39,7 @@ type preparation struct {
 	files map[string]event.PreparedFile
 }
 
-// put remembers the files that a thread prepares, in place of those that it prepared
-// before.
+// put remembers the files that a thread prepares, in place of those that it prepared before.
 func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	files, err := event.DecodePrepared(data)
 	if err != nil {

@@ -311,8 +311,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	return fuse.OK
 }
 
-// moveInodes gives the inodes their new names after the source did. It needs the
-// order of both.
+// moveInodes gives the inodes their new names after the source did. It needs the order of both.
 func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:

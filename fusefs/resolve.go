@@ -84,8 +84,7 @@ func (o *namespace) openInode(n *inode, flags int) (int, error) {
 	return fd, err
 }
 
-// openStat is openInode that also fills sx, if not nil. again: n was opened through a
-// handle.
+// openStat is openInode that also fills sx, if not nil. again: n was opened through a handle.
 func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
@@ -220,8 +219,7 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 	return unix.ESTALE
 }
 
-// withInode calls f with a reference to n, which may be a descriptor opened with
-// sys.Place.
+// withInode calls f with a reference to n, which may be a descriptor opened with sys.Place.
 func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	if n.isDir() {
 		d, err := o.dir(n)

@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that the kernel has only looked up rests: it has no inode, only a record of 24
-// bytes beside its entry in the ledger. Looking once at a tree of a million files would
-// otherwise make a million inodes for which nobody asks again. The first request that
-// names such a file wakes it: the inode is made, and stays until the kernel forgets it.
-// Without a ledger nothing rests.
+// A file that the kernel has only looked up rests: it has no inode, only a record of 24 bytes
+// beside its entry in the ledger. Looking once at a tree of a million files would otherwise make
+// a million inodes for which nobody asks again. The first request that names such a file wakes
+// it: the inode is made, and stays until the kernel forgets it. Without a ledger nothing rests.
 //
-// A file rests only when it is regular, has one name, and nobody can write to the
-// source without going through the mount. No page of it is in the kernel's cache,
-// because it was never opened.
+// A file rests only when it is regular, has one name, and nobody can write to the source without
+// going through the mount. No page of it is in the kernel's cache, because it was never opened.
 
 // record holds the part of a resting file's state that the ledger does not. Its number is
 // in the nodeSlot of the file.
@@ -96,8 +94,7 @@ func (x *slotIndex) after(i int) int {
 	return i
 }
 
-// find returns the first slot with this hash for which is returns true, 0 if there is
-// none.
+// find returns the first slot with this hash for which is returns true, 0 if there is none.
 func (x *slotIndex) find(hash uint64, is func(slot uint32) bool) uint32 {
 	if x.used == 0 {
 		return 0
@@ -179,9 +176,8 @@ func (l *ledger) slotNamed(ref uint32, name string) bool {
 // maxRestSize is the largest file that can rest: a nodeSlot has 32 bits for the size.
 const maxRestSize = 1<<32 - 1
 
-// rest counts a reference to the file that sx describes, without an inode, and returns
-// its node id. It returns 0 if the file has an inode already or needs one, or if it has
-// changed.
+// rest counts a reference to the file that sx describes, without an inode, and returns its node
+// id. It returns 0 if the file has an inode already or needs one, or if it has changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
 		len(name) == 0 || o.outside.Load() {
@@ -223,8 +219,7 @@ func (t *table) rest(k key, parent *inode, name string, sx *sys.Stat) uint64 {
 	return id
 }
 
-// restingLocked returns the slot of the resting file with a key; it needs the key's
-// shard.
+// restingLocked returns the slot of the resting file with a key; it needs the key's shard.
 func (t *table) restingLocked(k key) uint32 {
 	return t.byKey[keyShard(k)].resting.find(k.hash(), func(slot uint32) bool { return t.ledger.keyAt(slot) == k })
 }
@@ -239,8 +234,7 @@ func (t *table) restingKey(id uint64) (k key, ok bool) {
 	return t.ledger.keyAt(slot), true
 }
 
-// unrestLocked takes a file out of the tables of resting files. It needs both of its
-// shards.
+// unrestLocked takes a file out of the tables of resting files. It needs both of its shards.
 func (t *table) unrestLocked(k key, slot uint32) {
 	l := t.ledger
 	s := &t.byKey[keyShard(k)]

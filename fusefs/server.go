@@ -174,9 +174,8 @@ func (s *Server) Unmount() error {
 	return nil
 }
 
-// SetOutside says whether somebody may write to the source without going
-// through the mount. When it begins, all that the kernel has cached for longer
-// than a second is given up.
+// SetOutside says whether somebody may write to the source without going through the mount. When
+// it begins, all that the kernel has cached for longer than a second is given up.
 func (s *Server) SetOutside(on bool) {
 	if on {
 		s.fs.way.Store(true)
@@ -217,9 +216,8 @@ func (s *Server) SetOutside(on bool) {
 	}
 }
 
-// SetWay says whether the source can be reached beside the mount, even if nobody does so
-// now. While it can, files that databases open are not cached, because they stay open for
-// long.
+// SetWay says whether the source can be reached beside the mount, even if nobody does so now.
+// While it can, files that databases open are not cached, because they stay open for long.
 func (s *Server) SetWay(on bool) { s.fs.way.Store(on) }
 
 // Stats counts.

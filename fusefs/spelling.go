@@ -9,9 +9,8 @@ import "cachebro/fusefs/sys"
 // one: for any other it has to ask each time. It may not cache an absence either, because
 // a file that is made under one spelling appears under all of them.
 
-// folds reports whether names in n, whose descriptor is d, have several spellings. An
-// attribute of an empty directory can change that; we see such a change only after n was
-// forgotten.
+// folds reports whether names in n, whose descriptor is d, have several spellings. An attribute
+// of an empty directory can change that; we see such a change only after n was forgotten.
 func (n *inode) folds(d *dirfd) bool {
 	switch n.folding.Load() {
 	case 0:

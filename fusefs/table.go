@@ -11,9 +11,8 @@ import (
 // two requests seldom meet on one lock.
 const shards = 64
 
-// key is what makes an inode the same inode. Without the birth time ext4's
-// prompt reuse of inode numbers would hand the pages of a deleted file to the
-// next one.
+// key is what makes an inode the same inode. Without the birth time ext4's prompt reuse of inode
+// numbers would hand the pages of a deleted file to the next one.
 type key struct {
 	dev, ino uint64
 	birth    int64

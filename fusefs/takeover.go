@@ -269,8 +269,7 @@ func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[u
 	return h
 }
 
-// ownerOwed is a handle whose owner has to be looked up, and the start time of that
-// process.
+// ownerOwed is a handle whose owner has to be looked up, and the start time of that process.
 type ownerOwed struct {
 	h     *handle
 	start uint64
@@ -346,8 +345,7 @@ func (o *contents) restoreWrites(n *inode) {
 	}
 }
 
-// openedBefore returns the handle that an earlier server made for the same
-// request, or nil.
+// openedBefore returns the handle that an earlier server made for the same request, or nil.
 func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	if in.Unique&resendBit == 0 || o.reopened == nil {
 		return nil
@@ -394,8 +392,7 @@ func (o *contents) unguard(h *handle) {
 	}
 }
 
-// Guarded calls f for every handle whose descriptor is in the FDStore, to fill another
-// one.
+// Guarded calls f for every handle whose descriptor is in the FDStore, to fill another one.
 func (s *Server) Guarded(f func(fh uint64, fd int)) {
 	for i := range s.fs.handles.part {
 		part := &s.fs.handles.part[i]

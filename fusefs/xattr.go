@@ -31,8 +31,7 @@ func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fu
 // again and again, before writes and for ls -l, and remembers no answer.
 var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", "security.selinux"}
 
-// absentBit returns the bit of an attribute in inode.absent, 0 if its absence is not
-// remembered.
+// absentBit returns the bit of an attribute in inode.absent, 0 if its absence is not remembered.
 func absentBit(attr string) uint32 {
 	i := slices.Index(absentable[:], attr)
 	if i < 0 {

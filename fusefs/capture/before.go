@@ -107,9 +107,8 @@ func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.C
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
-// Found records the state of a name that no scan has recorded, as ignored names are not
-// scanned. For regular files it records everything except the content, which is not in
-// danger.
+// Found records the state of a name that no scan has recorded, as ignored names are not scanned.
+// For regular files it records everything except the content, which is not in danger.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {

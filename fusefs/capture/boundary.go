@@ -12,10 +12,9 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// boundary holds excluded names that the history knows all the same, because something
-// was moved from there or to there. They count as ignored, so that the move can be
-// undone. The names below them count as ignored too, unless the directory was excluded
-// before its move.
+// boundary holds excluded names that the history knows all the same, because something was moved
+// from there or to there. They count as ignored, so that the move can be undone. The names below
+// them count as ignored too, unless the directory was excluded before its move.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf
@@ -110,8 +109,7 @@ func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
 	}
 }
 
-// recordExcluded records what an excluded name held before a move; the history does not
-// know it.
+// recordExcluded records what an excluded name held before a move; the history does not know it.
 func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat, class ignore.Class) {
 	if class != ignore.Excluded || f == nil {
 		return

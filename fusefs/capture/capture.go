@@ -214,9 +214,8 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 	}
 }
 
-// marksOf returns the marks that a version with content sets on its file. If we know no
-// tracked name of the file, the store may not keep the content, and a tail can only
-// follow kept content.
+// marksOf returns the marks that a version with content sets on its file. If we know no tracked
+// name of the file, the store may not keep the content, and a tail can only follow kept content.
 func marksOf(r *spool.Record) uint32 {
 	switch r.Class {
 	case ignore.Tracked:

@@ -2,9 +2,8 @@ package capture
 
 import "time"
 
-// clock notices that the wall clock was set back. A file written after that may have a
-// ctime from before the baseline scan, so that the scan would wrongly seem to have seen
-// it.
+// clock notices that the wall clock was set back. A file written after that may have a ctime
+// from before the baseline scan, so that the scan would wrongly seem to have seen it.
 type clock struct {
 	ahead time.Duration // largest lead of the wall clock over the monotonic one so far
 }

@@ -346,8 +346,7 @@ func (j *job) intact(size, mtime int64) bool {
 	return size == j.rec.Stat.Size && (mtime == j.rec.Stat.Mtime || j.f.Mark().Load()&fusefs.MarkTimes != 0)
 }
 
-// seal marks a job as one that cannot be given up any more; false if it was given up
-// before.
+// seal marks a job as one that cannot be given up any more; false if it was given up before.
 func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,24 +1,21 @@
-// Package capture hears from the overlay what happens on the mount and
-// writes it, with the contents that must not be lost, to the spool.
-// It stands between observe and version, inside the process that holds
-// /dev/fuse, and so has no Badger, no index and no mmap: a full disk is an
-// error number here.
+// Package capture hears from the overlay what happens on the mount and writes it, with the
+// contents that must not be lost, to the spool. It stands between observe and version, inside
+// the process that holds /dev/fuse, and so has no Badger, no index and no mmap: a full disk is
+// an error number here.
 //
 // # What is written when
 //
-// The record of a version is appended when the operation happens, before its
-// request is answered; that fixes the order and survives kill -9. The content
-// is copied afterwards by workers, off the request path. The next operation
-// that would destroy the content finds it still queued and copies it at once
-// itself, or waits for the worker that has it: the barrier. Content that no
-// version has yet (nobody has scanned it) is recorded as a baseline by the
+// The record of a version is appended when the operation happens, before its request is
+// answered; that fixes the order and survives kill -9. The content is copied afterwards by
+// workers, off the request path. The next operation that would destroy the content finds it
+// still queued and copies it at once itself, or waits for the worker that has it: the barrier.
+// Content that no version has yet (nobody has scanned it) is recorded as a baseline by the
 // operation that is about to destroy it.
 //
-// Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and
-// ends with the request. Content that could not be kept by then is a gap: in the log if
-// there is room, in memory until then. A full disk does no harm to closed content that
-// nobody destroys: it is still in its file, and its job stays in the queue until there is
-// room.
+// Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and ends
+// with the request. Content that could not be kept by then is a gap: in the log if there is
+// room, in memory until then. A full disk does no harm to closed content that nobody destroys:
+// it is still in its file, and its job stays in the queue until there is room.
 //
 // # Classes
 //

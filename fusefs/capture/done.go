@@ -192,11 +192,10 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 // ignored files may never have been looked at.
 const withAll = "it was moved to where nothing is kept; what it held that is ignored may not be known"
 
-// versionUnderOldName makes a version of content that had an ignored name until now,
-// under that name, if no version has it: an undo of the rename looks for it there. The
-// new, tracked name gets its content from that version. It returns false for a file that
-// was made since the mount, which may still be being written under a name that nobody
-// else saw.
+// versionUnderOldName makes a version of content that had an ignored name until now, under that
+// name, if no version has it: an undo of the rename looks for it there. The new, tracked name
+// gets its content from that version. It returns false for a file that was made since the mount,
+// which may still be being written under a name that nobody else saw.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
@@ -347,8 +346,7 @@ func (c *Capture) forget(p string, andBelow bool) {
 	}
 }
 
-// Class returns the class of a name. An excluded name that the history knows counts as
-// ignored.
+// Class returns the class of a name. An excluded name that the history knows counts as ignored.
 func (c *Capture) Class(p string, dir bool) ignore.Class {
 	if c.opt.Matcher == nil {
 		return ignore.Tracked

@@ -48,8 +48,7 @@ type terminal struct {
 const (
 	// linePause ends a line if the terminal cannot be watched.
 	linePause = int64(time.Second)
-	// groupRest is the time after which the number of a process group may have been
-	// reused.
+	// groupRest is the time after which the number of a process group may have been reused.
 	groupRest    = int64(time.Minute)
 	maxGroups    = 4096
 	maxTerminals = 256

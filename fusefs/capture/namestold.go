@@ -14,10 +14,9 @@ const (
 	maxTold = 1 << 16
 )
 
-// namesTold holds, for files with many names, the names that the spool has already. A
-// change of a file records all its names that no scan has recorded. Without this table
-// each new name of a file with 5,000 recorded 5,000 known names: 12 million records in
-// all.
+// namesTold holds, for files with many names, the names that the spool has already. A change of
+// a file records all its names that no scan has recorded. Without this table each new name of a
+// file with 5,000 recorded 5,000 known names: 12 million records in all.
 type namesTold struct {
 	mu    sync.Mutex // guards the rest; a leaf
 	files map[uint64]map[string]struct{}

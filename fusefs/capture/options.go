@@ -17,9 +17,8 @@ type Options struct {
 	// Matcher is told when a file with rules changes, and gives the class of names; nil:
 	// everything is tracked.
 	Matcher *ignore.Matcher
-	// Root is the source directory. Files that the overlay cannot open any more (it has
-	// ended, or forgot the inode) are looked up there by their last name. nil: they are
-	// gaps.
+	// Root is the source directory. Files that the overlay cannot open any more (it has ended,
+	// or forgot the inode) are looked up there by their last name. nil: they are gaps.
 	Root *os.File
 	// Git is the directory for files that the project's git directories lose; "": none
 	// are kept. It should be on the file system of Root.

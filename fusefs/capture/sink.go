@@ -56,8 +56,7 @@ func (s *sink) add(st *Stats) {
 	}
 }
 
-// append appends records together. It returns false if it could not, after noting the
-// reason.
+// append appends records together. It returns false if it could not, after noting the reason.
 func (s *sink) append(rs ...*spool.Record) bool {
 	if _, err := s.w.Append(rs...); err != nil {
 		s.fail(err)

@@ -1,13 +1,11 @@
-// Package changes remembers which paths of a mount have changed, for programs that
-// would otherwise look at every file: git asks what changed since it looked last. It
-// stands beside observe → version → index → serve: it learns from the requests
-// themselves, for tracked, ignored and excluded paths alike; the version log does not
-// know excluded paths.
+// Package changes remembers which paths of a mount have changed, for programs that would
+// otherwise look at every file: git asks what changed since it looked last. It stands beside
+// observe → version → index → serve: it learns from the requests themselves, for tracked,
+// ignored and excluded paths alike; the version log does not know excluded paths.
 //
-// It is kept in memory, and belongs to one server of one mount: the epoch in its tokens
-// ends with that server, so a period without a server, or with another one, never looks
-// like a period without changes. In doubt, the answer is that everything may have
-// changed.
+// It is kept in memory, and belongs to one server of one mount: the epoch in its tokens ends
+// with that server, so a period without a server, or with another one, never looks like a period
+// without changes. In doubt, the answer is that everything may have changed.
 //
 // # Generations
 //

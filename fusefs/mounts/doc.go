@@ -3,7 +3,6 @@
 // it. The commands that mount and unmount build on it, and the daemon asks it
 // whether an overlay covers the project.
 //
-// It reads /proc and the file system and writes nothing. No function blocks on
-// a path under a mount that may be dead or hung, unless it says how long.
-// There are no locks and no state.
+// It reads /proc and the file system and writes nothing. No function blocks on a path under a
+// mount that may be dead or hung, unless it says how long. There are no locks and no state.
 package mounts

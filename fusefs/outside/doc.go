@@ -20,14 +20,13 @@
 //
 // # Who holds what
 //
-// One recorder for each user serves all trees, because a spool has one writer. It takes
-// the calls from the kernel itself. Each "cachebro run" keeps a duplicate of its tree's
-// listener, and a page of memory into which the kernel writes the call that is being
-// looked at. When the recorder dies, run hands both to another one. If none can be
-// started, run lets all calls go on unseen, and says so. When run dies, the recorder goes
-// on. What the recorder has seen and not yet told is in a journal (journal_linux.go),
-// from which the next recorder continues. Where only an ancestor may read a process's
-// memory (Yama), run reads it for the recorder.
+// One recorder for each user serves all trees, because a spool has one writer. It takes the
+// calls from the kernel itself. Each "cachebro run" keeps a duplicate of its tree's listener,
+// and a page of memory into which the kernel writes the call that is being looked at. When the
+// recorder dies, run hands both to another one. If none can be started, run lets all calls go on
+// unseen, and says so. When run dies, the recorder goes on. What the recorder has seen and not
+// yet told is in a journal (journal_linux.go), from which the next recorder continues. Where
+// only an ancestor may read a process's memory (Yama), run reads it for the recorder.
 //
 // # Locks
 //

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// natively holds changing calls that need not be reported: the times alone destroy
-// nothing that is kept, and we saw the open of every descriptor that can be written
-// through.
+// natively holds changing calls that need not be reported: the times alone destroy nothing that
+// is kept, and we saw the open of every descriptor that can be written through.
 var natively = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
 // init adds the older calls that set times.
@@ -26,8 +25,7 @@ func init() {
 // writeFlags are the flags of open(2) with which it may change or make a file.
 const writeFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
 
-// Filter returns the program that reports the calls which can change or destroy
-// something.
+// Filter returns the program that reports the calls which can change or destroy something.
 func Filter() []unix.SockFilter {
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Allow, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {

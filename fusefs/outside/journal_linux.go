@@ -47,8 +47,7 @@ type processKey struct {
 	start uint64
 }
 
-// mostJournal is the size in bytes above which the journal is rewritten with what still
-// counts.
+// mostJournal is the size in bytes above which the journal is rewritten with what still counts.
 const mostJournal = 8 << 20
 
 // openJournal opens the journal, and reads what the last recorder left in it.
@@ -147,8 +146,7 @@ func (j *journal) ended(o *op) {
 	}
 }
 
-// flush writes the entries that must be written before a call goes on, and all others
-// with them.
+// flush writes the entries that must be written before a call goes on, and all others with them.
 func (j *journal) flush() {
 	if !j.urgent && len(j.unsaid) < 100 {
 		return

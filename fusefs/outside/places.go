@@ -7,8 +7,7 @@ import (
 )
 
 // Places knows the paths whose changes are not recorded: caches, package stores, the private
-// files of agents' clients, the kernel's files, and cachebro's. This is the only list of
-// them.
+// files of agents' clients, the kernel's files, and cachebro's. This is the only list of them.
 type Places struct {
 	home    string
 	skipped []string // directories and files, absolute

@@ -259,9 +259,8 @@ func (r *Recorder) await(e *entry) {
 	r.journal.awaits(e)
 }
 
-// let notes a call on names that is about to go on. If an older call on the same name had
-// time enough, it has failed, though nothing says so: what happens from now on is not its
-// effect.
+// let notes a call on names that is about to go on. If an older call on the same name had time
+// enough, it has failed, though nothing says so: what happens from now on is not its effect.
 func (r *Recorder) let(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -313,9 +312,8 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	return err == nil
 }
 
-// ofNobody reports whether a call opens a device that stores nothing, as most programs
-// do. It is asked before the caller is looked up, which is most of what such a call
-// costs.
+// ofNobody reports whether a call opens a device that stores nothing, as most programs do. It is
+// asked before the caller is looked up, which is most of what such a call costs.
 func ofNobody(n *notifier.Notice, c notifier.Call) bool {
 	name, err := n.Name(c.Path)
 	return err == nil && (name == "/dev/null" || name == "/dev/tty")
@@ -391,9 +389,8 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	}
 }
 
-// passedOver reports whether a path is ignored because nothing is kept of it, unless the
-// file has other names. What a plan of ours does there is recorded, because a redo has to
-// find it.
+// passedOver reports whether a path is ignored because nothing is kept of it, unless the file
+// has other names. What a plan of ours does there is recorded, because a redo has to find it.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).unkept(s.path, dir)
 }

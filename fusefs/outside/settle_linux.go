@@ -28,9 +28,8 @@ func (r *Recorder) Settle() {
 	r.settleAll(all)
 }
 
-// settleAll settles entries that have just been looked at (last). The open files of a
-// process are read after that, once for all entries: that was a quarter of the cost of
-// making a file.
+// settleAll settles entries that have just been looked at (last). The open files of a process
+// are read after that, once for all entries: that was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]map[string]bool{}
 	for _, e := range all {
@@ -214,8 +213,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat) {
 	e.track.capture.Done(ev)
 }
 
-// parents settles the directories above a path that the tree has made: their records come
-// first.
+// parents settles the directories above a path that the tree has made: their records come first.
 func (r *Recorder) parents(path string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		e := r.entries[dir]
@@ -283,9 +281,8 @@ func writable(p *fusefs.Process) map[string]bool {
 	return paths
 }
 
-// confirm records the calls on names whose effect can be seen. A thread that makes
-// another call, or has ended, has finished its last one: if that has no visible effect,
-// it failed.
+// confirm records the calls on names whose effect can be seen. A thread that makes another call,
+// or has ended, has finished its last one: if that has no visible effect, it failed.
 func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
@@ -385,8 +382,7 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// stillHeld awaits a renamed file as long as somebody writes to it. is: its present
-// state.
+// stillHeld awaits a renamed file as long as somebody writes to it. is: its present state.
 func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
 	e.written = opened
 	if opened && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {

@@ -43,8 +43,7 @@ type track struct {
 	linksNext time.Time                // when to look for them again
 }
 
-// linked returns the names of a file in the tree. The tree is searched only once in a
-// while.
+// linked returns the names of a file in the tree. The tree is searched only once in a while.
 func (t *track) linked(of event.Inode) []string {
 	if began := time.Now(); began.After(t.linksNext) {
 		t.links = map[event.Inode][]string{}

@@ -132,8 +132,7 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 
-// letPass lets a call go on that takes too long to look at, and meanwhile all other
-// calls.
+// letPass lets a call go on that takes too long to look at, and meanwhile all other calls.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
 	notifier.GoOn(t.listener, id)

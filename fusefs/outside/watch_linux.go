@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch makes a recorder see the calls of a tree. It is in the process that starts the
-// tree: if only an ancestor may read the memory that a call points to, it does that for
-// the recorder.
+// Watch makes a recorder see the calls of a tree. It is in the process that starts the tree: if
+// only an ancestor may read the memory that a call points to, it does that for the recorder.
 type Watch struct {
 	paths    wire.Paths
 	begin    []byte // the packet that announces the tree

@@ -202,8 +202,7 @@ type listing struct {
 	index map[string]int // of all, by name
 }
 
-// entries lists the directory. The tree at a moment is asked for once; new versions may
-// come.
+// entries lists the directory. The tree at a moment is asked for once; new versions may come.
 func (d *directory) entries(ctx context.Context) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -58,11 +58,10 @@ type Watch struct {
 // noDir stands for directories outside the tree.
 const noDir = "\x00"
 
-// Start begins to watch the tree below root. tell is called with what other processes
-// did, in order and by one goroutine at a time; lost is called when events are missing,
-// and everything has to be looked at. Both may be called until Close returns, and must
-// not call methods of the Watch. Everything that happens after Start has returned is
-// reported.
+// Start begins to watch the tree below root. tell is called with what other processes did, in
+// order and by one goroutine at a time; lost is called when events are missing, and everything
+// has to be looked at. Both may be called until Close returns, and must not call methods of the
+// Watch. Everything that happens after Start has returned is reported.
 func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) {
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_DFID_NAME, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
 	if err != nil {
@@ -183,8 +182,7 @@ func (w *Watch) openDir(dir string) (int, error) {
 	}
 }
 
-// handle returns the handle by which the kernel names a directory of the tree in its
-// events.
+// handle returns the handle by which the kernel names a directory of the tree in its events.
 func (w *Watch) handle(dir string) (key string, h unix.FileHandle, err error) {
 	h, _, err = unix.NameToHandleAt(int(w.root.Fd()), path.Join(".", dir), 0)
 	if err != nil {
@@ -197,8 +195,7 @@ func keyOf(kind int32, handle []byte) string {
 	return string(binary.NativeEndian.AppendUint32(nil, uint32(kind))) + string(handle)
 }
 
-// open returns the path of a directory by its handle, "" if there is none or we may not
-// ask.
+// open returns the path of a directory by its handle, "" if there is none or we may not ask.
 func (w *Watch) open(h unix.FileHandle) string {
 	fd, err := unix.OpenByHandleAt(int(w.root.Fd()), h, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY)
 	if err != nil {

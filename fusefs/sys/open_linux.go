@@ -24,9 +24,8 @@ const NoAtime = unix.O_NOATIME
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// Open opens one name in a directory and follows no link. EAGAIN means that a rename was
-// going on; it says nothing about this name. ESTALE means that the name is a symbolic
-// link.
+// Open opens one name in a directory and follows no link. EAGAIN means that a rename was going
+// on; it says nothing about this name. ESTALE means that the name is a symbolic link.
 //
 // A mount on the name is entered, except for the kernel's own file systems: EACCES.
 // Opening a file of /proc or /sys can have an effect, and that would happen with our
@@ -50,8 +49,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 			}
 			how.Resolve &^= unix.RESOLVE_NO_XDEV
 		case err == unix.ELOOP && flags&unix.O_PATH == 0:
-			// The kernel expects a file, but there is a symlink: it was changed on the
-			// source.
+			// The kernel expects a file, but there is a symlink: it was changed on the source.
 			return -1, unix.ESTALE
 		case err == unix.ENOSYS:
 			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
@@ -67,8 +65,7 @@ func OpenAgain(fd, flags int) (int, error) {
 	return unix.Open(path(fd), flags|unix.O_CLOEXEC, 0)
 }
 
-// Path returns a path that leads to this file only, in this process. ENOTSUP: there is
-// none.
+// Path returns a path that leads to this file only, in this process. ENOTSUP: there is none.
 func Path(f Ref) (string, error) { return path(f.FD), nil }
 
 func path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

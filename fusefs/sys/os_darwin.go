@@ -70,8 +70,7 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// AccessACL and DefaultACL are empty: access control lists are no extended attributes
-// here.
+// AccessACL and DefaultACL are empty: access control lists are no extended attributes here.
 const (
 	AccessACL  = ""
 	DefaultACL = ""

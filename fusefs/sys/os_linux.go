@@ -83,8 +83,7 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// OpenFlags are the flags of open(2) that only this system has and that concern the
-// descriptor.
+// OpenFlags are the flags of open(2) that only this system has and that concern the descriptor.
 const OpenFlags = unix.O_NOATIME | unix.O_LARGEFILE
 
 // Memory makes a file in memory, without a name.

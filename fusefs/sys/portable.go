@@ -42,8 +42,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	return fd, err
 }
 
-// point opens a directory or a regular file. Opening a FIFO or a device may have an
-// effect.
+// point opens a directory or a regular file. Opening a FIFO or a device may have an effect.
 func point(dir int, name string, flags int) (int, error) {
 	if flags&unix.O_DIRECTORY != 0 {
 		return openat(dir, name, search|flags, 0)
@@ -153,8 +152,7 @@ func Statfs(f Ref, s *unix.Statfs_t) error {
 	return unix.Fstatfs(f.Dir, s)
 }
 
-// xattrs calls open with a descriptor of the file: no xattr call takes a directory and a
-// name.
+// xattrs calls open with a descriptor of the file: no xattr call takes a directory and a name.
 func xattrs(f Ref, open func(fd int) error) error {
 	if f.FD >= 0 {
 		return open(f.FD)

@@ -37,9 +37,8 @@ func (t Time) spec() unix.Timespec {
 	return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)}
 }
 
-// setTimesOpen uses fsetattrlist(2), because futimes(2) has only microseconds. But a
-// process that may write and does not own the file may only set both times to now, with
-// futimes.
+// setTimesOpen uses fsetattrlist(2), because futimes(2) has only microseconds. But a process
+// that may write and does not own the file may only set both times to now, with futimes.
 func setTimesOpen(fd int, accessed, modified Time) error {
 	if accessed == Now && modified == Now {
 		return unix.Futimes(fd, nil)

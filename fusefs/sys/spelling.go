@@ -16,8 +16,7 @@ func SameName(a, b string) bool {
 	return a == b || strings.EqualFold(norm.NFD.String(a), norm.NFD.String(b))
 }
 
-// spelling chooses, among the names that an inode has in a directory, the one that
-// matches name.
+// spelling chooses, among the names that an inode has in a directory, the one that matches name.
 func spelling(name string, of []string) string {
 	if len(of) == 1 {
 		return of[0]

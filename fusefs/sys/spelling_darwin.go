@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folds reports whether one name in a directory can be found by several spellings. APFS
-// takes all normal forms of a name for one even where it distinguishes case, so it is
-// always true.
+// Folds reports whether one name in a directory can be found by several spellings. APFS takes
+// all normal forms of a name for one even where it distinguishes case, so it is always true.
 func Folds(int) bool { return true }
 
 // Spelling returns the name of the directory entry that is found as name. A file with

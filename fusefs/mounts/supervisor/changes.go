@@ -27,8 +27,7 @@ func (s *session) answerChanges() (end func()) {
 	return func() { l.Close(); <-done }
 }
 
-// mountAgain mounts again what was unmounted at its mountpoint and is still served
-// elsewhere.
+// mountAgain mounts again what was unmounted at its mountpoint and is still served elsewhere.
 func (s *session) mountAgain() error {
 	if !s.link.unmounted() {
 		return fmt.Errorf("%s is mounted", s.c.Mountpoint)

@@ -121,9 +121,8 @@ type Record struct {
 	Replaceable bool `json:"replaceable"`
 	// Replaced counts how often that was done.
 	Replaced int `json:"replaced"`
-	// Unmounted: the mount was unmounted at its mountpoint, but is still served for
-	// copies in other mount namespaces and processes inside. All closed content is in the
-	// spool.
+	// Unmounted: the mount was unmounted at its mountpoint, but is still served for copies in
+	// other mount namespaces and processes inside. All closed content is in the spool.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 

@@ -5,17 +5,15 @@
 //	cachebro mount ──starts──▶ supervise ──starts──▶ mountd ──starts──▶ daemon
 //	      ◀──Report through a pipe──┘◀──Report───────┘
 //
-// The supervisor opens the source directory before the mount covers it and
-// hands it to mountd as a descriptor. It keeps its own copy, a duplicate of
-// /dev/fuse, the ledger (a memfd in which fusefs notes what it knows) and the
-// descriptors of open files that no name leads to any more. When mountd ends
-// without an unmount, another one takes over the same connection:
-// programs on the mount wait for about a tenth of a second and notice nothing.
-// Linux 6.9 is needed for that (FUSE_NOTIFY_RESEND). Where it fails, or five in
-// a row live for less than a second, the supervisor detaches the dead mount, so
-// that the plain project shows again. When the supervisor dies, mountd starts
-// another one that adopts it and hands it all of this. When the store daemon dies,
-// mountd starts it again and attaches anew; nothing else notices.
+// The supervisor opens the source directory before the mount covers it and hands it to mountd as
+// a descriptor. It keeps its own copy, a duplicate of /dev/fuse, the ledger (a memfd in which
+// fusefs notes what it knows) and the descriptors of open files that no name leads to any more.
+// When mountd ends without an unmount, another one takes over the same connection: programs on
+// the mount wait for about a tenth of a second and notice nothing. Linux 6.9 is needed for that
+// (FUSE_NOTIFY_RESEND). Where it fails, or five in a row live for less than a second, the
+// supervisor detaches the dead mount, so that the plain project shows again. When the supervisor
+// dies, mountd starts another one that adopts it and hands it all of this. When the store daemon
+// dies, mountd starts it again and attaches anew; nothing else notices.
 //
 // SIGTERM unmounts: mountd copies what is queued (60 s at most), waits 2 s for processes
 // inside, then detaches the mount and serves them until they leave or a second signal

@@ -113,8 +113,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(stand, ways...)
 }
 
-// restart starts over after the mount was mounted again: somebody may use the source
-// directly.
+// restart starts over after the mount was mounted again: somebody may use the source directly.
 func (e *edge) restart() {
 	if e.s.shared != "" || !mounts.TellsOutside {
 		return
@@ -266,8 +265,7 @@ func (e *edge) end() {
 	e.unwatch()
 }
 
-// settle returns when everything that was done beside the mount before the call is in the
-// spool.
+// settle returns when everything that was done beside the mount before the call is in the spool.
 func (e *edge) settle() {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -323,8 +321,7 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	}
 }
 
-// hidden reports whether a path is in the state directory, which is no part of the
-// project.
+// hidden reports whether a path is in the state directory, which is no part of the project.
 func (e *edge) hidden(p string) bool {
 	h := e.s.c.Hidden()
 	return h != "" && mounts.Within("/"+p, "/"+h)

@@ -84,9 +84,8 @@ func (h *fdStore) canGoOn() bool {
 	return err == nil
 }
 
-// handDown prepares the descriptors for a new mountd: a socket, and what is sent through
-// it to a mountd that takes over. started is called once the process was started, or
-// could not be.
+// handDown prepares the descriptors for a new mountd: a socket, and what is sent through it to a
+// mountd that takes over. started is called once the process was started, or could not be.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -26,8 +26,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// drainLimit bounds how long an orderly end waits for captured content to reach the
-// spool.
+// drainLimit bounds how long an orderly end waits for captured content to reach the spool.
 const drainLimit = 60 * time.Second
 
 // Serve is mountd: it mounts, reports, and stays until the mount is gone. from.Source is
@@ -359,12 +358,11 @@ const (
 	copyWait = time.Second
 )
 
-// wait waits for the unmount. The first signal asks for an orderly unmount. If the mount
-// is still busy after 2 s, it is detached, and processes inside are served until they
-// leave or until another signal arrives. If the mount was unmounted here but lives on as
-// a copy in another mount namespace, it ends at the first signal. If its state or project
-// is gone, it ends without a signal. stay returns false if the mount is to be left to a
-// successor.
+// wait waits for the unmount. The first signal asks for an orderly unmount. If the mount is
+// still busy after 2 s, it is detached, and processes inside are served until they leave or
+// until another signal arrives. If the mount was unmounted here but lives on as a copy in
+// another mount namespace, it ends at the first signal. If its state or project is gone, it ends
+// without a signal. stay returns false if the mount is to be left to a successor.
 func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {

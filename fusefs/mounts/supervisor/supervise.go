@@ -83,8 +83,7 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 	return r.goOn(ctx, r.wait())
 }
 
-// Adopt watches over a mountd that lost its supervisor, and takes over what that one
-// held.
+// Adopt watches over a mountd that lost its supervisor, and takes over what that one held.
 func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Logger) error {
 	log, err := openLog(c.State, "mountd.log")
 	if err != nil {
