@@ -142,7 +142,12 @@ func TestContents(t *testing.T) {
 		}
 	})
 	t.Run("symlink", func(t *testing.T) {
-		p.sh("ln -s sed.txt sym; ln -sfn dir sym; rm sym")
+		p.sh("ln -s sed.txt sym; ln -sfn dir sym")
+		was, err := os.Lstat(p.path("sym"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.sh("rm sym")
 		var ops []string
 		for _, e := range p.log("sym") {
 			ops = append(ops, e.Op)
@@ -153,6 +158,9 @@ func TestContents(t *testing.T) {
 		p.cb("revert", "--yes", p.path("sym"))
 		if target, err := os.Readlink(p.path("sym")); err != nil || target != "dir" {
 			t.Errorf("symlink came back as %q, %v", target, err)
+		}
+		if fi, err := os.Lstat(p.path("sym")); err != nil || !fi.ModTime().Equal(was.ModTime()) {
+			t.Errorf("it was of %v, and is of %v, %v", was.ModTime(), fi.ModTime(), err)
 		}
 	})
 	t.Run("large", func(t *testing.T) {

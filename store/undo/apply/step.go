@@ -407,6 +407,12 @@ func (w *worker) symlink() error {
 	if uid, gid, ok := w.whose(nil); ok { // a directory may have given its group
 		_ = w.root.Lchown(tmp, uid, gid) // nobody asks a link for its owner
 	}
+	if w.step.Mtime != 0 {
+		if err := w.places.setLinkMtime(w.root, tmp, w.step.Mtime); err != nil {
+			_ = w.root.Remove(tmp)
+			return err
+		}
+	}
 	if err := w.replace(tmp); err != nil {
 		_ = w.root.Remove(tmp)
 		return err
