@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -85,8 +86,15 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	// Run the other side on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	clear(buf)
+	shown := arrivalsOf(fd, stop)
+	if shown != nil {
+		defer shown.Close()
+	}
 	var n Notice
 	for {
+		if shown != nil {
+			shown.await()
+		}
 		pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
 		if _, err := unix.Poll(pfd, -1); err == unix.EINTR {
 			continue
@@ -110,6 +118,43 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 			return false
 		}
 	}
+}
+
+// arrivals waits for calls by Go's poller. At a thread that waits in poll(2) Go's runtime
+// looks each 20 µs: that was 40 % of what the calls of "git status" cost.
+type arrivals struct {
+	*os.File
+	conn syscall.RawConn
+}
+
+// arrivalsOf returns nil where that is impossible, or something else is to be waited for, too.
+func arrivalsOf(fd, stop int) *arrivals {
+	if stop >= 0 {
+		return nil
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	if err := unix.SetNonblock(own, true); err != nil {
+		unix.Close(own)
+		return nil
+	}
+	f := os.NewFile(uintptr(own), "listener")
+	conn, err := f.SyscallConn()
+	if err != nil || f.SetReadDeadline(time.Time{}) != nil { // it cannot be waited for
+		f.Close()
+		return nil
+	}
+	return &arrivals{f, conn}
+}
+
+// await returns when a call is shown, or the last process has ended.
+func (a *arrivals) await() {
+	_ = a.conn.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
 }
 
 // Over reports whether no process is left under a filter.
