@@ -15,6 +15,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/procfs"
@@ -293,7 +294,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	if !ok || n.Foreign() {
 		return true
 	}
-	if c.Op == notifier.Open && ofNobody(n, c) {
+	if r.ofNobody(n, c, of) {
 		return true
 	}
 	by := r.callers.Of(n.PID)
@@ -312,11 +313,44 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	return err == nil
 }
 
-// ofNobody reports whether a call opens a device that stores nothing, as most programs do. It is
-// asked before the caller is looked up, which is most of what such a call costs.
-func ofNobody(n *notifier.Notice, c notifier.Call) bool {
+// ofNobody reports whether a call opens a device that stores nothing, or makes or removes one
+// of git's locks. It is asked before the caller is looked up, which is most of what such a
+// call costs.
+func (r *Recorder) ofNobody(n *notifier.Notice, c notifier.Call, of origin) bool {
+	if c.Op != notifier.Open && c.Op != notifier.Remove {
+		return false
+	}
 	name, err := n.Name(c.Path)
-	return err == nil && (name == "/dev/null" || name == "/dev/tty")
+	if err != nil {
+		return false
+	}
+	if c.Op == notifier.Open && (name == "/dev/null" || name == "/dev/tty") {
+		return true
+	}
+	if !passing(name) {
+		return false
+	}
+	if c.Op == notifier.Open {
+		flags, err := n.OpenFlags(c)
+		if err != nil || flags&(unix.O_CREAT|unix.O_EXCL) != unix.O_CREAT|unix.O_EXCL {
+			return false
+		}
+	}
+	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
+	if err != nil || path == "" {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.resolve(n, path, false)
+	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
+}
+
+// passing reports whether a path is of a file in a git directory that says nothing of the
+// repository: a lock, or a temporary file.
+func passing(path string) bool {
+	_, rest, git := gitdir.Split(path)
+	return git && rest != "" && gitdir.KindOf(rest) == gitdir.Nothing
 }
 
 // look prepares for a call that is let through afterwards: it saves what the call may destroy,
@@ -564,6 +598,9 @@ func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of or
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolve(n, path, false)
 	if !ok || !s.there || dir != isDir(s.st) || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
+		return
+	}
+	if !dir && passing(s.path) && r.passedOver(s, dir, of) {
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {

@@ -640,3 +640,50 @@ func TestOpening(t *testing.T) {
 		}
 	}
 }
+
+// TestPassing: git makes and removes a lock with each "git status". Nothing becomes of that,
+// and what the lock replaces is kept all the same.
+func TestPassing(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	p.theirs = true
+	if err := os.Mkdir(p.path(".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL
+	p.write(".git/index", "old")
+	p.open(".git/index.lock", flags)
+	p.write(".git/index.lock", "")
+	p.unlink(".git/index.lock")
+	if len(p.r.pending)+len(p.r.ops)+len(p.r.entries) > 0 {
+		t.Errorf("of a lock that comes and goes, %v and %v are awaited", p.r.pending, p.r.ops)
+	}
+	p.open(".git/index.lock", flags)
+	p.write(".git/index.lock", "new")
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, ".git/index.lock", ".git/index")
+	if err := os.Rename(p.path(".git/index.lock"), p.path(".git/index")); err != nil {
+		t.Fatal(err)
+	}
+	// One with another name is not only git's.
+	p.write("mine", "a")
+	if err := os.Link(p.path("mine"), p.path(".git/mine.lock")); err != nil {
+		t.Fatal(err)
+	}
+	p.unlink(".git/mine.lock")
+	if len(p.r.ops) != 1 {
+		t.Errorf("of a removed name of a file with two, %v are awaited", p.r.ops)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.paths.State(p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := false
+	if err := readSpool(wire.SpoolDir(state), func(r *spool.Record) {
+		kept = kept || r.Kind == spool.KindGit && r.Path == ".git/index" && string(r.Before) == "old"
+	}); err != nil || !kept {
+		t.Errorf("what the index was is not kept: %v", err)
+	}
+}

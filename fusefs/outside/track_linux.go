@@ -135,7 +135,7 @@ func (t *track) unkept(path string, dir bool) bool {
 		return false
 	}
 	_, _, git := gitdir.Split(rel)
-	return !git
+	return !git || !dir && passing(rel)
 }
 
 // fileOf returns the file at a path, identified by its attributes.
