@@ -33,6 +33,7 @@ type Watch struct {
 	conn   int // -1: there is none
 	starts []time.Time
 	failed bool
+	looked [unseenAt]byte // the notices at the look before
 
 	ended chan bool // the tree has no processes left
 	stop  [2]int    // a pipe that ends serve
@@ -96,10 +97,11 @@ func begin(p wire.Paths, packet []byte, start, work func() error, trouble func(e
 
 func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trouble func(error), gap func()) *Watch {
 	w := &Watch{paths: p, begin: begin, start: start, trouble: trouble, gap: gap, listener: listener, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
-	var err error
-	w.socket, err = p.NetSocket()
+	// First: whatever else fails, End has to end serve. The filter may be the main thread's,
+	// which stays, so that the listener does not say that the tree has ended.
+	err := unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
 	if err == nil {
-		err = unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
+		w.socket, err = p.NetSocket()
 	}
 	if err == nil {
 		w.memfd, err = unix.MemfdCreate("cachebro-calls", unix.MFD_CLOEXEC)
@@ -204,9 +206,19 @@ func (w *Watch) serve() (ended bool) {
 // recorder ends. It reports whether it was stopped.
 func (w *Watch) read() (stopped bool) {
 	var b [mostRead]byte
-	for {
+	for alike := 0; ; {
 		pfd := []unix.PollFd{{Fd: int32(w.conn), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
-		if _, err := unix.Poll(pfd, -1); err != nil && err != unix.EINTR {
+		n, err := unix.Poll(pfd, int(lookEvery.Milliseconds()))
+		switch {
+		case err != nil && err != unix.EINTR:
+			return false
+		case n == 0 && !w.waitsSince():
+			alike = 0
+		case n == 0:
+			alike++
+		}
+		if alike == mostAlike {
+			w.endRecorder()
 			return false
 		}
 		if pfd[1].Revents != 0 {
@@ -215,7 +227,7 @@ func (w *Watch) read() (stopped bool) {
 		if pfd[0].Revents == 0 {
 			continue
 		}
-		n, _, err := unix.Recvfrom(w.conn, b[:], 0)
+		n, _, err = unix.Recvfrom(w.conn, b[:], 0)
 		if err != nil || n != readSize {
 			return false
 		}
@@ -227,6 +239,36 @@ func (w *Watch) read() (stopped bool) {
 		if err := unix.Sendto(w.conn, answer, unix.MSG_NOSIGNAL, nil); err != nil {
 			return false
 		}
+	}
+}
+
+// A recorder that is stopped or hangs would hold up the command for ever. It is killed when a
+// call waits and nothing has changed at mostAlike looks. One that is only busy lets calls go
+// on after heldFor.
+const (
+	lookEvery = 3 * time.Second
+	mostAlike = 3
+)
+
+// waitsSince reports whether a call waits, and nothing has happened since the look before.
+func (w *Watch) waitsSince() bool {
+	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}}
+	_, _ = unix.Poll(pfd, 0)
+	waits := pfd[0].Revents&unix.POLLIN != 0
+	var now [unseenAt]byte
+	copy(now[:], w.page)
+	for _, b := range w.page.notices() {
+		waits = waits || notifier.Taken(w.listener, b) != nil
+	}
+	same := now == w.looked
+	w.looked = now
+	return waits && same
+}
+
+// endRecorder kills the recorder: the next one goes on where it stopped.
+func (w *Watch) endRecorder() {
+	if cred, err := unix.GetsockoptUcred(w.conn, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		_ = unix.Kill(int(cred.Pid), unix.SIGKILL)
 	}
 }
 
