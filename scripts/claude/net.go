@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"cachebro/scripts/contained"
 )
@@ -39,7 +40,7 @@ func destroy(home string) error {
 	if err := os.RemoveAll(filepath.Join(home, "other-project/b")); err != nil {
 		return err
 	}
-	return errors.Join(os.Truncate(filepath.Join(home, "data.db"), 100), os.Rename(filepath.Join(home, "d2"), filepath.Join(home, "empty")), os.Chmod(filepath.Join(home, "later"), 0o400))
+	return errors.Join(os.Truncate(filepath.Join(home, "data.db"), 100), syscall.Rename(filepath.Join(home, "d2"), filepath.Join(home, "empty")), os.Chmod(filepath.Join(home, "later"), 0o400))
 }
 
 // netted lets the client destroy files outside of its project where nothing can be mounted.
@@ -80,6 +81,9 @@ func netted(b *bench, c *checks) {
 	c.that(strings.Contains(r.stderr, "the net keeps what this command"), "run says which way is at work: %s", r.stderr)
 	after := state()
 	c.that(strings.Count(before, "\n") > 20_000 && strings.Count(after, "\n") < 1000, "the files are gone: %d lines, were %d", strings.Count(after, "\n"), strings.Count(before, "\n"))
+
+	// os.Rename does not move a directory over another; the system does.
+	c.that(strings.Contains(after, "\nd1/sub/s ") && !strings.Contains(after, "\nd2 "), "a directory is where another one was")
 
 	text, err := b.containedTool("undo", "--prompt", "last", "--yes")
 	c.that(err == nil, "undo --prompt last: %v: %s", err, tail(text))

@@ -388,9 +388,18 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	case "presence": // it was made there
 		_, stood := t.stood[d.path]
 		had := t.now[now.names[d.path].ino] // it came with its directory
-		return stood || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) })
+		return stood || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) }) ||
+			slices.ContainsFunc(had, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
 	}
 	return true
+}
+
+// belowExcluded is what an excluded directory and a name in it are called, wherever that is.
+// A file that got the name there keeps it, even if it has another name that is kept: nobody
+// records what is renamed or linked within an excluded directory.
+func belowExcluded(p string) string {
+	i := strings.Index("/"+p+"/", "/"+excludedName+"/")
+	return p[i:]
 }
 
 func excluded(p string) bool { return strings.Contains("/"+p+"/", "/"+excludedName+"/") }
