@@ -131,7 +131,9 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	if err == nil {
 		sides = append(sides, here)
 	}
-	if there := planOutside(ctx, e, t, r, here.plan, err, f); there != nil {
+	there, unasked := planOutside(ctx, e, t, r, here.plan, err, f)
+	left += unasked
+	if there != nil {
 		defer there.c.Close()
 		if there.newer && err == nil {
 			here.giveUp(ctx)

@@ -28,16 +28,17 @@ type side struct {
 const outsideWithin = 2 * time.Minute
 
 // planOutside asks the user's own history for a plan of what belongs to a plan of a project.
-// It returns nil if nothing does. none is the error that left the project without a plan.
-func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) *side {
+// It returns nil if nothing does. none is the error that left the project without a plan;
+// left is 1 if something may belong to it, and the history did not answer.
+func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (there *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
 	if !concerned || !ofActor || none != nil && !errors.Is(none, wire.ErrNotFound) {
-		return nil
+		return nil, 0
 	}
 	t := cli.Target{Root: wire.OutsideRoot}
 	if state, err := e.Paths().State(t.Root); err != nil || !cli.IsDir(state) {
-		return nil
+		return nil, 0
 	}
 	ask := wire.PlanRequest{Kind: r.Kind, Merge: r.Merge, Force: r.Force, DryRun: r.DryRun, Beside: here.ID, Asker: r.Asker}
 	if len(here.Steps) == 0 {
@@ -48,10 +49,10 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	case r.Kind == "redo":
 		asks[0].Beside = here.Of
 		if here.Of == "" {
-			return nil
+			return nil, 0
 		}
 	case r.Kind != "undo" || r.Agent != "" || r.PID != 0:
-		return nil
+		return nil, 0
 	case r.ToolCall != "":
 		asks[0].ToolCall = r.ToolCall
 	case r.Session != "" || r.Prompt != "":
@@ -61,7 +62,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 			asks[0].Session, asks[0].Prompt = meant.Session, meant.Prompt
 		}
 		if asks[0].Session == "" && asks[0].Prompt == "" {
-			return nil
+			return nil, 0
 		}
 	case r.Last || r.Action != 0:
 		asks = nil
@@ -86,7 +87,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 			c.Close()
 		}
 		fmt.Fprintf(e.Stderr, "note: what was done outside of the project is left: %s\n", cli.OneLine(err.Error()))
-		return nil
+		return nil, 1
 	}
 	for _, q := range asks {
 		if q.Session != "" { // the user's own history may not know the session yet
@@ -95,14 +96,15 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 		s := &side{t: t, c: c, newer: q.Last}
 		s.plan, err = wire.Call[wire.Plan](ctx, c, wire.MPlan, q)
 		if err == nil && len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) > 0 {
-			return s
+			return s, 0
 		}
 		if err != nil && !errors.Is(err, wire.ErrNotFound) {
 			fmt.Fprintf(e.Stderr, "note: what was done outside of the project is left: %s\n", cli.OneLine(err.Error()))
+			left = 1
 		}
 	}
 	c.Close()
-	return nil
+	return nil, left
 }
 
 // fromRoot returns a path as people know it: absolute if it is from the user's own history.
