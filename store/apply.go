@@ -118,6 +118,9 @@ func (b *batch) change(c *Change, i int) error {
 	if kept, err := b.byKnownName(c); err != nil || !kept {
 		return err
 	}
+	if err := b.replacedUnseen(c); err != nil {
+		return err
+	}
 	switch c.Op {
 	case OpCreate, OpWrite, OpTruncate, OpBaseline, OpOutside, OpSeen:
 		return b.write(c, i)

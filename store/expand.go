@@ -1,6 +1,11 @@
 package store
 
-import "cachebro/store/leaf/event"
+import (
+	"math"
+	"slices"
+
+	"cachebro/store/leaf/event"
+)
 
 // Changes that are more than one version: removal, rename, exchange, link.
 
@@ -62,26 +67,8 @@ func (b *batch) remove(c *Change) error {
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
 		// The kernel removes only empty directories, so whatever the store still knows below
 		// this one was removed without being seen.
-		kids, err := b.below(c.Path)
-		if err != nil {
+		if err := b.removeBelow(c, c.Path, math.MaxInt64); err != nil {
 			return err
-		}
-		for i := len(kids) - 1; i >= 0; i-- {
-			was, live, err := b.live(kids[i])
-			if err != nil {
-				return err
-			}
-			if !live {
-				continue
-			}
-			v := c.version(kids[i], OpUnlink)
-			v.Stat, v.Class = was.Stat, was.Class
-			if isDir(was.Stat) {
-				v.Op = OpRmdir
-			}
-			if _, err := b.add(v); err != nil {
-				return err
-			}
 		}
 	}
 	v := c.version(c.Path, c.Op)
@@ -94,6 +81,64 @@ func (b *batch) remove(c *Change) error {
 	}
 	_, err = b.add(v)
 	return err
+}
+
+// removeBelow adds the removal of everything that the store knows below a directory and that
+// was recorded before a time, in ns since the epoch. c says who did it and when.
+func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
+	kids, err := b.below(dir)
+	if err != nil {
+		return err
+	}
+	for _, kid := range slices.Backward(kids) {
+		was, live, err := b.live(kid)
+		if err != nil {
+			return err
+		}
+		if !live || was.Time >= before {
+			continue
+		}
+		v := c.version(kid, OpUnlink)
+		v.Stat, v.Class = was.Stat, was.Class
+		if isDir(was.Stat) {
+			v.Op = OpRmdir
+		}
+		if _, err := b.add(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replacedUnseen adds what must have happened unseen to the directories of a change. One
+// that is not the directory that the store knows by its path has replaced it, and what was
+// recorded below the path before it was made is gone. Of a directory that a rename replaces,
+// or in whose place another is made, nothing is left. Where only watched commands are
+// recorded, others do this between them.
+func (b *batch) replacedUnseen(c *Change) error {
+	if !isDir(c.Stat) {
+		return nil
+	}
+	unseen := *c
+	unseen.Actor, unseen.Plan, unseen.NoContent = Actor{Comm: "outside"}, "", ""
+	at, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	isKnown := InodeOf(at.Stat) == InodeOf(c.Stat) || at.Stat.Ino == 0 || c.Stat.Birth == 0
+	if live && isDir(at.Stat) && !isKnown {
+		if err := b.removeBelow(&unseen, c.Path, c.Stat.Birth); err != nil {
+			return err
+		}
+	}
+	if c.Op != OpRename || c.Path2.Inside(c.Path) {
+		return nil
+	}
+	over, live, err := b.live(c.Path2)
+	if err != nil || !live || !isDir(over.Stat) || InodeOf(over.Stat) == InodeOf(c.Stat) {
+		return err
+	}
+	return b.removeBelow(&unseen, c.Path2, math.MaxInt64)
 }
 
 // wasThere adds a baseline that describes a path before the first change known of it.

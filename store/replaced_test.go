@@ -1,0 +1,58 @@
+package store_test
+
+import (
+	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
+)
+
+// What was in a directory that somebody replaced unseen is not in the one that takes its place.
+func TestReplacedUnseen(t *testing.T) {
+	s := storetest.Open(t, t.TempDir(), storetest.Options())
+	x := storetest.NewTree()
+	storetest.Apply(t, s, x.Mkdir("d", storetest.DirMode), x.Mkdir("d/sub", storetest.DirMode), x.Write("d/sub/s", "s\n"),
+		x.Write("d/x", "1\n"), x.Mkdir("to", storetest.DirMode), x.Write("to/y", "2\n"))
+	last, _, err := s.Current("to/y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := store.Stat{Dev: 1, Ino: 1 << 40, Birth: last.Time + 1, Mode: storetest.DirMode, Nlink: 2}
+	at := last.Time + 10
+	storetest.Apply(t, s, store.Change{Op: store.OpRename, Path: "d", Path2: "to", Stat: other, Time: at, Actor: store.Actor{PID: 7, Session: "A"}})
+	live := map[store.Path]bool{}
+	if err := s.Live("", func(v store.Version) error { live[v.Path] = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(live) != 1 || !live["to"] {
+		t.Errorf("after the rename these are there: %v; want only the directory", live)
+	}
+	for _, p := range []store.Path{"d/sub/s", "d/sub", "d/x", "to/y"} {
+		v, _, err := s.Current(p)
+		if err != nil || !v.Deleted() || v.Actor.Session != "" || v.Actor.Comm != "outside" {
+			t.Errorf("%s: %+v, %v; want it removed by somebody outside", p, v, err)
+		}
+	}
+}
+
+// What was recorded in the directory that took the place is still there when it moves.
+func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
+	s := storetest.Open(t, t.TempDir(), storetest.Options())
+	x := storetest.NewTree()
+	storetest.Apply(t, s, x.Mkdir("d", storetest.DirMode), x.Write("d/old", "1\n"))
+	last, _, err := s.Current("d/old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := last.Time + 1
+	found := storetest.Closed(store.OpWrite, "d/new", "2\n")
+	found.Time = made + 1
+	other := store.Stat{Dev: 1, Ino: 1 << 40, Birth: made, Mode: storetest.DirMode, Nlink: 2}
+	storetest.Apply(t, s, found, store.Change{Op: store.OpRename, Path: "d", Path2: "e", Stat: other, Time: made + 2})
+	for p, want := range map[store.Path]bool{"e/new": true, "e/old": false, "d/new": false, "d/old": false} {
+		v, known, err := s.Current(p)
+		if err != nil || (known && !v.Deleted()) != want {
+			t.Errorf("%s is there: %v, %v; want %v", p, known && !v.Deleted(), err, want)
+		}
+	}
+}
