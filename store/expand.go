@@ -16,11 +16,21 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 		return cur, live, nil
 	}
 	h, err := b.put(c.Content, cur)
-	if err != nil || live && cur.Blob == h {
+	if err != nil {
 		return cur, live, err
 	}
 	v := c.version(c.Path, OpBaseline)
 	v.Actor, v.Plan, v.Blob = Actor{}, "", h
+	if live && cur.Blob == h {
+		if c.Stat.Ino == 0 || !same(cur, v) {
+			return cur, live, nil
+		}
+		// It may have been made again with the same content: an undo gives it its last time.
+		if err := b.refresh(cur, v); err != nil {
+			return cur, live, err
+		}
+		return b.live(c.Path)
+	}
 	v, err = b.add(v)
 	return v, true, err
 }

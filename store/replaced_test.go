@@ -56,3 +56,21 @@ func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 		}
 	}
 }
+
+// A file that was made again unseen, with the content that is known, is known by its own time
+// once it is removed.
+func TestRemovedFileHasItsLastTime(t *testing.T) {
+	s := storetest.Open(t, t.TempDir(), storetest.Options())
+	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "1\n"))
+	is, _, err := s.Current("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := is.Stat
+	st.Dev, st.Ino, st.Birth, st.Mtime = 1, 1<<40, is.Time+5, is.Time+5
+	storetest.Apply(t, s, store.Change{Op: store.OpUnlink, Path: "f", Stat: st, Time: is.Time + 9, HasContent: true, Content: []byte("1\n"), LastName: true})
+	vs, err := s.History("f", false)
+	if err != nil || len(vs) != 2 || vs[0].Stat.Mtime != st.Mtime {
+		t.Errorf("history %+v, %v; want the version before the removal with the time %d", vs, err, st.Mtime)
+	}
+}
