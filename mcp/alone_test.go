@@ -22,7 +22,7 @@ func TestWithoutDaemon(t *testing.T) {
 		t.Errorf("range: %q", got)
 	}
 	got := p.ok("edit_file", map[string]any{"path": "a.go", "old_string": "A()", "new_string": "B()"})
-	if !strings.Contains(got, "at line 3") || !strings.Contains(got, "may not be in its history") {
+	if !strings.Contains(got, "at line 3") || !strings.Contains(got, "may be missing from its history") {
 		t.Errorf("edit says %q", got)
 	}
 	if read(t, dir+"/a.go") != "package a\n\nfunc B() {}\n" {
@@ -78,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		{"read_file", map[string]any{"path": "outfile"}, "not inside the project"},
 		{"read_file", map[string]any{"path": "up"}, "not inside the project"},
 		{"read_file", map[string]any{"path": "loop"}, "too many links"},
-		{"read_file", map[string]any{"path": "nowhere"}, "symlink to nothing"},
+		{"read_file", map[string]any{"path": "nowhere"}, "symlink whose target does not exist"},
 		{"read_file", map[string]any{"path": "d"}, "d is a directory\nhint: ls path=d"},
 		{"read_file", map[string]any{"path": "."}, "is a directory"},
 		{"read_file", map[string]any{"path": "fifo"}, "not a regular file"},
@@ -90,7 +90,7 @@ func TestBadInput(t *testing.T) {
 		{"read_files", map[string]any{"paths": []int{1}}, "list of strings"},
 		{"edit_file", map[string]any{"path": "a.txt", "old_string": "x", "new_string": "z"}, "occurs 2 times in a.txt (lines 1, 3)"},
 		{"edit_file", map[string]any{"path": "a.txt", "old_string": "q", "new_string": "z"}, "does not occur"},
-		{"edit_file", map[string]any{"path": "a.txt", "old_string": "x  y", "new_string": "z"}, "other white space"},
+		{"edit_file", map[string]any{"path": "a.txt", "old_string": "x  y", "new_string": "z"}, "different white space"},
 		{"edit_file", map[string]any{"path": "a.txt", "old_string": "", "new_string": "z"}, "old_string is empty"},
 		{"edit_file", map[string]any{"path": "a.txt", "old_string": "x", "new_string": "x"}, "are the same"},
 		{"edit_file", map[string]any{"path": "gone.txt", "old_string": "x", "new_string": "y"}, "no such file"},
@@ -101,14 +101,14 @@ func TestBadInput(t *testing.T) {
 		{"write_file", map[string]any{"path": "out/new", "content": "x"}, "not inside"},
 		{"write_file", map[string]any{"path": "out/n/e/w", "content": "x"}, "not inside"},
 		{"write_file", map[string]any{"path": "a.txt/new", "content": "x"}, "a.txt/new"},
-		{"write_file", map[string]any{"path": "nowhere", "content": "x"}, "symlink to nothing"},
+		{"write_file", map[string]any{"path": "nowhere", "content": "x"}, "symlink whose target does not exist"},
 		{"write_file", map[string]any{"path": "fifo", "content": "x"}, "not a regular file"},
 		{"write_file", map[string]any{"path": "a.txt", "content": "x", "expected_hash": "zz"}, "not a SHA-256"},
 		{"write_file", map[string]any{"path": "a.txt", "content": "x", "expected_hash": "00000000"}, "has changed"},
 		{"write_file", map[string]any{"path": "a.txt", "content": "x", "expected_hash": "absent"}, "exists"},
 		{"write_file", map[string]any{"path": "new", "content": "x", "expected_hash": "00000000"}, "does not exist"},
 		{"revert_file", map[string]any{"path": "a.txt", "steps_back": 1, "version": "3"}, "both given"},
-		{"revert_file", map[string]any{"path": "a.txt", "version": "newest"}, "is not one"},
+		{"revert_file", map[string]any{"path": "a.txt", "version": "newest"}, "is not valid"},
 		{"revert_file", map[string]any{"path": "a.txt", "steps_back": -2}, "negative"},
 		{"undo", map[string]any{"since": "yesterdayish"}, "is not a time"},
 		{"undo", map[string]any{"paths": []string{"../x"}}, "not inside"},

@@ -9,9 +9,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// How long a tool call waits for the daemon. A read can fall back on the disk, so it waits no
-// longer than the design allows any operation to wait. A question that only the daemon can
-// answer may take a scan.
+// These constants limit how long a tool call waits for the daemon. A read can fall back on the
+// disk, so it waits no longer than the design allows any operation to wait. A question that only
+// the daemon can answer waits longer, because the daemon may have to scan the project first.
 const (
 	readWait   = 2 * time.Second
 	askWait    = 30 * time.Second
@@ -19,12 +19,13 @@ const (
 	retryAfter = 10 * time.Second
 )
 
-// backend is the daemon as the tools see it. It is dialled when first needed. After it did not
-// answer it is left alone for a while, so that a hung daemon costs one wait and not one per
-// call.
+// backend is the tools' connection to the daemon. It is dialled when first needed. After the
+// daemon failed to answer, no request is sent to it for a while, so that a hung daemon costs one
+// wait and not one wait per call.
 type backend struct {
 	dial func(context.Context) (Caller, error)
-	// life ends with Serve; a dial outlives the call that began it, not this.
+	// life is the context of a dial. It ends with Serve and not with the call that began the
+	// dial.
 	life context.Context
 	end  context.CancelFunc
 
@@ -32,7 +33,7 @@ type backend struct {
 	client Caller
 	flight chan struct{} // closed when the dial that is under way has ended
 	err    error         // of the last dial
-	resume time.Time     // until then reads and notes do not ask
+	resume time.Time     // reads and notes send no request before this time
 }
 
 func newBackend(o *Options) *backend {
@@ -80,8 +81,8 @@ func (b *backend) get(ctx context.Context) (Caller, error) {
 	return b.client, nil
 }
 
-// close ends a dial that is under way and waits for it, so that Serve leaves no
-// goroutine.
+// close cancels a dial that is in progress and waits for it to end, so that no goroutine
+// outlives Serve.
 func (b *backend) close() {
 	b.end()
 	b.mu.Lock()
@@ -92,12 +93,13 @@ func (b *backend) close() {
 	}
 }
 
-// ask is for questions that only the daemon can answer.
+// ask sends a request that only the daemon can answer.
 func (b *backend) ask(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
 	return b.call(ctx, askWait, method, params, body, result)
 }
 
-// try is for calls with a fallback: it fails at once for a while after a failure of the daemon.
+// try sends a request for which the caller has a fallback. For a while after the daemon failed
+// to answer, it fails at once.
 func (b *backend) try(ctx context.Context, wait time.Duration, method string, params any, body []byte, result any) ([]byte, error) {
 	b.mu.Lock()
 	rest := time.Now().Before(b.resume)
@@ -132,8 +134,8 @@ func (b *backend) call(ctx context.Context, wait time.Duration, method string, p
 	return body, err
 }
 
-// unreachable reports whether an error means that the daemon gave no answer, as opposed to a
-// negative one.
+// unreachable reports whether an error means that the daemon gave no answer at all, as opposed
+// to answering with an error.
 func unreachable(err error) bool {
 	if err == nil {
 		return false

@@ -6,10 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// A cancelled request has no answer. Over HTTP mcp-go answers it with the error that the
-// cancellation caused; here that answer is suppressed, which leaves a stream without messages.
+// The protocol wants no answer to a cancelled request. Over HTTP mcp-go answers it with the
+// error that the cancellation caused. The code here suppresses that answer, so the response is a
+// stream without messages.
 
-// cancelledKey is the context key of the mark of a request over HTTP.
+// cancelledKey is the context key of the flag that marks a request over HTTP as cancelled.
 type cancelledKey struct{}
 
 // cancelled marks a request over HTTP whose context ended while it was being handled.

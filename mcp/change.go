@@ -10,8 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// change is one file changed by a tool of ours: its old content is made safe, the file is
-// written, and the store is told who did it and what the agent has seen of it.
+// change is one file changed by one of our tools. The old content is saved first, then the
+// file is written, and then the store is told who wrote it and which part of the new content
+// the agent has seen.
 type change struct {
 	rel        string
 	f          *displace.File
@@ -23,7 +24,7 @@ type change struct {
 }
 
 // unsafeNote is added to the answer when the store could not be told of an edit.
-const unsafeNote = "\n(cachebro's store does not answer: this change may not be in its history)"
+const unsafeNote = "\n(cachebro's store does not respond, so this change may be missing from its history)"
 
 // apply writes c.after. Without a mount it first hands the old content to the store; with one
 // the overlay keeps it, whatever happens to the daemon.
@@ -34,14 +35,14 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	mounted := serr == nil && st.Mounted
 	if own, ok := relativeTo(st.State, s.opt.Root); serr == nil && ok {
 		if _, inside := relativeTo(ch.f.Path, own); inside {
-			return "", badInput(quote(ch.rel)+" is cachebro's own", "the history is not edited")
+			return "", badInput(quote(ch.rel)+" belongs to cachebro's own data", "cachebro's history cannot be edited")
 		}
 	}
 	if serr == nil && ch.f.Exists {
 		var before wire.Ingest
 		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.Content, &before)
 		if serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked" && !ch.unkept {
-			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it all the same", "%s is %s, so the history does not keep what it holds now", quote(ch.rel), before.Class)
+			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it anyway", "%s is %s, so its present content is not saved in the history", quote(ch.rel), before.Class)
 		}
 	}
 	if ctx.Err() != nil {
@@ -53,7 +54,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		end(true)
 		return "", fileError(ch.rel, err)
 	}
-	// The change is made now, so it must be booked even if the call is cancelled.
+	// The file has been changed, so the change must be recorded even if the call is cancelled.
 	ctx = context.WithoutCancel(ctx)
 	if serr == nil && !mounted {
 		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
@@ -71,7 +72,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	}
 	s.listHistory(ch.rel)
 	if ch.f.Exists && ch.f.Info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-		note = "\n(its set-user-ID or set-group-ID bit is gone, as after any write)"
+		note = "\n(this write cleared its set-user-ID or set-group-ID bit, as every write does)"
 	}
 	if serr != nil {
 		s.opt.Logger.Warn("edit without the store", "path", ch.rel, "err", serr)

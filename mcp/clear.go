@@ -11,7 +11,7 @@ var cacheClearTool = &tool{
 	desc: "The next read of each file gives its full text. History is kept.",
 	handler: with(func(_ context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		if c.conn == nil {
-			return textResult("nothing is remembered of this connection: every read gives the full text. History is kept"), nil
+			return textResult("cachebro does not record what this connection was sent, so every read gives the full text. History is kept"), nil
 		}
 		c.conn.clear()
 		return textResult("cleared: the next read of each file gives its full text. History is kept"), nil

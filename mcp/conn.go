@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Where clients put the id by which their hooks know the call. Claude Code uses a key of its
-// own. Codex uses callId, and also sends the thread whose context asks and the number of that
-// context's window, which grows with each compaction.
+// These are the keys under which clients send the id that their hooks use for the call. Claude
+// Code uses its own key. Codex uses callId, and also sends the thread that makes the call and
+// the number of that thread's context window, which grows with each compaction.
 const (
 	toolUseKey = "claudecode/toolUseId"
 	callKey    = "callId"
@@ -22,11 +22,11 @@ const (
 	windowKey  = "windowId"
 )
 
-// maxConns bounds how many HTTP connections are remembered; a forgotten one gets full text
-// again.
+// maxConns bounds how many HTTP connections are remembered. A connection that was forgotten
+// gets full texts again.
 const maxConns = 256
 
-// conn is what this process knows of one connection.
+// conn holds what this process knows about one connection.
 type conn struct {
 	id string
 
@@ -61,10 +61,10 @@ func (s *Server) conn(ctx context.Context) *conn {
 	return c
 }
 
-// reader identifies the context window that asks. A tool-use id wins over the connection: a
-// client that sends one runs sub-agents over the same connection, and each of them is a reader
-// of its own. The session from the environment is not used, because under --continue it names a
-// session that no hook ever reports.
+// reader identifies the context window that makes the call. A tool-use id takes precedence over
+// the connection, because a client that sends tool-use ids runs sub-agents over the same
+// connection, and each sub-agent is a separate reader. The session from the environment is not
+// used, because under --continue it names a session that no hook ever reports.
 func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	if meta != nil {
 		if id, _ := meta.AdditionalFields[toolUseKey].(string); id != "" && len(id) <= 200 {
@@ -118,7 +118,7 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 		for _, p := range s.opened() {
 			if _, err := p.backend.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
 				s.mu.Lock()
-				s.windows[thread] = was // told again with the next call
+				s.windows[thread] = was // so that the next call reports the compaction again
 				s.mu.Unlock()
 				return wire.Reader{}, true
 			}
@@ -128,7 +128,7 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 }
 
 // mustForce reports whether path has to be sent whole because the connection's cache was
-// cleared. That is so once for each path.
+// cleared and path has not been sent since.
 func (c *conn) mustForce(path string) bool {
 	if c == nil {
 		return false
@@ -157,8 +157,8 @@ func (c *conn) clear() {
 	c.cleared, c.fresh = true, make(map[string]bool)
 }
 
-// hello starts the daemon before the first tool call needs it, and tells it the client's
-// session if the environment named one.
+// hello starts the daemon before the first tool call needs it, and reports the client's session
+// to it if the environment names one.
 func (s *Server) hello(ctx context.Context) {
 	_, err := s.backend.get(ctx)
 	if err == nil && s.opt.Session != "" {

@@ -177,7 +177,7 @@ func TestUpdateNode(t *testing.T) {
 	if st, err := os.Stat(yml); err != nil || st.Mode().Perm() != 0o640 {
 		t.Error(st, err)
 	}
-	if got := p.ok("update_node", map[string]any{"ref": "ways", "source": "docs/"}); !strings.Contains(got, "already says so") {
+	if got := p.ok("update_node", map[string]any{"ref": "ways", "source": "docs/"}); !strings.Contains(got, "already has these values") {
 		t.Error(got)
 	}
 	for _, c := range []struct {
@@ -193,7 +193,7 @@ func TestUpdateNode(t *testing.T) {
 		}
 	}
 	write(t, yml, "nodes: [\n")
-	if got := p.bad("update_node", map[string]any{"ref": "login", "summary": "x"}); !strings.Contains(got, "mend the file first") || read(t, yml) != "nodes: [\n" {
+	if got := p.bad("update_node", map[string]any{"ref": "login", "summary": "x"}); !strings.Contains(got, "repair the file first") || read(t, yml) != "nodes: [\n" {
 		t.Errorf("a broken file: %s", got)
 	}
 	if got := parsed(t, p.ok("get_context", ref("auth/"))); len(got.Problems) != 1 || !strings.HasPrefix(got.Problems[0], "cachebro.yml: line 1: ") {

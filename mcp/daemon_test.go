@@ -276,7 +276,7 @@ func TestStatusAndMetrics(t *testing.T) {
 	if got := p.ok("summarize_session", nil); !strings.Contains(got, "a.txt") {
 		t.Errorf("summary: %q", got)
 	}
-	if got := p.ok("git_lost", nil); got != "nothing is lost that is known" {
+	if got := p.ok("git_lost", nil); got != "no lost commits, branches or stashes are known" {
 		t.Errorf("git_lost: %q", got)
 	}
 	p.ok("cache_clear", nil)
@@ -451,7 +451,7 @@ func TestPast(t *testing.T) {
 	if _, err := os.Stat(l.dir + "/b.txt"); err == nil {
 		t.Error("a preview changed the tree")
 	}
-	if got := p.ok("restore", map[string]any{"at": seq, "dry_run": false}); !strings.Contains(got, "undo takes this back") {
+	if got := p.ok("restore", map[string]any{"at": seq, "dry_run": false}); !strings.Contains(got, "undo reverses this") {
 		t.Errorf("restore: %q", got)
 	}
 	if got := read(t, l.dir+"/a.txt"); got != all {

@@ -63,7 +63,7 @@ type markSyncedArgs struct {
 
 func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToolResult, error) {
 	if a.AsOf < 0 || strings.TrimSpace(a.Ref) == "" {
-		return nil, badInput("ref is empty or as_of negative", "sync_check names both")
+		return nil, badInput("ref is empty or as_of negative", "sync_check reports the values for both")
 	}
 	q := wire.DocsRequest{Do: "mark", AsOf: uint64(a.AsOf), Reader: c.reader}
 	if q.Reader.Session == "" {
@@ -77,7 +77,7 @@ func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToo
 		return nil, err
 	}
 	if len(ans.Pairs) == 0 {
-		return nil, badInput("nothing to mark: no pair of "+quote(a.Ref)+", or all were marked later", "sync_check without ref lists the stale ones")
+		return nil, badInput("nothing to mark: "+quote(a.Ref)+" is in no pair, or all of its pairs were marked at a later version", "sync_check without ref lists the stale ones")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "[in sync as of version %d]\n", ans.Seq)
@@ -133,7 +133,7 @@ func pairText(p wire.DocPair, lines *int) string {
 			fmt.Fprintf(&b, " · last %d by %s", c.Last.Seq, actor(c.Last.Actor))
 		}
 		if c.Lost {
-			b.WriteString(" · what it was is not kept any more")
+			b.WriteString(" · its old content is no longer in the history")
 		}
 		b.WriteByte('\n')
 		shown := 0

@@ -55,7 +55,7 @@ func TestNoteOverMCP(t *testing.T) {
 	if !ok {
 		t.Fatal(id)
 	}
-	if got := p.ok("note", note); got != "noted before as "+id {
+	if got := p.ok("note", note); got != "already noted as "+id {
 		t.Error(got)
 	}
 	l.stop(syscall.SIGKILL)

@@ -19,7 +19,7 @@ type editFileArgs struct {
 	Old  string `json:"old_string,required" list:"lean"`
 	New  string `json:"new_string,required" list:"lean"`
 	All  bool   `json:"replace_all"`
-	// Unkept is mentioned by the refusal that it overrides.
+	// Unkept is not listed in the schema. The refusal that it overrides mentions it.
 	Unkept bool `json:"overwrite_unkept" list:"never"`
 }
 
@@ -67,8 +67,7 @@ var editFileTool = &tool{
 	}),
 }
 
-// notOwn refuses text that is not from the file but an answer of ours that the session was
-// given.
+// notOwn refuses a text that was copied from one of cachebro's answers and is not in the file.
 func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
 	lines := text.NewOwnWords(given, string(content))
 	if len(lines) == 0 {

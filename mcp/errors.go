@@ -14,12 +14,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// badInput is a mistake of the caller that a new call can correct.
+// badInput returns the error for a mistake of the caller that a new call can correct.
 func badInput(message, hint string) *wire.Error {
 	return &wire.Error{Code: wire.ErrBadRequest.Code, Message: message, Hint: hint}
 }
 
-// toolError is the error that the model sees: what is wrong, then how to correct it.
+// toolError returns the error that the model sees. It says what is wrong, then how to correct it.
 func toolError(err error) *mcp.CallToolResult {
 	text := clean(err.Error())
 	if h := wire.Hint(err); h != "" {
@@ -28,7 +28,7 @@ func toolError(err error) *mcp.CallToolResult {
 	return mcp.NewToolResultError(text)
 }
 
-// fileError words an error of the file system.
+// fileError turns an error of the file system into one with a readable message.
 func fileError(rel string, err error) error {
 	name := quote(rel)
 	if rel == "" {
@@ -71,8 +71,8 @@ func quote(p string) string {
 	return fmt.Sprintf("%q", p)
 }
 
-// clean removes characters that a terminal or a reader would act on from a text of one or more
-// lines.
+// clean removes control characters and other characters that a terminal would interpret. The
+// text may have several lines.
 func clean(t string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && visible.Acts(r) {

@@ -18,7 +18,7 @@ type gitLostArgs struct {
 
 var gitLostTool = &tool{
 	name: "git_lost", title: "Lost commits", profile: ProfileAll, reads: true, idempotent: true,
-	desc: "Commits, branches, stashes that nothing reaches any more, each with the command that brings it back.",
+	desc: "Commits, branches, stashes that nothing reaches any more, each with the command that restores it.",
 	handler: with(func(ctx context.Context, c *call, a gitLostArgs) (*mcp.CallToolResult, error) {
 		var known wire.GitLost
 		if _, err := c.s.backend.ask(ctx, wire.MGitLost, wire.Empty{}, nil, &known); err != nil {
@@ -29,7 +29,7 @@ var gitLostTool = &tool{
 			return nil, err
 		}
 		if len(lost) == 0 {
-			return textResult("nothing is lost that is known"), nil
+			return textResult("no lost commits, branches or stashes are known"), nil
 		}
 		var b strings.Builder
 		for i, x := range lost {

@@ -16,12 +16,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// serveHTTP serves streamable HTTP under /mcp, to this machine only. A web page that
-// the user has open can reach a loopback port too, but it does not have the token,
-// and its Origin gives it away.
+// serveHTTP serves streamable HTTP under /mcp, to this machine only. A web page in the user's
+// browser can reach a loopback port too, but it does not have the token, and it is recognised
+// by its Origin header.
 func (s *Server) serveHTTP(ctx context.Context) error {
 	if len(s.opt.Token) < 16 {
-		return wire.Errorf(wire.ErrBadRequest, "give at least 16 characters", "the bearer token for HTTP is missing or short")
+		return wire.Errorf(wire.ErrBadRequest, "give at least 16 characters", "the bearer token for HTTP is missing or too short")
 	}
 	if a, ok := s.opt.Listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
 		return wire.Errorf(wire.ErrBadRequest, "--http 127.0.0.1:PORT", "%s is not a loopback address", a)
@@ -55,7 +55,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(s.opt.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopbackHost(r.Host) || !loopbackOrigin(r.Header.Values("Origin")) {
-			http.Error(w, "cachebro: this server answers to programs on this machine only", http.StatusForbidden)
+			http.Error(w, "cachebro: this server accepts requests only from programs on this machine", http.StatusForbidden)
 			return
 		}
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -69,8 +69,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackOrigin reports whether there is no Origin (a program), or it is a page of this
-// machine.
+// loopbackOrigin reports whether the Origin header is missing, as in a program's request, or
+// names a page served by this machine.
 func loopbackOrigin(origins []string) bool {
 	for _, o := range origins {
 		u, err := url.Parse(o)
@@ -81,7 +81,8 @@ func loopbackOrigin(origins []string) bool {
 	return true
 }
 
-// loopbackHost guards against names that were rebound to a loopback address.
+// loopbackHost reports whether a Host header names this machine. Checking it guards against
+// DNS names that were rebound to a loopback address.
 func loopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

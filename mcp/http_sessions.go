@@ -6,14 +6,15 @@ import (
 )
 
 // httpSessions are the connections that this process opened over HTTP. Only an id
-// that was given out here is valid: a connection can be a reader, so nobody may
-// invent one, and after a DELETE or a restart the client has to open a new one.
+// that Generate returned is valid: a connection can be a reader, so clients must not invent ids,
+// and after a DELETE or a restart the client has to open a new connection.
 type httpSessions struct {
 	mu   sync.Mutex // guards live
-	live []string   // the longest unused first
+	live []string   // ordered by last use, the least recently used first
 }
 
-// Generate opens a connection; beyond maxConns the longest unused one ends.
+// Generate opens a connection. If there are more than maxConns, the least recently used one is
+// closed.
 func (h *httpSessions) Generate() string {
 	id := randomID() + randomID()
 	h.mu.Lock()

@@ -5,9 +5,9 @@ package mcp
 func instructions(profile string) string {
 	switch profile {
 	case ProfileAll:
-		return "Every version of every file is kept, whichever program wrote or deleted it; undo and revert_file can themselves be taken back. Paths are relative to the project, or absolute inside it."
+		return "Every version of every file is kept, whichever program wrote or deleted it; undo and revert_file can themselves be undone. Paths are relative to the project, or absolute inside it."
 	case ProfileSafety:
 		return "Every version of every file is kept, whichever program wrote or deleted it."
 	}
-	return "" // the tools' descriptions say what cannot be guessed
+	return "" // the tools' descriptions already say everything that a model cannot guess
 }

@@ -49,8 +49,8 @@ var lsTool = &tool{
 		part, next := c.s.listPage(items, first)
 		body := strings.Join(part, "\n") + "\n"
 		if first > 1 || next > 0 {
-			// A page of a listing is sent as it is: an "unchanged" is only
-			// ever said of a whole one.
+			// A page of a listing is always sent whole, because only a complete listing can be
+			// reported as unchanged.
 			t := strings.TrimSuffix(body, "\n")
 			if next > 0 {
 				t += fmt.Sprintf("\n[... items %d-%d of %d. next: ls path=%s offset=%d]", first, next-1, len(items), quote(name(rel)), next)
@@ -62,12 +62,12 @@ var lsTool = &tool{
 	}),
 }
 
-// decideListing lets the daemon compare the listing with what this reader was shown. If the
-// daemon cannot or does not answer, the whole listing is sent.
+// decideListing asks the daemon to compare the listing with what this reader was shown. If the
+// daemon cannot compare or does not answer, the whole listing is sent.
 func (c *call) decideListing(ctx context.Context, rel string, recursive bool, body string) string {
 	key := name(rel)
 	if !recursive {
-		key += "/." // not the same listing as the recursive one
+		key += "/." // distinguishes this listing from the recursive one
 	}
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
 		Force: c.conn.mustForce(c.sentAs("ls:" + key)), Pending: c.reader.ToolUse != ""}
@@ -81,14 +81,14 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 	return compose(ans, out).text
 }
 
-// bookListing counts a listing that was sent whole: nothing was saved.
+// bookListing counts the tokens of a listing that was sent whole and so saved nothing.
 func (c *call) bookListing(ctx context.Context, sent string) {
 	n := int64(c.s.opt.Tokens([]byte(sent)))
 	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "ls", Full: n, Sent: n, Kind: "result", Answer: wire.ReadFull}, nil)
 }
 
-// listPage returns as many items from first (1-based) as fit a result; next is the first item
-// that does not fit, 0 if all do.
+// listPage returns as many items from first (1-based) on as fit into one result. next is the
+// first item that does not fit, or 0 if all do.
 func (s *Server) listPage(items []string, first int) (part []string, next int) {
 	used := 0
 	for i := first - 1; i < len(items); i++ {
@@ -159,7 +159,7 @@ func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 	return items, nil
 }
 
-// walk lists a tree without git.
+// walk lists a tree without asking git.
 func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 	var items []string
 	err := fs.WalkDir(root.FS(), name(rel), func(p string, d fs.DirEntry, err error) error {

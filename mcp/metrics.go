@@ -34,7 +34,7 @@ func (s *Server) metrics(ctx context.Context, q wire.MetricsQuery) (wire.Metrics
 	return m, err
 }
 
-// metricsText says everything that the structured form does.
+// metricsText renders everything that the structured form contains.
 func metricsText(m wire.Metrics) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "~%s tokens saved (%.1f%%) in %s calls: %s without cachebro, %s sent, %s overhead",

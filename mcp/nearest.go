@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nearest looks for the file that was probably meant: one in the same directory whose name
-// differs in case or a few letters. It returns "" if none is close.
+// nearest looks for the file that was probably meant, which is a file in the same directory
+// whose name differs only in case or in a few letters. It returns "" if there is none.
 func (s *Server) nearest(rel string) string {
 	dir, base := path.Split(rel)
 	root, err := os.OpenRoot(s.dir())

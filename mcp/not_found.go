@@ -10,9 +10,10 @@ import (
 )
 
 // The protocol wants the URI of a missing resource in the error's data. mcp-go has no way to
-// add it, so its answers are completed on their way out.
+// add it, so the code here adds it to mcp-go's answers before they are sent.
 
-// askedResource returns the URI that a message reads, "" if it reads no resource.
+// askedResource returns the URI of the resource that a message asks to read, or "" if it is
+// another kind of request.
 func askedResource(message []byte) string {
 	if !bytes.Contains(message, []byte(mcp.MethodResourcesRead)) {
 		return ""
@@ -67,7 +68,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// missingWriter completes an answer, which is written in one call.
+// missingWriter adds the URI to an answer. mcp-go writes each answer in one call.
 type missingWriter struct {
 	http.ResponseWriter
 	uri string

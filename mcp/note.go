@@ -12,7 +12,7 @@ import (
 
 var noteTool = &tool{
 	name: "note", title: "Note", profile: ProfileAll, idempotent: true,
-	desc:    "Keep a note (kind: decision, warning, todo, …) for later sessions; without text: list them. search kind=note finds them.",
+	desc:    "Save a note (kind: decision, warning, todo, …) for later sessions; without text: list them. search kind=note finds them.",
 	handler: with(runNote),
 }
 
@@ -46,14 +46,14 @@ func runNote(ctx context.Context, c *call, a noteArgs) (*mcp.CallToolResult, err
 	case q.Do == "list":
 		return textResult(c.s.notesText(ans.Notes)), nil
 	case len(ans.Notes) != 1:
-		return nil, fmt.Errorf("the store kept %d notes of one", len(ans.Notes))
+		return nil, fmt.Errorf("the store returned %d notes instead of one", len(ans.Notes))
 	case !ans.Added:
-		return textResult("noted before as " + clean(ans.Notes[0].ID)), nil
+		return textResult("already noted as " + clean(ans.Notes[0].ID)), nil
 	}
 	return textResult("noted as " + clean(ans.Notes[0].ID)), nil
 }
 
-// notesText lists notes, as many as one result holds.
+// notesText lists as many notes as fit into one result.
 func (s *Server) notesText(notes []wire.Note) string {
 	if len(notes) == 0 {
 		return "no notes"
@@ -72,7 +72,7 @@ func (s *Server) notesText(notes []wire.Note) string {
 }
 
 // noteText renders a note for a model: kind and path on the first line, and the text indented,
-// so that no line of the text can be taken for the head of another note.
+// so that no line of the text can be mistaken for the head of another note.
 func noteText(n wire.Note) string {
 	head := fmt.Sprintf("%s [%s]", clean(n.ID), clean(n.Kind))
 	if len(n.Path) > 0 {

@@ -49,8 +49,8 @@ func (s *Server) open(rel string) (*displace.File, error) {
 	return f, nil
 }
 
-// inGit reports whether a path leads into a git directory or names one: the next git command
-// would run what is put there.
+// inGit reports whether a path is a git directory or lies in one. Files there must not be
+// written, because the next git command would run hooks and settings that were put there.
 func inGit(root *os.Root, p string) bool {
 	if gitdir.In(p) {
 		return true
@@ -63,7 +63,7 @@ func inGit(root *os.Root, p string) bool {
 	return false
 }
 
-// lockFile orders the writers of a file, whatever name they use.
+// lockFile locks a file against our other writers, whichever of its names they use.
 func (s *Server) lockFile(rel string) (unlock func()) {
 	if target, err := s.target(rel); err == nil {
 		rel = target

@@ -13,14 +13,14 @@ import (
 // use and reconnects by itself.
 type Caller interface {
 	// Call sends params (may be nil) and body under method, decodes the answer
-	// into result (may be nil) and returns the answer's body. A *wire.Error is
-	// the daemon's own word.
+	// into result (may be nil) and returns the answer's body. A *wire.Error comes from the
+	// daemon; any other error means that the daemon did not answer.
 	Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error)
 }
 
 // Options configures Serve. In, Out, Dial and Root are required.
 type Options struct {
-	// In and Out carry newline-delimited JSON-RPC. Unused with Listener.
+	// In and Out carry newline-delimited JSON-RPC. They are unused if Listener is set.
 	In  io.Reader
 	Out io.Writer
 
@@ -29,12 +29,12 @@ type Options struct {
 	Dial func(context.Context) (Caller, error)
 
 	// Open returns the options of the project that contains an absolute path, for calls about
-	// another project than Root; false: no known project contains it. nil: all calls are about
-	// Root.
+	// another project than Root. It returns false if no known project contains the path. If Open
+	// is nil, all calls are about Root.
 	Open func(path string) (Options, bool)
 
-	// Others returns, one per line, what the session or prompt of an undo also changed in other
-	// projects; nil: there are none.
+	// Others returns lines that list what the session or prompt of an undo also changed in other
+	// projects. If Others is nil, nothing is listed.
 	Others func(ctx context.Context, session, prompt string) []string
 
 	// Root is the project's root, absolute and clean, as the daemon knows it.
@@ -49,13 +49,14 @@ type Options struct {
 	Profile string
 	// Reader is "" or "connection", which means that this connection is one context window.
 	// Nobody reports what the client does with results, so only texts of at most Small bytes
-	// count as shown; 0: 8 KiB, which no client is known to cut.
+	// count as shown. 0 means 8 KiB, which no known client cuts.
 	Reader string
 	Small  int
 	// Session is a client's session id from the environment. It is only a hint: it labels edits
 	// and never decides what a reader has seen.
 	Session string
-	// NoReindex: without a mount, searches do not look for changed files first, and say so.
+	// NoReindex means that searches without a mount do not look for changed files first. Their
+	// answers say so.
 	NoReindex bool
 
 	Version string
@@ -114,8 +115,8 @@ func (o *Options) fill() {
 
 // The profiles and readers that Options accepts.
 const (
-	// ProfileRead is read_file alone, for clients without hooks that have their own tools for
-	// everything else. It costs two fifths of what default costs in every context.
+	// ProfileRead offers only read_file, for clients without hooks that have their own tools for
+	// everything else. In each context it costs two fifths of the tokens that default costs.
 	ProfileRead      = "read"
 	ProfileSafety    = "safety"
 	ProfileDefault   = "default"

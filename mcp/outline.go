@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// outlineText lists a file's definitions with their lines: enough of a large file that the
-// agent will not edit.
+// outlineText lists a file's definitions with their lines. For a large file that the agent will
+// not edit, this is enough.
 func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult, error) {
 	var ans wire.OutlineAnswer
 	if _, err := c.s.backend.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel)}, nil, &ans); err != nil {
@@ -35,15 +35,15 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// symbolRange returns the lines of a definition, given its name. If several have the name, it
-// is the first, and the note names the others.
+// symbolRange returns the lines of the definition of symbol. If several definitions have that
+// name, it returns the first one, and the note names the others.
 func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, limit int, note string, err error) {
 	var ans wire.OutlineAnswer
 	if _, err := c.s.backend.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel), Symbol: symbol}, nil, &ans); err != nil {
 		return 0, 0, "", c.explain(rel, err)
 	}
 	if len(ans.Symbols) == 0 {
-		hint := "read_file with outline=true lists what there is"
+		hint := "read_file with outline=true lists its definitions"
 		if len(ans.Near) > 0 {
 			hint = "did you mean " + clean(strings.Join(ans.Near[:min(5, len(ans.Near))], ", ")) + "?"
 		}

@@ -21,8 +21,8 @@ import (
 const maxTokens = 25_000
 
 // maxTokensCodex is the bound for Codex, which cuts a result of more than 10,000 bytes in
-// the middle (12,000 with 0.169; the limit for other models is 10,000) and does not say
-// so. Texts usually have at most five bytes a token.
+// the middle (12,000 with 0.169; the limit for other models is 10,000) without saying so. Texts
+// usually have at most five bytes per token.
 const maxTokensCodex = 2_000
 
 // most returns the bound on one result for this client.
@@ -43,9 +43,9 @@ func estimate(b []byte) int { return (len(b)*10 + 33) / 34 }
 
 // page is the part of a file that one result can hold.
 type page struct {
-	limit int  // lines; 0: all that was asked for
-	next  int  // first line that is left out, 0 if none
-	total int  // lines of the file, known if next is
+	limit int  // number of lines; 0 means all requested lines
+	next  int  // first line that is left out, 0 if none is
+	total int  // lines of the file; set only if next is set
 	long  bool // the first line alone is too long
 }
 
@@ -62,14 +62,14 @@ type pageKey struct {
 
 const maxPages = 512
 
-// page decides how much of lines [offset, offset+limit) of rel the daemon may be asked for at
-// once. It does so before asking: what the daemon sends counts as shown, so nothing may be cut
-// off afterwards.
+// page decides how many of the lines [offset, offset+limit) of rel may be requested from the
+// daemon at once. This has to be known before the request, because everything that the daemon
+// sends counts as shown, so nothing may be cut off afterwards.
 func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	dir := s.dir()
 	fi, err := os.Stat(filepath.Join(dir, rel))
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= int64(surelyFits(most)) {
-		return page{}, nil // whoever reads the file reports the error
+		return page{}, nil // the read that follows reports the error
 	}
 	key := pageKey{rel, offset, limit, most, fi.Size(), fi.ModTime()}
 	p, ok := s.pages.Get(key)
@@ -118,7 +118,7 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 	return page{}
 }
 
-// more returns the note that follows a page and names the next call.
+// more returns the note that is appended to a page and names the call for the next one.
 func (p page) more(rel string, offset int) string {
 	if p.next == 0 || p.next > p.total {
 		return ""
@@ -177,8 +177,8 @@ func name(rel string) string {
 	return rel
 }
 
-// tokensOf returns the cost of a full read of rel, at most that of a page; 0 if it cannot be
-// read.
+// tokensOf returns how many tokens a full read of rel costs, at most the tokens of one page. It
+// returns 0 if the file cannot be read.
 func (s *Server) tokensOf(rel string, most int) int {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {

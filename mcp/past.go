@@ -40,7 +40,7 @@ var restoreTool = &tool{
 	}),
 }
 
-// moment reads a time, an age or a version (see version).
+// moment parses a time, an age or a version (see version).
 func moment(s string, now time.Time) (wire.ShowQuery, error) {
 	s = strings.TrimSpace(s)
 	if at, ok := wire.ParseTime(s, now); ok && at.Before(now) {
@@ -52,8 +52,8 @@ func moment(s string, now time.Time) (wire.ShowQuery, error) {
 	return wire.ShowQuery{}, badInput("at "+quote(s)+" is not a moment in the past", "give 10m, 12:40, 2026-01-31 12:40, a number from search_history, or @N for the file's Nth version")
 }
 
-// readPast reads an old version of a file. It is not the present file, so nothing of it counts
-// as shown, and it is never shortened to a diff.
+// readPast reads an old version of a file. An old version is not the present file, so none of
+// its lines count as shown, and it is never shortened to a diff.
 func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallToolResult, error) {
 	q, err := moment(at, time.Now())
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	b, err := c.s.backend.ask(ctx, wire.MShow, q, nil, &v)
 	switch {
 	case errors.Is(err, wire.ErrNotFound) && wire.Hint(err) == "":
-		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists the versions that there are", "%v", err)
+		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists the existing versions", "%v", err)
 	case err != nil:
 		return nil, err
 	case len(v.Target) > 0:

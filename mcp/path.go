@@ -41,7 +41,7 @@ func (s *Server) resolve(p string) (string, error) {
 		}
 	}
 	// The same directory by another name: compare the ancestors with the root.
-	// Inode numbers of the root and of a mount on it differ, so both count.
+	// The root and a mount on it have different inode numbers, so both are compared.
 	var roots []os.FileInfo
 	for _, base := range []string{s.opt.Root, s.opt.Mountpoint} {
 		if fi, err := os.Stat(base); base != "" && err == nil {
@@ -109,7 +109,7 @@ func isMount(dir string) bool {
 }
 
 // target follows symlinks in rel, including the last component, and returns the resulting path,
-// which must lie inside. A last component that does not exist is kept. The caller opens the
+// which must lie in the project. The last component may be a name that does not exist. The caller opens the
 // result through an os.Root, which refuses a link that was swapped in meanwhile.
 func (s *Server) target(rel string) (string, error) {
 	base, err := filepath.EvalSymlinks(s.dir())
@@ -120,7 +120,7 @@ func (s *Server) target(rel string) (string, error) {
 	real, err := filepath.EvalSymlinks(full)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, lerr := os.Lstat(full); lerr == nil {
-			return "", badInput(quote(rel)+" is a symlink to nothing", "write to the file that it should point to")
+			return "", badInput(quote(rel)+" is a symlink whose target does not exist", "give the path of the target instead")
 		}
 		return s.newTarget(base, rel)
 	}
@@ -134,8 +134,8 @@ func (s *Server) target(rel string) (string, error) {
 	return out, nil
 }
 
-// newTarget resolves a path that does not exist: its deepest existing ancestor
-// must be inside.
+// newTarget resolves a path that does not exist. Its deepest existing ancestor must lie in the
+// project.
 func (s *Server) newTarget(base, rel string) (string, error) {
 	dir, rest := filepath.Dir(rel), filepath.Base(rel)
 	for {
@@ -151,7 +151,7 @@ func (s *Server) newTarget(base, rel string) (string, error) {
 			return "", fileError(rel, err)
 		}
 		if _, lerr := os.Lstat(filepath.Join(base, dir)); lerr == nil {
-			return "", badInput(quote(dir)+" is a symlink to nothing", "")
+			return "", badInput(quote(dir)+" is a symlink whose target does not exist", "")
 		}
 		dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
 	}

@@ -45,12 +45,12 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	return done, res, err
 }
 
-// finishCut completes an undo, redo, restore or revert whose process was killed, and says so.
-// The next plan then finds the files in their final state.
+// finishCut completes an undo, redo, restore or revert whose process was killed, and returns a
+// note about it. The next plan then finds the files in their final state.
 func (c *call) finishCut(ctx context.Context) (note string, err error) {
 	s := c.s
 	err = apply.Resume(ctx, s.backend.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {
-		note += fmt.Sprintf("cachebro finished what was cut short: %s %s (%d changes)\n", p.Kind, clean(p.Title), len(res.Done))
+		note += fmt.Sprintf("cachebro completed an interrupted operation: %s %s (%d changes)\n", p.Kind, clean(p.Title), len(res.Done))
 		for _, st := range p.Steps {
 			s.listHistory(string(st.Path))
 		}
@@ -58,14 +58,14 @@ func (c *call) finishCut(ctx context.Context) (note string, err error) {
 	return note, err
 }
 
-// planResult reports the outcome of a plan: all of it was done, or parts were left and are
-// named, or nothing was done.
+// planResult reports the outcome of a plan: everything was done, or some files were not changed
+// as planned and are listed, or nothing was done.
 func planResult(before, verb string, p wire.Plan, done int, out apply.Result, after string) *mcp.CallToolResult {
 	switch left := len(p.Conflicts) + len(p.Lost) + len(out.Failed) + len(out.Left); {
 	case done == 0:
 		verb, after = "not "+verb, ""
 	case left > 0:
-		verb += fmt.Sprintf(" in part, %d left as named below", left)
+		verb += fmt.Sprintf(" in part; %d not changed as planned, listed below", left)
 	}
 	res := textResult(before + planText(verb, p, out) + after)
 	res.IsError = done == 0
@@ -97,9 +97,9 @@ func planText(verb string, p wire.Plan, done apply.Result) string {
 			fmt.Fprintf(&b, " · +%d -%d", st.Added, st.Removed)
 		}
 	}
-	conflicts(&b, "left alone", slices.Concat(p.Conflicts, done.Failed))
-	conflicts(&b, "done, but not quite", done.Left)
-	conflicts(&b, "not kept, cannot come back", p.Lost)
+	conflicts(&b, "not changed", slices.Concat(p.Conflicts, done.Failed))
+	conflicts(&b, "done, with differences", done.Left)
+	conflicts(&b, "not in the history, cannot be restored", p.Lost)
 	return b.String()
 }
 

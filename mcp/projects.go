@@ -17,14 +17,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// A server is started in one project, but its client works in several: the session moves to a
-// worktree, has sub-agents in worktrees, or was given another directory (--add-dir). So each
-// call has its own project: that of the absolute path it names, else that of the directory in
-// which the client's hook saw the call, else the first one.
+// A server is started in one project, but its client may work in several: the session can move
+// to a worktree, have sub-agents in worktrees, or be given another directory (--add-dir). So the
+// project is determined for each call. It is the project of the absolute path that the call
+// names. Without one, it is the project of the directory in which the client's hook saw the
+// call, and otherwise the project in which the server was started.
 //
-// A path alone opens no other project, because the client asks its user about tools, not about
-// their paths. The path has to lie in one of these projects, or in one of the directories that
-// the client returns when it is asked for its roots.
+// A path alone does not open another project, because the client asks its user for permission
+// by tool and not by path. The path has to lie in one of the projects above, or in one of the
+// directories that the client returns when it is asked for its roots.
 
 // project returns the server of a project, which is opened by the first call.
 func (h *hub) project(ctx context.Context, opt Options) *Server {
@@ -43,7 +44,7 @@ func (h *hub) project(ctx context.Context, opt Options) *Server {
 	return s
 }
 
-// opened returns the servers of all projects that were worked in.
+// opened returns the servers of all projects that calls have been about.
 func (h *hub) opened() []*Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,8 +58,8 @@ func (h *hub) opened() []*Server {
 // rootsKey is the key of the question for a client's roots, and of the answer.
 const rootsKey = "roots"
 
-// locate finds the call's project. If ask is not nil, it is the answer to the client, which is
-// to say which directories the session works in, and to call again.
+// locate finds the call's project. If it needs the client's roots first, it returns them as the
+// question ask: the client has to answer it and to repeat the call.
 func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) {
 	if c.s.opt.Open == nil {
 		return nil, nil
@@ -84,8 +85,8 @@ func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) 
 	return nil, nil
 }
 
-// tellsRoots reports whether the client names the directories that it works in when a call is
-// answered with that question.
+// tellsRoots reports whether the client can answer the question for its roots, that is, for the
+// directories that it works in.
 func tellsRoots(ctx context.Context) bool {
 	info := server.RequestProtocolInfoFromContext(ctx)
 	return info != nil && info.Modern && info.ClientCapabilities != nil && info.ClientCapabilities.Roots != nil
@@ -131,7 +132,7 @@ func (c *call) findHere(ctx context.Context) error {
 	var at wire.ToolPlace
 	if _, err := c.start.backend.try(ctx, readWait, wire.MToolPlace, wire.ToolCall{ToolUse: c.reader.ToolUse}, nil, &at); err != nil {
 		if unreachable(err) && len(c.start.opened()) > 1 {
-			return wire.Errorf(wire.AsError(err), "give absolute paths", "this session works in several projects, and the store of %s does not say where this call is: %v", quote(c.start.opt.Root), err)
+			return wire.Errorf(wire.AsError(err), "give absolute paths", "this session works in several projects, and the store of %s did not say which one this call is about: %v", quote(c.start.opt.Root), err)
 		}
 		return nil
 	}
@@ -206,7 +207,8 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentAs returns the key under which a connection remembers what it was sent of this project.
+// sentAs returns the key under which a connection records that something of this project was
+// sent to it.
 func (c *call) sentAs(what string) string { return c.s.opt.Root + "\x00" + what }
 
 // workTree returns the top of git's linked work tree that contains dir, relative to the
@@ -236,7 +238,8 @@ func resolved(p string) string {
 	}
 }
 
-// expand reads a path as clients write it: as a file URL, or below the home directory.
+// expand turns the forms in which clients write a path, a file URL or a path that begins with
+// ~/, into a plain path.
 func expand(p string) string {
 	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "" {
 		p = u.Path

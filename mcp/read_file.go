@@ -27,7 +27,7 @@ type readFileArgs struct {
 	Symbol     string `json:"symbol"`
 	Outline    bool   `json:"outline"`
 	At         string `json:"at"`
-	// ByteOffset is mentioned by the answer that cut a long line.
+	// ByteOffset is not listed in the schema. An answer that cuts a long line mentions it.
 	ByteOffset int `json:"byte_offset" list:"never"`
 }
 
@@ -41,9 +41,9 @@ var readFileTool = &tool{
 		case a.Limit < 0:
 			return nil, badInput("limit is negative", "leave it out to read to the end")
 		case a.ByteOffset < 0:
-			return nil, badInput("byte_offset is negative", "use the one that the answer with the cut line names")
+			return nil, badInput("byte_offset is negative", "use the value given in the answer that cut the line")
 		case a.DiffOffset < 0:
-			return nil, badInput("diff_offset is negative", "use the one that the cut diff names")
+			return nil, badInput("diff_offset is negative", "use the value given at the end of the cut diff")
 		}
 		rel, err := c.resolve(c.fetchable(ctx, a.Path))
 		if err != nil {
@@ -51,7 +51,7 @@ var readFileTool = &tool{
 		}
 		if a.At != "" {
 			if a.Outline || a.Symbol != "" || a.DiffOffset != 0 {
-				return nil, badInput("at goes with offset and limit only", "leave out symbol, outline and diff_offset")
+				return nil, badInput("at can only be combined with offset and limit", "leave out symbol, outline and diff_offset")
 			}
 			return c.readPast(ctx, readArgs{rel: rel, offset: a.Offset, limit: a.Limit, byteOffset: a.ByteOffset}, a.At)
 		}
@@ -97,8 +97,8 @@ type readArgs struct {
 	byteOffset    int // within line offset, if that line is too long for one result
 }
 
-// readText is the result of a read: first the text alone, so that a full text is the file's
-// bytes and nothing else, then the notes about it.
+// readText is the result of a read. The text comes first and alone, so that a full text is the
+// file's bytes and nothing else; the notes about it follow separately.
 type readText struct {
 	text  string
 	notes []string
@@ -112,8 +112,8 @@ func (t readText) result() *mcp.CallToolResult {
 	return r
 }
 
-// read asks the daemon what to send to this reader. If there is no answer, it reads the file
-// itself.
+// read asks the daemon what to send to this reader. If the daemon does not answer, read reads
+// the file itself.
 func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
@@ -125,8 +125,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	var ans wire.ReadAnswer
 	body, err := s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
-	// The file is only measured if it does not fit into one result or has to be read here:
-	// looking at it through the mount costs as much as everything else.
+	// The file is only measured if it may not fit into one result or has to be read here,
+	// because looking at it through the mount costs as much as everything else.
 	var p page
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {
@@ -179,7 +179,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	return compose(ans, body, p.more(a.rel, a.offset)), nil
 }
 
-// encodingNote says that a file is UTF-16, whose text is shown as UTF-8; "" for any other file.
+// encodingNote returns a note that the file is UTF-16 and its text is shown as UTF-8. It
+// returns "" for any other file.
 func (s *Server) encodingNote(rel string) string {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {
@@ -195,7 +196,7 @@ func (s *Server) encodingNote(rel string) string {
 	if _, err := io.ReadFull(f, mark[:]); err != nil || !text.Wide(mark[:]) {
 		return ""
 	}
-	return "[cachebro: the file is " + text.EncodingOf(mark[:]).String() + "; edit_file writes it so]"
+	return "[cachebro: the file is " + text.EncodingOf(mark[:]).String() + "; edit_file preserves that]"
 }
 
 // compose joins label and text byte for byte as the daemon has recorded them, because the
@@ -222,7 +223,7 @@ func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 	return t
 }
 
-// readPlain reads without the daemon: it always gives the text itself, which never counts as
+// readPlain reads without the daemon. It always returns the text itself, which never counts as
 // shown.
 func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	b, err := s.content(a.rel)
@@ -278,8 +279,8 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 	return b, true
 }
 
-// readLong answers for a line that is too long for one result: with a part of it from a byte
-// offset on. That is not a whole line, so it does not count as shown.
+// readLong returns a part of a line that is too long for one result, from a byte offset on. The
+// part is not a whole line, so it does not count as shown.
 func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	b, err := s.content(a.rel)
 	if err != nil {
@@ -296,8 +297,8 @@ func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	return compose(wire.ReadAnswer{}, part, notes...), nil
 }
 
-// longPart cuts as much of a line as one result holds, from a.byteOffset on, and says how to
-// get the rest. at is added to the next call that it names.
+// longPart returns as much of a line as one result holds, from a.byteOffset on, and notes that
+// name the call for the rest. at is appended to that call.
 func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []string, err error) {
 	no := max(a.offset, 1)
 	line, ok := lines(b, no, 1)
@@ -324,13 +325,13 @@ func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []s
 	return line[from:end], []string{fmt.Sprintf("[... line %d of %s: bytes %d-%d of %d%s]", no, quote(a.rel), from, end, len(line), next)}, nil
 }
 
-// explain adds to the daemon's refusals what to do next.
+// explain adds hints to the daemon's errors: what the agent can do next.
 func (c *call) explain(rel string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrNotFound):
 		hint := ""
 		if c.s.offers("search_history") {
-			hint = "search_history path_filter=" + quote(rel) + " tells whether it ever existed"
+			hint = "search_history path_filter=" + quote(rel) + " shows whether it ever existed"
 		}
 		if near := c.s.nearest(rel); near != "" {
 			hint = "did you mean " + quote(near) + "?"

@@ -33,7 +33,7 @@ var readFilesTool = &tool{
 		for i, p := range a.Paths {
 			one := c.forPath(p)
 			if i > 0 && budget < one.atMost(ctx, p) {
-				fmt.Fprintf(&out, "[... %d of %d files would pass %d tokens. next: read_files paths=[%s]]\n",
+				fmt.Fprintf(&out, "[... %d of %d files left out, the limit is %d tokens. next: read_files paths=[%s]]\n",
 					len(a.Paths)-i, len(a.Paths), c.s.most(ctx), strings.Join(quoteAll(a.Paths[i:]), ", "))
 				break
 			}

@@ -8,7 +8,7 @@ import (
 
 var redoTool = &tool{
 	name: "redo", title: "Redo", profile: ProfileAll, destroys: true,
-	desc: "Takes back the last undo; same arguments as undo.",
+	desc: "Reverses the last undo; same arguments as undo.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
 		return c.takeBack(ctx, "redo", a)
 	}),

@@ -24,8 +24,8 @@ const (
 // maxHistories is how many files changed by our tools are listed as resources.
 const maxHistories = 20
 
-// addResources registers what tools also offer. A resource is read by the client for its user
-// or model, so it costs no schema.
+// addResources registers resources with the same information that some tools return. Unlike a
+// tool, a resource needs no schema in the model's context, because the client itself reads it.
 func (s *Server) addResources() {
 	for _, r := range []struct{ uri, name, desc string }{
 		{uriStatus, "status", "Files tracked, tokens saved, mount and store"},
@@ -94,8 +94,8 @@ func (s *Server) resource(ctx context.Context, uri string) (string, error) {
 	return s.historyText(vs, gaps, p), nil
 }
 
-// listHistory puts a file that one of our tools changed into resources/list,
-// the newest twenty; mcp-go tells clients that the list changed.
+// listHistory adds a file that one of our tools changed to resources/list, which holds the
+// newest twenty. mcp-go notifies clients that the list changed.
 func (s *Server) listHistory(rel string) {
 	if s != s.start {
 		return // the URI of a resource does not name a project

@@ -52,7 +52,7 @@ var revertFileTool = &tool{
 		var p wire.Plan
 		if _, err := c.s.backend.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 			if errors.Is(err, wire.ErrNotFound) && wire.Hint(err) == "" {
-				err = wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(rel)+" lists the versions that there are", "%v", err)
+				err = wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(rel)+" lists the existing versions", "%v", err)
 			}
 			return nil, err
 		}
@@ -67,7 +67,7 @@ var revertFileTool = &tool{
 	}),
 }
 
-// version reads "812" (a number of the log), "@3" (the file's third version) and "@-1"
+// version parses "812" (a number of the log), "@3" (the file's third version) and "@-1"
 // (one before the newest).
 func version(v string) (wire.ShowQuery, error) {
 	v = strings.TrimSpace(v)
@@ -77,7 +77,7 @@ func version(v string) (wire.ShowQuery, error) {
 	if n, err := strconv.Atoi(strings.TrimPrefix(v, "@")); err == nil && n != 0 {
 		return wire.ShowQuery{Number: n}, nil
 	}
-	return wire.ShowQuery{}, badInput("version "+quote(v)+" is not one", "give a number from search_history, @N for the file's Nth version, or @-1")
+	return wire.ShowQuery{}, badInput("version "+quote(v)+" is not valid", "give a number from search_history, @N for the file's Nth version, or @-1")
 }
 
 // emptyPlan explains an empty plan.
@@ -88,5 +88,5 @@ func emptyPlan(p wire.Plan, what string) error {
 	} else if n := len(p.Lost); n > 0 {
 		why = fmt.Sprintf(": %s: %s", quote(string(p.Lost[0].Path)), clean(p.Lost[0].Why))
 	}
-	return wire.Errorf(wire.ErrNotFound, "search_history shows what there is", "%s%s", what, why)
+	return wire.Errorf(wire.ErrNotFound, "search_history lists the recorded changes", "%s%s", what, why)
 }

@@ -27,8 +27,8 @@ type noArgs struct{}
 //	unlisted:"20"         the same, not listed
 //	doc:"…"               its description in the schema
 //	alias:"ref_id"        another name that is understood and not listed
-//	list:"lean"           listed in every profile; without it only where the tool has no lean form
-//	list:"never"          understood, but named only where it is needed
+//	list:"lean"           listed in every profile; other arguments are listed only if the tool has no lean form
+//	list:"never"          accepted but not listed; the answers for which it is useful mention it
 func with[A any](run func(context.Context, *call, A) (*mcp.CallToolResult, error)) handler {
 	return handler{args: reflect.TypeFor[A](), run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 		var a A
@@ -39,8 +39,8 @@ func with[A any](run func(context.Context, *call, A) (*mcp.CallToolResult, error
 	}}
 }
 
-// patterns is a list that the schema offers as one string, the usual case. A list is accepted
-// too.
+// patterns is a list of strings. The schema declares it as one string, the usual case, but a
+// list is accepted too.
 type patterns []string
 
 // field holds the tags of a struct's field.
@@ -66,8 +66,9 @@ func fieldOf(f reflect.StructField) field {
 		def: def, listDef: listDef, doc: f.Tag.Get("doc"), listed: f.Tag.Get("list"), typ: f.Type}
 }
 
-// schemaOf returns the JSON Schema of a struct, with the fields in their order. lean leaves out
-// the fields without that tag and the list of required ones; a call without one is told so.
+// schemaOf returns the JSON Schema of a struct, with the fields in their order. If lean is set,
+// the schema leaves out the fields without the tag lean and the list of required fields. A call
+// that lacks a required argument is then refused with an error that names it.
 func schemaOf(t reflect.Type, lean bool) json.RawMessage {
 	var properties, required []string
 	for i := range t.NumField() {

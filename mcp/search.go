@@ -42,7 +42,7 @@ var grepTool = &tool{
 
 const maxSearch = 1000
 
-// modeRegex searches for lines that match the pattern as a regular expression.
+// modeRegex is the mode that finds lines matching the pattern as a regular expression.
 const modeRegex = "regex"
 
 // searchModes are the values of mode; body is the text search with the
@@ -86,7 +86,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	return textResult(out), nil
 }
 
-// grouped prints each path once above its lines, if that is enough shorter.
+// grouped prints each path once above its lines, if that saves enough text.
 func (c *call) grouped(ctx context.Context, hits string) string {
 	r, ok := reshape.Matches(hits, true, reshape.Options{})
 	if !ok {
@@ -97,7 +97,7 @@ func (c *call) grouped(ctx context.Context, hits string) string {
 	return r.Text
 }
 
-// searchText renders one line a hit, as many as one result can hold.
+// searchText renders one line per hit, and as many hits as one result can hold.
 func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact bool) string {
 	var b strings.Builder
 	if a.Warning != "" {
@@ -150,7 +150,7 @@ func hitText(h wire.SearchHit, compact bool, project string) string {
 		return noteText(*h.Note)
 	}
 	name, line := quote(string(h.Path)), visible.Controls(h.Around(maxHitLine))
-	if len(h.Path) == 0 { // a session
+	if len(h.Path) == 0 { // the hit is a session
 		return clean(h.Title) + "\n" + h.Body
 	}
 	out := name + "\n"
@@ -158,7 +158,7 @@ func hitText(h wire.SearchHit, compact bool, project string) string {
 		out = fmt.Sprintf("%s:%d: %s\n", name, h.Line, line)
 	}
 	if h.Past != nil {
-		out += fmt.Sprintf("  %s: first seen in version %d (%s), last in %d (%s), gone with %d (%s, %s)\n", h.ID, h.Past.First.Seq, stamp(h.Past.First.Time),
+		out += fmt.Sprintf("  %s: first seen in version %d (%s), last in %d (%s), removed in %d (%s, %s)\n", h.ID, h.Past.First.Seq, stamp(h.Past.First.Time),
 			h.Past.Last.Seq, stamp(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op, actor(h.Past.Gone.Actor))
 	}
 	if h.Body != "" {

@@ -54,8 +54,8 @@ var historyTypes = map[string][]string{
 }
 
 // history returns the newest q.Limit changes that match, oldest first. If the filter is a path,
-// the daemon follows it through renames. A glob and the operations (nil: all) are matched here,
-// page by page, because an atomic save is recognised only from its parts.
+// the daemon follows it through renames. A glob and the operations (nil means all) are matched
+// here, page by page, because an atomic save can be recognised only from its parts.
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {
@@ -141,8 +141,8 @@ func fold(vs []wire.Version) []wire.Version {
 	return out
 }
 
-// historyText renders one line a version, newest last. If they do not fit, the oldest are left
-// out.
+// historyText renders one line per version, newest last. If not all versions fit, the oldest
+// are left out.
 func (s *Server) historyText(vs []wire.Version, gaps []wire.Gap, filter string) string {
 	if len(vs) == 0 && len(gaps) == 0 {
 		if filter != "" {
@@ -191,7 +191,7 @@ func versionLine(v wire.Version) string {
 	switch {
 	case v.Deleted:
 	case v.NoContent != "":
-		fmt.Fprintf(&b, " · %d bytes, content not kept: %s", v.Size, clean(v.NoContent))
+		fmt.Fprintf(&b, " · %d bytes, content not saved: %s", v.Size, clean(v.NoContent))
 	case v.Hash != "":
 		fmt.Fprintf(&b, " · %d bytes", v.Size)
 	}
@@ -204,13 +204,13 @@ func versionLine(v wire.Version) string {
 	return b.String()
 }
 
-// actor names who did it: the agent's tool if known, and the process.
+// actor names who made a change: the agent's tool if known, and the process.
 func actor(a wire.Actor) string {
 	var parts []string
 	if a.Tool != "" {
 		parts = append(parts, quote(a.Tool))
 	}
-	if a.Comm == "outside" && a.PID == 0 { // nobody was seen to do it
+	if a.Comm == "outside" && a.PID == 0 { // the process was not seen
 		parts = append(parts, a.Comm)
 	} else if a.Comm != "" && a.Comm != a.Tool {
 		parts = append(parts, fmt.Sprintf("%s (pid %d)", quote(a.Comm), a.PID))

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Server is one MCP server, as far as it serves one project: one process on stdio, or many
-// connections on HTTP. Servers for further projects are opened by the calls about them.
+// Server serves one project to MCP clients: to one connection on stdio, or to many on HTTP. A
+// process opens further Servers when calls are about other projects; they share a hub.
 type Server struct {
 	*hub
 	opt     Options
@@ -36,8 +36,8 @@ type hub struct {
 	projects map[string]*Server // by root
 	conns    map[string]*conn   // by session id
 	windows  map[string]string  // for each Codex thread, the context window that last asked
-	schema   []byte             // as it was listed
-	schemaOf wire.Reader        // who was last charged for it
+	schema   []byte             // the tools' schemas as they were last sent
+	schemaOf wire.Reader        // the reader that was last charged for schema
 	order    []string           // of conns, oldest first
 	listed   []string           // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
@@ -45,9 +45,8 @@ type hub struct {
 	work     sync.WaitGroup // background work that Serve waits for
 }
 
-// Serve answers until In ends or ctx is done. It returns nil at the end of
-// input, and an error only for options that cannot be served or a listener that
-// failed.
+// Serve answers requests until In ends or ctx is done. It returns nil at the end of input, and
+// an error only if the options are invalid or the listener failed.
 func Serve(ctx context.Context, opt Options) error {
 	s, err := newServer(opt)
 	if err != nil {
@@ -107,8 +106,8 @@ func newServer(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// offers reports whether this profile has a tool of that name: texts only advise what can be
-// done.
+// offers reports whether this profile has a tool of that name. Hints must not mention a tool
+// that the client does not have.
 func (s *Server) offers(name string) bool {
 	for _, t := range s.tools {
 		if t.name == name {
@@ -118,8 +117,8 @@ func (s *Server) offers(name string) bool {
 	return false
 }
 
-// countSchema books the cost of tools/list, which every context pays. It runs in parallel with
-// the answer.
+// countSchema records the tokens of tools/list, which every context pays for. It runs in
+// parallel with the answer.
 func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
 	if b, err := jsonBytes(res); err == nil {
 		r := s.reader(ctx, nil)
@@ -133,14 +132,14 @@ func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest
 		}
 		s.mu.Unlock()
 		if known {
-			return // each thread pays with its first call
+			return // each thread is charged at its first call
 		}
 		s.spendLater(ctx, wire.Spend{Reader: r, Tool: "schema", Kind: "overhead"}, b)
 	}
 }
 
-// countThread books that cost for a session that was not known when the tools were listed, in
-// place of the account without a name.
+// countThread records the tokens of tools/list for a session that was not known when the tools
+// were listed. It replaces the entry that countSchema made without a session.
 func (s *Server) countThread(ctx context.Context, session string) {
 	s.mu.Lock()
 	schema, of := s.schema, s.schemaOf
@@ -155,7 +154,7 @@ func (s *Server) countThread(ctx context.Context, session string) {
 	}
 }
 
-// spendLater books the tokens of sent without delaying the answer; the daemon counts them.
+// spendLater reports sent to the daemon, which counts its tokens, without delaying the answer.
 func (s *Server) spendLater(ctx context.Context, sp wire.Spend, sent []byte) {
 	ctx = context.WithoutCancel(ctx)
 	s.work.Go(func() {

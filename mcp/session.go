@@ -9,10 +9,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// session is the client at the other end of stdio, in both protocol eras: the
-// older ones subscribe per resource and get every list_changed; since
-// 2026-07-28 each subscriptions/listen request is a stream of its own, which
-// gets what its filter names, tagged with the request's id.
+// session is the client at the other end of stdio. It supports old and new revisions of the
+// protocol: clients of older revisions subscribe to each resource and get every list_changed;
+// since revision 2026-07-28 each subscriptions/listen request opens a stream, which gets the
+// notifications that its filter names, tagged with the request's id.
 type session struct {
 	id   string
 	out  chan mcp.JSONRPCNotification // never closed; drained by the stdio loop
@@ -147,9 +147,9 @@ func (s *session) closeStream(st *stream) {
 	s.streams = slices.DeleteFunc(s.streams, func(other *stream) bool { return other == st })
 }
 
-// copies returns n as it is sent: once, or once per stream that asked for it. What answers a
-// request (progress, the acknowledgement of a stream) is never multiplied. The caller holds the
-// lock of the output until the copies are written.
+// copies returns the notifications to send for n: n itself, or one copy for each stream that
+// asked for it. A notification about one request (progress, the acknowledgement of a stream) is
+// sent only once. The caller holds the lock of the output until the copies are written.
 func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	default:
 		return []mcp.JSONRPCNotification{n}
 	}
-	if len(s.streams) == 0 && s.ver.Load() != nil { // after a handshake
+	if len(s.streams) == 0 && s.ver.Load() != nil { // the client of an older revision, after its handshake
 		return []mcp.JSONRPCNotification{n}
 	}
 	var out []mcp.JSONRPCNotification

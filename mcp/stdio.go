@@ -14,12 +14,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// maxLine bounds one message. A write_file of the largest file that is ever versioned (32 MiB)
-// fits, including escapes.
+// maxLine bounds one message. A write_file of the largest file that cachebro versions (32 MiB)
+// fits, including JSON escapes.
 const maxLine = 80 << 20
 
-// parallel bounds the requests of one connection that are handled at a time: 50 readers at once
-// must not wait for each other.
+// parallel bounds the requests of one connection that are handled at a time. It is high enough
+// that 50 simultaneous reads do not wait for each other.
 const parallel = 64
 
 // stdioConn is one connection on stdio.
@@ -36,7 +36,7 @@ type stdioConn struct {
 
 	ended chan struct{} // closed at the end of input
 	slots chan struct{}
-	work  sync.WaitGroup // messages being handled; only added to before over
+	work  sync.WaitGroup // messages being handled; none is added once over is set
 }
 
 // serveStdio answers until the end of input. If ctx ends first, the goroutine that reads In is
@@ -70,9 +70,9 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	return nil
 }
 
-// follow reads messages until one is a request. Then another goroutine goes on reading, and
-// this one handles the request at once. If the request were handed over instead, the client
-// would wait until another thread has woken up, which takes as long as all the work for an
+// follow reads messages until one is a request. Then it starts another goroutine that goes on
+// reading, and handles the request itself. Handing the request to the other goroutine would make
+// the client wait until another thread has woken up, which takes as long as all the work for an
 // unchanged file.
 func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	for {
@@ -115,9 +115,9 @@ func (c *stdioConn) enter() bool {
 	return !c.over
 }
 
-// take begins with one message and returns the rest of the work on it, if any. Requests run in
-// parallel; notifications are handled at once, so that a cancellation is not queued behind
-// requests.
+// take parses one message. It handles a notification at once, so that a cancellation is not
+// queued behind requests. For a request it returns the function rest, which the caller runs in
+// parallel with other requests.
 func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	var head struct {
 		ID     any    `json:"id"`
@@ -184,7 +184,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 		}
 	}
 	if head.Method == string(mcp.MethodInitialize) {
-		run() // the following messages depend on it
+		run() // before the next message is read, because later messages depend on this one
 		return nil
 	}
 	return run
@@ -225,7 +225,8 @@ func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMess
 	}
 }
 
-// handle recovers from a panic below it: one bad request must not end the server.
+// handle handles one message. It recovers from a panic, because one bad request must not end
+// the server.
 func (c *stdioConn) handle(ctx context.Context, id any, line []byte) (reply mcp.JSONRPCMessage) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -261,7 +262,7 @@ func (c *stdioConn) write(m mcp.JSONRPCMessage) {
 	c.writeLocked(b)
 }
 
-// encode returns no bytes for a message that cannot be encoded.
+// encode encodes a message. It returns nil, after logging the error, if that is not possible.
 func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 	b, err := jsonBytes(m)
 	if err != nil {
@@ -272,7 +273,8 @@ func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 
 // writeLocked writes a whole line. outMu is held.
 func (c *stdioConn) writeLocked(b []byte) {
-	// A client that is gone closes our input too; that ends the loop.
+	// The error needs no handling, because a client that has exited also closes our input, which
+	// ends the loop.
 	if _, err := c.out.Write(b); err != nil {
 		c.s.opt.Logger.Debug("answer not written", "err", err)
 	}
@@ -297,7 +299,8 @@ func jsonBytes(v any) ([]byte, error) {
 
 var errLong = errors.New("line too long")
 
-// readLine returns a line with its end; errLong skips one above maxLine.
+// readLine returns a line with its line end. If a line is longer than maxLine, it skips the line
+// and returns errLong.
 func readLine(br *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

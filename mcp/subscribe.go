@@ -9,10 +9,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// watchEvery is how often subscribed resources are polled, because the daemon sends nothing by
-// itself. Without a subscription nothing is asked and no timer runs. While the daemon does not
-// answer, each pause is twice as long as the one before, up to watchLast, because asking may
-// start the daemon.
+// watchEvery is the interval at which subscribed resources are polled, because the daemon sends
+// no notifications. Without a subscription no request is sent and no timer runs. While the
+// daemon does not answer, each pause is twice as long as the one before, up to watchLast,
+// because each request may start the daemon.
 const (
 	watchEvery = time.Second
 	watchLast  = 30 * time.Second
@@ -21,7 +21,7 @@ const (
 // watcher is a session that has subscribed, or is about to.
 type watcher struct {
 	sess  server.SessionWithResourceSubscriptions
-	texts map[string]string // uri → text when last looked at
+	texts map[string]string // uri → text at the last poll
 	idle  int               // rounds without a subscription
 }
 
@@ -40,7 +40,7 @@ func (s *Server) watch(ctx context.Context) {
 	s.watchers[sess] = &watcher{sess: sess, texts: make(map[string]string)}
 	if !s.watching {
 		s.watching = true
-		// For the life of the server, not of the request.
+		// This polls for as long as the server runs, not only during the request.
 		s.work.Go(func() { s.look(s.backend.life) })
 	}
 }
@@ -78,7 +78,7 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 		uris := w.sess.SubscribedResources()
 		if len(uris) > 0 {
 			w.idle = 0
-		} else if w.idle++; w.idle > 5 { // a subscription comes right after its hook
+		} else if w.idle++; w.idle > 5 { // the subscription is registered shortly after watch is called
 			delete(s.watchers, sess)
 			continue
 		}
@@ -100,7 +100,7 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 				t, err = s.resource(ctx, uri)
 				if err != nil {
 					answered = answered && !unreachable(err)
-					continue // no change is known
+					continue // without a text there is nothing to compare
 				}
 				now[uri] = t
 			}
@@ -121,7 +121,7 @@ func (s *Server) updated(sess server.ClientSession, uri string) {
 	}}
 	select {
 	case sess.NotificationChannel() <- n:
-	default: // a client that does not read gets the next one
+	default: // the client does not read its notifications; it gets the next one
 		s.opt.Logger.Debug("notification dropped", "uri", uri)
 	}
 }

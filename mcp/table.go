@@ -15,19 +15,21 @@ import (
 	"cachebro/store/wire"
 )
 
-// tool is one row of the table. Descriptions and schemas are paid for in every
-// context, sub-agents included, so they say only what the names do not.
+// tool is one row of the table. Descriptions and schemas cost tokens in every context,
+// including those of sub-agents, so they say only what the names do not.
 type tool struct {
 	name    string
 	title   string
 	desc    string
 	output  reflect.Type // of structuredContent; status and metrics only
 	profile string       // the smallest profile that has it
-	// lean replaces desc outside of the profile all, where only the arguments tagged lean are
-	// listed, those that an agent cannot guess, and none is marked as required. The others are
-	// accepted too, and the answers for which they are useful mention them.
+	// lean replaces desc in every profile except all. In those profiles only the arguments
+	// tagged lean are listed, which are those that an agent cannot guess, and no argument is
+	// marked as required. The other arguments are accepted too, and the answers for which they
+	// are useful mention them.
 	lean *string
-	// Hints, all three stated, because the protocol's defaults are the opposite.
+	// The protocol's hints. All three are always sent, because the protocol's defaults are the
+	// opposite.
 	reads, destroys, idempotent bool
 	handler                     handler
 }
@@ -83,8 +85,8 @@ func (t *tool) describe(profile string) mcp.Tool {
 	return m
 }
 
-// handler turns errors into tool errors, which the model sees and can correct. Only a cancelled
-// call has none.
+// handler turns errors into tool errors, which the model sees and can correct. Only the error of
+// a cancelled call is returned as it is.
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{s: s, start: s, here: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
@@ -105,7 +107,7 @@ func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 			s.opt.Logger.Warn("tool failed", "tool", t.name, "err", err)
 		}
 		if unreachable(err) && wire.Hint(err) == "" && e != nil {
-			err = &wire.Error{Code: e.Code, Message: "cachebro's store: " + e.Message, Hint: "cachebro status says more; the project's files are not affected"}
+			err = &wire.Error{Code: e.Code, Message: "cachebro's store: " + e.Message, Hint: "cachebro status gives details; the project's files are not affected"}
 		}
 		return toolError(c.s.deadMount(err)), nil
 	}
@@ -118,14 +120,14 @@ func (s *Server) deadMount(err error) error {
 		return err
 	}
 	return &wire.Error{Code: wire.ErrInternal.Code, Message: "the mount on " + quote(s.dir()) + " is dead: the processes that served it were killed",
-		Hint: "cachebro mount " + quote(s.dir()) + " mounts it again; nothing that is kept is lost"}
+		Hint: "cachebro mount " + quote(s.dir()) + " mounts it again; no saved version is lost"}
 }
 
-// beatEvery is how often a client is told that a call is still being worked on.
+// beatEvery is the interval of the progress notifications for a call that is still running.
 const beatEvery = time.Second
 
-// beat tells a client that asked for progress how long a call has taken so far, until stop,
-// unless the tool reports its own progress.
+// beat tells a client that asked for progress how long a call has taken so far, until stop is
+// called. It sends nothing for a tool that reports its own progress.
 func (c *call) beat(ctx context.Context) (stop func()) {
 	if !c.wantsProgress() {
 		return func() {}

@@ -15,7 +15,7 @@ import (
 var undoTool = &tool{
 	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
 	lean: new("Any program's last action; prompt: last"),
-	desc: "Takes back the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
+	desc: "Reverses the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
 		return c.takeBack(ctx, "undo", a)
 	}),
@@ -64,15 +64,15 @@ func (c *call) paths(names []string) (rels [][]byte, err error) {
 	return rels, nil
 }
 
-// planned carries a plan out, or only shows it if dry says so, or if dry is nil and more than
-// one file would change. verb is the word for a plan that was carried out.
+// planned carries out a plan. It only shows the plan if *dry is true, or if dry is nil and more
+// than one file would change. verb is the word for a plan that was carried out.
 func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, verb string) (*mcp.CallToolResult, error) {
 	kind := req.Kind
 	cut, err := c.finishCut(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The preview journals nothing; only what is then done does.
+	// A preview journals nothing; only a plan that is carried out is journalled.
 	req.DryRun = true
 	apply.Settle(c.s.dir())
 	var p wire.Plan
@@ -88,7 +88,7 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 		others += "\n" + line
 	}
 	preview := func() *mcp.CallToolResult {
-		return textResult(cut + planText("would "+kind, p, apply.Result{}) + others + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind))
+		return textResult(cut + planText("would "+kind, p, apply.Result{}) + others + fmt.Sprintf("\n(preview: nothing was changed. Call %s with dry_run=false to carry it out)", kind))
 	}
 	if dry != nil && *dry || dry == nil && apply.Files(p) > 1 {
 		if err := apply.Preview(c.s.dir(), &p, false); err != nil {
@@ -102,7 +102,8 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 		return nil, err
 	}
 	if dry == nil && apply.Files(p) > 1 {
-		// Somebody wrote between the two requests. The journalled plan is ended without a step.
+		// Another process changed files between the two requests. The journalled plan is ended
+		// without a step.
 		_, _ = c.s.backend.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 		return preview(), nil
 	}
@@ -122,13 +123,13 @@ func (c *call) withOthers(ctx context.Context, err error, session, prompt string
 	return wire.Errorf(wire.AsError(err), wire.Hint(err), "%v; %s", err, strings.Join(lines, "; "))
 }
 
-// reverseTool names the tool that takes this back.
+// reverseTool returns a note that names the tool which reverses this operation.
 func reverseTool(c *call, kind string) string {
 	switch {
 	case kind == "undo" && c.s.offers("redo"):
-		return "\n(redo takes this back)"
+		return "\n(redo reverses this)"
 	case kind == "restore" && c.s.offers("undo"):
-		return "\n(undo takes this back)"
+		return "\n(undo reverses this)"
 	}
 	return ""
 }

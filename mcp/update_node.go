@@ -44,7 +44,7 @@ var updateNodeTool = &tool{
 			return nil, badInput(err.Error(), "edit_file can change "+manifest.Name+" too")
 		}
 		if f.Exists && bytes.Equal(after, f.Content) {
-			return textResult(fmt.Sprintf("%s already says so of %s", manifest.Name, quote(ref))), nil
+			return textResult(fmt.Sprintf("%s already has these values for %s", manifest.Name, quote(ref))), nil
 		}
 		note, err := c.apply(ctx, change{rel: manifest.Name, f: f, after: after, unseen: true})
 		if err != nil {
@@ -59,7 +59,7 @@ var updateNodeTool = &tool{
 func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) {
 	m, err := manifest.Parse(content)
 	if err != nil {
-		return "", badInput(err.Error(), "mend the file first")
+		return "", badInput(err.Error(), "repair the file first")
 	}
 	if _, ok := m.Node(ref); ok {
 		return ref, nil

@@ -69,8 +69,8 @@ var writeFileTool = &tool{
 	}),
 }
 
-// expect checks expected_hash against the file. Between this and the rename
-// another program can still write; its content is in the history then.
+// expect checks expected_hash against the file. Another program can still write between this
+// check and the rename; its content is then in the history.
 func expect(rel string, f *displace.File, want string) error {
 	if want == "" {
 		return nil

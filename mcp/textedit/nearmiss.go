@@ -26,7 +26,7 @@ var slips = []slip{
 	{"tabs and blanks", func(l string) string { return strings.Join(strings.Fields(l), " ") }},
 }
 
-// all applies all of them at once, if no single one explains the difference.
+// all applies all slips at once. It is tried if no single slip explains the difference.
 var all = slip{"white space, quotes and the normal form of letters", func(l string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(quotes.Replace(l))), " ")
 }}
@@ -42,8 +42,9 @@ func otherSpaces(l string) string {
 
 var quotes = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`)
 
-// notFound says why a text is not found: how it differs from the place that is probably meant,
-// with the file's own text there, or that there is no such place.
+// notFound returns the error for a text that is not found. It says how the text differs from the
+// place that is probably meant and quotes the file's own text there, or it says that there is no
+// such place.
 func (p plain) notFound(name, old string, e text.Encoding) error {
 	if e == text.SingleByte && strings.Contains(old, "\uFFFD") {
 		return refuse("leave out the characters that read_file shows as \uFFFD: they stand for bytes that are not UTF-8", "old_string does not occur in %s, which is not UTF-8", name)
@@ -51,7 +52,7 @@ func (p plain) notFound(name, old string, e text.Encoding) error {
 	file, wanted := strings.Split(p.folded, "\n"), strings.Split(old, "\n")
 	for _, s := range append(slips, all) {
 		if at := near(file, wanted, s.fold); len(at) == 1 {
-			return refuse("the file has there "+quoted(file[at[0]:at[0]+len(wanted)]), "old_string does not occur in %s; line %d differs from it only in %s", name, at[0]+1, s.name)
+			return refuse("the file's text there is "+quoted(file[at[0]:at[0]+len(wanted)]), "old_string does not occur in %s; line %d differs from it only in %s", name, at[0]+1, s.name)
 		} else if len(at) > 1 {
 			first := make([]int, len(at))
 			for i, a := range at {
@@ -64,17 +65,17 @@ func (p plain) notFound(name, old string, e text.Encoding) error {
 		return refuse("leave out the line end at the end of old_string", "old_string does not occur in %s, whose last line has no line end", name)
 	}
 	if w := all.fold(old); w != "" && strings.Contains(all.fold(p.folded), w) {
-		return refuse("its lines break elsewhere; read them again", "old_string does not occur in %s, but it does with other white space", name)
+		return refuse("its lines break at other places; read them again", "old_string does not occur in %s, but would with different white space", name)
 	}
 	if n, k := longest(file, wanted); k > 0 {
-		has := "the end of the file"
+		has := "nothing more"
 		if n+k < len(file) {
 			has = quoted(file[n+k : n+k+1])
 		}
-		return refuse(fmt.Sprintf("its first %s at line %d; then old_string has %s and the file %s", text.Count(k, "line"), n+1, quoted(wanted[k:k+1]), has),
+		return refuse(fmt.Sprintf("its first %s match at line %d; then old_string has %s and the file has %s", text.Count(k, "line"), n+1, quoted(wanted[k:k+1]), has),
 			"old_string does not occur in %s", name)
 	}
-	return refuse("nothing in the file is like it; read the lines that are meant", "old_string does not occur in %s", name)
+	return refuse("nothing in the file resembles it; read the lines that you want to change", "old_string does not occur in %s", name)
 }
 
 // near returns the lines at which wanted would be found if both texts were folded.
@@ -109,8 +110,8 @@ func near(file, wanted []string, fold func(string) string) (at []int) {
 	return at
 }
 
-// longest returns the line where the most of wanted's first lines match the file, and their
-// number.
+// longest returns the line of the file at which the largest number of wanted's first lines
+// match, and that number.
 func longest(file, wanted []string) (at, most int) {
 	for n := range file {
 		k := 0

@@ -1,9 +1,9 @@
-// Package textedit replaces pieces of a file's text and leaves every byte outside them as it
-// is. Models write LF and UTF-8 whatever the file has. So a piece is found whatever its line
-// ends are, and the new text gets the line ends of the lines around it and the encoding of the
-// file.
+// Package textedit replaces pieces of a file's text and leaves all other bytes as they are.
+// Models write LF and UTF-8 whatever the file uses. So a piece is found whatever its line ends
+// are, and the new text gets the line ends of the lines around it and the encoding of the file.
 //
-// An edit that cannot be made so is refused: a Refusal says why, and what to do instead.
+// If an edit cannot be made in this way, it is refused with a Refusal, which says why and what
+// to do instead.
 package textedit
 
 import (
@@ -27,7 +27,8 @@ type Edit struct {
 type Done struct {
 	Content []byte
 	Lines   []int // of the places, from 1 on
-	// Old and New are the pieces as the file spells them, where there is one place.
+	// Old and New are the pieces in the file's own line ends and encoding. They are set only if
+	// exactly one place was changed.
 	Old, New string
 }
 
@@ -57,7 +58,7 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 	if old == repl {
 		hint := "nothing was changed"
 		if e.Old != e.New {
-			hint = "only line ends differ, and an edit keeps those of the file; convert them with a program like dos2unix"
+			hint = "only line ends differ, and an edit preserves the file's own; convert them with a program like dos2unix"
 		}
 		return Done{}, refuse(hint, "old_string and new_string are the same")
 	}
@@ -73,7 +74,7 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 		for i, a := range at {
 			lines[i] = p.lineAt(a)
 		}
-		return Done{}, refuse("give more of the text around the one that is meant, or replace_all=true",
+		return Done{}, refuse("include more of the text around the place that you mean, or set replace_all=true",
 			"old_string occurs %d times in %s (lines %s)", len(at), name, listed(lines))
 	}
 	if text.EncodingOf(content) == text.SingleByte && addsLetters(e.Old, e.New) {
@@ -95,17 +96,17 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 	var err error
 	d.Content, err = text.Like(content, []byte(out.String()))
 	if errors.Is(err, text.ErrDamaged) {
-		return Done{}, refuse("mend it with a program that knows its encoding", "%s is damaged UTF-16, which cannot be written back as it is", name)
+		return Done{}, refuse("repair it with a program that knows its encoding", "%s is damaged UTF-16, which cannot be written back as it is", name)
 	}
 	if err == nil && bytes.Equal(d.Content, content) {
-		err = refuse("only line ends differ, and an edit keeps those of the file", "old_string and new_string are the same")
+		err = refuse("only line ends differ, and an edit preserves the file's own", "old_string and new_string are the same")
 	}
 	return d, err
 }
 
 // Whole converts a new text for a file that has content: to its encoding and, if all its line
-// ends are CRLF and the text has only LF, to CRLF. kept says what was preserved, "" if there
-// was nothing to preserve.
+// ends are CRLF and the text has only LF, to CRLF. kept names what was preserved; it is "" if
+// there was nothing to preserve.
 func Whole(content []byte, new string) (after []byte, kept string, err error) {
 	shown, ok := text.Shown(content)
 	if !ok || len(content) == 0 {
@@ -145,8 +146,9 @@ func addsLetters(old, new string) bool {
 	return false
 }
 
-// plain is a text with each line end folded into LF, and the way back. loneCRs: a CR alone is a
-// line end too; if the file has none, a CR in a given text is a character.
+// plain is a text with each line end folded into LF, and the offsets needed to map places back.
+// loneCRs means that a CR alone is a line end too. If the file has no such line ends, a CR in a
+// given text is an ordinary character.
 type plain struct {
 	text    string
 	folded  string
@@ -192,7 +194,8 @@ func (p plain) place(at int) int { return at + sort.SearchInts(p.twos, at) }
 
 func (p plain) lineAt(at int) int { return 1 + strings.Count(p.folded[:at], "\n") }
 
-// exact keeps the places where the text equals old byte for byte, or all if there is none.
+// exact returns the places where the text equals old byte for byte, or all places if there is
+// no such place.
 func (p plain) exact(at []int, n int, old string) []int {
 	var kept []int
 	for _, a := range at {
@@ -218,9 +221,9 @@ func places(in, old string) (at []int) {
 	}
 }
 
-// spelled gives each line end of repl, which is folded, its form in the file. A line that stays
-// keeps its own line end, a line that replaces another gets that one's, and a new line gets
-// that of the line before it.
+// spelled returns repl, which is folded, with each line end in the form that the file uses. A
+// line that stays keeps its own line end, a line that replaces another gets the line end of the
+// replaced line, and a new line gets the line end of the line before it.
 func (p plain) spelled(start, end int, repl string) string {
 	was, wasEnds := split(p.text[start:end], p.loneCRs)
 	is, isEnds := split(repl, false)
@@ -264,7 +267,8 @@ func (p plain) spelled(start, end int, repl string) string {
 	return out.String()
 }
 
-// endNear returns the line end after a piece, else the one before it, else LF.
+// endNear returns the line end that follows a piece. If there is none, it returns the line end
+// before the piece, and otherwise LF.
 func (p plain) endNear(end int) string {
 	if i := strings.IndexAny(p.text[end:], "\r\n"); i >= 0 && (p.loneCRs || p.text[end+i] == '\n' || strings.HasPrefix(p.text[end+i:], "\r\n")) {
 		return endAt(p.text[end+i:])

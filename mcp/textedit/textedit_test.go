@@ -64,8 +64,8 @@ func TestRefusals(t *testing.T) {
 		{"a\tb\n", "a b", "c", "line 1 differs from it only in tabs and blanks"},
 		{"a  \nb\n", "a\nb", "c", "line 1 differs from it only in blanks at the end"},
 		{"a\nb", "b\n", "c\n", "whose last line has no line end"},
-		{"one\ntwo\nthree\n", "one\ntwo\nfour\n", "c", `its first 2 lines at line 1; then old_string has "four" and the file "three"`},
-		{"one\n", "elsewhere", "c", "nothing in the file is like it"},
+		{"one\ntwo\nthree\n", "one\ntwo\nfour\n", "c", `its first 2 lines match at line 1; then old_string has "four" and the file has "three"`},
+		{"one\n", "elsewhere", "c", "nothing in the file resembles it"},
 	} {
 		_, err := Apply("f", []byte(c.content), Edit{Old: c.old, New: c.new})
 		var r *Refusal
