@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply turns changes into versions, in order, and stores the checkpoint with them. The
-// whole batch becomes visible in one step or not at all; after an error (ErrNoSpace,
-// BaseError, ErrDamaged …) the caller may give the batch again. A nil checkpoint leaves
-// the old one in place. A checkpoint equal to the present one means that the batch is
-// already stored, and Apply does nothing.
+// Apply turns changes into versions, in order, and stores the checkpoint with them. The whole
+// batch becomes visible in one step or not at all; after an error (ErrNoSpace, BaseError,
+// ErrDamaged …) the caller may pass the same batch again. A nil checkpoint leaves the old one
+// in place. A checkpoint equal to the present one means that the batch is already stored, and
+// Apply does nothing.
 //
 // Apply returns the versions it made: several for the rename of a directory, none for a
 // file that did not change. The store keeps references to the contents, so the caller
@@ -59,8 +59,8 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	return b.made, nil
 }
 
-// Check runs changes through everything that Apply does except the commit. With an
-// error it returns the index of the change that was refused.
+// Check does everything that Apply does with the changes except the commit. If a change is
+// refused, it returns an error and the index of that change.
 func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -73,7 +73,7 @@ func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 	return b.index, err
 }
 
-// changes makes the versions of all changes. b.index is the change it has reached.
+// changes makes the versions of all changes. b.index is the index of the change in progress.
 func (b *batch) changes(ctx context.Context, cs []Change) error {
 	if err := b.preload(cs); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (b *batch) changes(ctx context.Context, cs []Change) error {
 	return nil
 }
 
-// roomFor refuses a batch that the file system has no room for, and keeps the
-// "stopped" state that status shows. writeMu is held.
+// roomFor refuses a batch that the file system has no room for, and records the reason in
+// s.stopped, which status shows. The caller holds writeMu.
 func (s *Store) roomFor(n int64) error {
 	err := s.room.Check(n)
 	switch {
@@ -140,10 +140,10 @@ func (b *batch) change(c *Change, i int) error {
 	return fmt.Errorf("operation %d cannot be stored", c.Op)
 }
 
-// byKnownName redirects a change of content or mode that was made through an untracked
-// name of a file with several names: to the tracked name that the file is known to have,
-// or else to an ignored one if the name used is excluded or already gone (""). It returns
-// false if the history has no such name; then at most the fact of the change is recorded.
+// byKnownName handles a change of content or mode that was made through an untracked name of
+// a file with several names. It redirects the change to a tracked name of the file, or, if
+// the name used is excluded or already removed (""), to an ignored name. It returns false if
+// the history has no such name; then at most the fact of the change is recorded.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
@@ -190,8 +190,8 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	return c.Class != event.Excluded, nil
 }
 
-// noteUnknownNames records that a file outside the history was changed that also has names the
-// store does not know. Such a name may lie in the tree, and an undo has to mention it.
+// noteUnknownNames records a change of an excluded file that also has names unknown to the
+// store. Such a name may lie in the tree, so an undo has to mention it.
 func (b *batch) noteUnknownNames(c *Change) error {
 	v := c.version(c.Path, c.Op)
 	v.Stat.Attrs = ""
@@ -200,8 +200,8 @@ func (b *batch) noteUnknownNames(c *Change) error {
 	return err
 }
 
-// cleaned cuts a path at its first NUL, which would reach into another key. The edges
-// have cleaned paths already.
+// cleaned cuts a path off at its first NUL, because a path with a NUL could form another
+// path's key. All other cleaning was done when the path entered the program.
 func cleaned(p Path) Path {
 	for i := 0; i < len(p); i++ {
 		if p[i] == 0 {
@@ -211,7 +211,7 @@ func cleaned(p Path) Path {
 	return p
 }
 
-// version returns a version of path p with the fields that the change gives.
+// version returns a version of path p with the fields that the change provides.
 func (c *Change) version(p Path, op Op) Version {
 	return Version{
 		Path: p, Op: op, Class: c.Class, Time: c.Time, Stat: c.Stat,
@@ -231,8 +231,8 @@ func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == 0 }
 func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
 
-// write records a regular file with its new content, or with the reason why there is
-// none. A baseline may also find links and directories, which go to plain.
+// write records a regular file with its new content, or with the reason why there is none. A
+// baseline may also find links and directories, which are passed on to plain.
 func (b *batch) write(c *Change, i int) error {
 	if !isRegular(c.Stat) {
 		return b.plain(c)
@@ -289,8 +289,8 @@ func (b *batch) write(c *Change, i int) error {
 	return nil
 }
 
-// countArrival adjusts the counts of names when a path begins to hold another file: of the file
-// that comes to the path and of the one that was there.
+// countArrival adjusts the link counts when a path begins to hold another file. It adjusts
+// the count of the new file and of the file that was there before.
 func (b *batch) countArrival(c *Change, was Version, live bool) error {
 	if c.Stat.Ino == 0 || live && InodeOf(was.Stat) == InodeOf(c.Stat) {
 		return nil
@@ -322,14 +322,15 @@ func FoundNew(found, v Version) bool {
 	return v.Op == OpCreate && v.Stat.Nlink < 2 && found.Op == OpBaseline && found.Stat.Nlink < 2 && found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)
 }
 
-// sameRights reports whether owner and attributes are equal. What is unknown counts as equal.
+// sameRights reports whether owner and attributes are equal. An unknown owner or attribute
+// counts as equal.
 func sameRights(cur, v Version) bool {
 	known := cur.Stat.Ino != 0 && v.Stat.Ino != 0 && !cur.Foreign && !v.Foreign
 	return (!known || cur.Stat.UID == v.Stat.UID && cur.Stat.GID == v.Stat.GID) && attrs.Set(cur.Stat.Attrs).Same(attrs.Set(v.Stat.Attrs))
 }
 
-// same reports whether v adds nothing to cur, the newest version: kind, mode, owner and
-// content are equal.
+// same reports whether v adds nothing to cur, the newest version, because kind, mode, owner
+// and content are equal.
 func same(cur, v Version) bool {
 	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && sameRights(cur, v) &&
 		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
@@ -371,8 +372,8 @@ func (b *batch) otherNames(v Version) error {
 	return nil
 }
 
-// byOtherName returns the version of another live name of the change's file that has a
-// content and satisfies ok.
+// byOtherName looks at the other live names of the change's file and returns the first
+// version that has content and satisfies ok.
 func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {

@@ -21,7 +21,7 @@ type batch struct {
 	cur      map[Path]Version // newest versions made or looked up
 	dirty    map[Path][]byte  // the paths of cur that this batch changed, with the encoded version; nil: still to be encoded
 	linkage  linkCounts
-	nodes    map[uint64]*node // nil: to be forgotten
+	nodes    map[uint64]*node // nil removes the node from the table
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
@@ -38,8 +38,8 @@ func (s *Store) newBatch() *batch {
 	}
 }
 
-// discard drops a batch that was not committed. What its earlier transactions have
-// written is taken back at once, so that a failed batch leaves no trace.
+// discard drops a batch that was not committed. It removes at once what the earlier
+// transactions have written, so that a failed batch leaves no trace.
 func (b *batch) discard() {
 	if b.w == nil {
 		return
@@ -105,7 +105,8 @@ func (b *batch) add(v Version) (Version, error) {
 	return v, nil
 }
 
-// place writes a version that already has its number, with all its keys, and counts it.
+// place writes a version that already has its number, with all its keys, and updates the
+// counters.
 func (b *batch) place(v, was Version, wasLive bool) error {
 	b.next.Versions++
 	b.next.noteRun(&v)
@@ -177,7 +178,7 @@ func (b *batch) newest() error {
 	return nil
 }
 
-// settle writes out a rewritten version that is about to be followed by another one.
+// settle writes a rewritten version before a newer version of its path is added.
 func (b *batch) settle(was Version) error {
 	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
 		return nil
@@ -234,7 +235,7 @@ func (b *batch) readTimes(blk uint64) (times, bool) {
 	return parseTimes(val)
 }
 
-// below lists the existing paths below a directory, parents first.
+// below lists the existing paths in a directory's subtree, parents first.
 func (b *batch) below(dir Path) ([]Path, error) {
 	var out []Path
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})
@@ -262,7 +263,8 @@ func (b *batch) below(dir Path) ([]Path, error) {
 	return out, nil
 }
 
-// commit writes the contents, then the rest, last the state, and publishes the batch.
+// commit writes the contents, then everything else, and the state last. Then it publishes the
+// batch.
 func (b *batch) commit() error {
 	if err := b.flush(); err != nil {
 		return fmt.Errorf("store a batch: %w", db.FailedWrite(err))
@@ -288,7 +290,8 @@ func (b *batch) commit() error {
 }
 
 func (b *batch) flush() error {
-	// Before the contents, so that they and the links that count them share a transaction if they fit.
+	// The newest versions are written before the contents, so that the contents and the links
+	// that count them share a transaction if they fit.
 	if err := b.newest(); err != nil {
 		return err
 	}
@@ -310,8 +313,8 @@ func (b *batch) flush() error {
 	return b.w.Commit()
 }
 
-// store keeps the content of a change. cur is the version of the path that it follows;
-// i is the change's index, for BaseError.
+// store stores the content of a change. cur is the path's version before the change; i is the
+// change's index, for BaseError.
 func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	var t *content.Tail
 	var err error
@@ -338,7 +341,7 @@ func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// put keeps a content; cur is a version whose content it probably resembles.
+// put stores a content; cur is a version whose content it probably resembles.
 func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	t, err := b.contents.Put(bytes, func() Hash { return b.predecessor(cur) })
 	if err != nil {
@@ -347,11 +350,11 @@ func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// node returns what a node held before: the newest content of its path, if that is known
-// to be of the same inode. The table of nodes only saves hashing the content again. It is
-// never trusted alone, because node numbers start anew with each mount and the file may
-// have changed while nothing was mounted. If a file has several names and no entry in the
-// table, node returns nil: the content may have changed under another name.
+// node returns the previous content of a node, which is the newest content of its path if
+// that is known to belong to the same inode. The table of nodes only saves hashing the
+// content again. It is never trusted alone, because node numbers start anew with each mount
+// and the file may have changed while nothing was mounted. If a file has several names and no
+// entry in the table, node returns nil: the content may have changed under another name.
 func (b *batch) node(c *Change) *node {
 	cur, live, err := b.live(c.Path)
 	if err != nil || !live || cur.Blob == (Hash{}) || InodeOf(cur.Stat) != InodeOf(c.Stat) {
@@ -400,7 +403,7 @@ func (b *batch) predecessor(cur Version) Hash {
 	return cur.Blob
 }
 
-// takeBack removes all versions above seq: those of a batch whose last transaction is
+// takeBack removes all versions above seq. They belong to a batch whose last transaction is
 // missing.
 func (s *Store) takeBack(seq uint64) error {
 	var gone []Version

@@ -6,9 +6,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Children passes the names directly below a directory ("" is the root) that the store
-// ever knew, existing or not, sorted by bytes, until fn returns false. It skips
-// everything below them.
+// Children calls fn with each direct child of a directory ("" is the root) that the store
+// ever knew, existing or not, sorted by bytes, until fn returns false. It does not descend
+// into the children.
 func (v *View) Children(dir Path, fn func(Path) bool) error {
 	prefix := keyCurrent(below(dir))
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

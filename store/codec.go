@@ -39,7 +39,7 @@ type State struct {
 	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
 	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
-	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // versions up to here that nothing pinned have been dropped from the log
+	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // unpinned versions up to this number have been dropped from the log
 	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that wait for a repack
 	// Found lists stretches of the log that hold only baselines, in order.
 	Found []Run `cbor:"11,keyasint,omitempty"`
@@ -52,14 +52,14 @@ type Run struct {
 }
 
 const (
-	// runLeast is the length from which a run is worth a seek.
+	// runLeast is the shortest run that is worth a seek.
 	runLeast = 256
 	maxRuns  = 16
 )
 
-// noteRun extends the last run by a baseline, or begins a new one. Readers who want to
-// know what was done skip the runs: after the first scan of a million files, showing the
-// last twenty lines of the log took minutes.
+// noteRun extends the last run by a baseline, or begins a new one. Readers that do not want
+// baselines skip the runs, because showing the last twenty lines of the log took minutes
+// after the first scan of a million files.
 func (st *State) noteRun(v *Version) {
 	if v.Op != OpBaseline {
 		return
@@ -85,7 +85,7 @@ func (st *State) noteRun(v *Version) {
 
 func (r Run) len() uint64 { return r.To - r.From + 1 }
 
-// foundAt returns the run that contains a version, if it is long enough to skip.
+// foundAt returns the run that contains a version, if the run is long enough to skip.
 func (st *State) foundAt(seq uint64) (Run, bool) {
 	for _, r := range slices.Backward(st.Found) {
 		if r.From <= seq && seq <= r.To {
@@ -216,9 +216,9 @@ func pathIn(enc []byte) (path, rest []byte, ok bool) {
 // times is the value of a z key: the lowest and highest time in a block of the log.
 type times struct {
 	Min, Max int64
-	// Who made all versions of the block (see Version.Who) and the longest pause between
-	// two of them. Who is 0 if several did, the clock was set back, or an older program
-	// wrote the block.
+	// Who identifies the author of all versions of the block (see Version.Who); Gap is the
+	// longest pause between two of them. Who is 0 if there are several authors, the clock was
+	// set back, or an older program wrote the block.
 	Who uint64
 	Gap int64
 }

@@ -33,10 +33,10 @@
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
 //
-// A version and all its index keys are always written by one transaction. A batch too
-// big for one transaction (the rename of a large directory) takes several, and the last
-// one writes m state. Open takes back versions above the sequence number in m state. So
-// a batch and its checkpoint become visible together or not at all.
+// A version and all its index keys are always written by one transaction. A batch too big for
+// one transaction (the rename of a large directory) takes several, and the last one writes m
+// state. Open removes versions above the sequence number in m state. So a batch and its
+// checkpoint become visible together or not at all.
 //
 // # Locks
 //

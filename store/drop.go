@@ -13,7 +13,7 @@ import (
 // writeMu, so that Apply waits a few milliseconds at most.
 const chunk = 200
 
-// References passes all contents that the log and open plans refer to.
+// References calls add with each content that the log or an open plan refers to.
 func (s *Store) References(ctx context.Context, add func(Hash)) error {
 	n := 0
 	err := s.Each(func(v Version) bool {
@@ -34,7 +34,7 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 	return err
 }
 
-// Each passes all versions, oldest first, until fn returns false.
+// Each calls fn with all versions, oldest first, until fn returns false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
 // Outdated is a version with content whose path has newer versions.
@@ -46,8 +46,8 @@ type Outdated struct {
 	Blob Hash
 }
 
-// Superseded passes, path by path, the versions with content that are followed by at
-// least keep newer ones with content; never the newest version of a path.
+// Superseded calls fn, for each path, with the versions with content that have at least keep
+// newer versions with content. It never passes the newest version of a path.
 func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool) error {
 	return s.View(func(v *View) error {
 		all, ends, err := v.crowded(ctx, keep)
@@ -72,8 +72,9 @@ func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool
 	})
 }
 
-// crowded returns the versions of all paths that have more than keep, path by path. ends
-// holds the index at which each path's versions end. Blob is zero for versions without content.
+// crowded returns the versions of all paths that have more than keep versions, grouped by
+// path. ends holds the index at which each path's versions end. Blob is zero for versions
+// without content.
 func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
 	defer it.Close()
@@ -151,11 +152,12 @@ func (s *Store) dropContents(seqs []uint64, why string) error {
 			return err
 		}
 	}
-	s.nodes.clear() // a node may build on a content that goes now
+	s.nodes.clear() // a node may refer to a content that is dropped now
 	return b.commit()
 }
 
-// rewrite replaces a version's record, and its path's record if it is the newest.
+// rewrite replaces a version's record, and also its path's record if the version is the
+// newest of the path.
 func (b *batch) rewrite(v Version) error {
 	cur, _, err := b.live(v.Path)
 	if err != nil {
@@ -169,7 +171,7 @@ func (b *batch) rewrite(v Version) error {
 }
 
 // DropRecords removes versions from the log, none of which may be the newest of its path.
-// It works in steps and returns how many it did. The caller holds the lock of the contents.
+// It works in steps and returns how many versions it changed. The caller holds the lock of the contents.
 func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err error) {
 	for part := range slices.Chunk(vs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropRecords(part)); err != nil {

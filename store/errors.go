@@ -11,33 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The errors that callers may test for with errors.Is. Hint returns the sentence that
-// says what to do.
+// The errors that callers may test for with errors.Is. Hint returns advice for each of them.
 var (
-	// ErrLocked: another process has this store open.
+	// ErrLocked means that another process has this store open.
 	ErrLocked = db.ErrLocked
-	// ErrDamaged: a file of the store, or a record in it, cannot be read back.
+	// ErrDamaged means that a file of the store, or a record in it, cannot be read back.
 	ErrDamaged = db.ErrDamaged
-	// ErrNewer: written by a later version of the program.
+	// ErrNewer means that a later version of the program wrote the store.
 	ErrNewer = errors.New("the store was written by a newer version of cachebro")
-	// ErrNoSpace: the state file system is below the free-space floor;
-	// nothing was written.
+	// ErrNoSpace means that the state file system is below the free-space floor. Nothing was
+	// written.
 	ErrNoSpace = space.ErrFull
-	// ErrPruned: the content is not kept. Retention or a purge dropped it, or it was
-	// never stored.
+	// ErrPruned means that the content is not in the store, because retention or a purge
+	// dropped it, or because it was never stored.
 	ErrPruned = content.ErrPruned
-	// ErrNotFound: there is no such version, session or plan.
+	// ErrNotFound means that there is no such version, session or plan.
 	ErrNotFound = errors.New("not found")
-	// ErrNoBase: a Change has TailFrom, but the store does not know the beginning of its
-	// content. The caller reads the whole file and applies the batch again. See BaseError.
+	// ErrNoBase means that a Change has TailFrom, but the store does not know the beginning
+	// of its content. The caller reads the whole file and applies the batch again. See
+	// BaseError.
 	ErrNoBase = content.ErrNoBase
-	// ErrClosed: the store was closed.
+	// ErrClosed means that the store was closed.
 	ErrClosed = db.ErrClosed
-	// ErrTooLarge: content above MaxBlob.
+	// ErrTooLarge means that the content is larger than MaxBlob.
 	ErrTooLarge = content.ErrTooLarge
 )
 
-// hints of the sentinels, for people.
+// hints holds the advice shown to the user for each error.
 var hints = map[error]string{
 	ErrLocked:   "another cachebro daemon owns it: cachebro status",
 	ErrDamaged:  "check and repair it: cachebro store fsck",
@@ -58,8 +58,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// BaseError names the change of a batch whose TailFrom could not be resolved.
-// Nothing of the batch was stored. It is an ErrNoBase.
+// BaseError names the change of a batch whose TailFrom could not be resolved. Nothing of the
+// batch was stored. errors.Is reports it as ErrNoBase.
 type BaseError struct {
 	Index int  // in the slice given to Apply
 	Path  Path // of that change

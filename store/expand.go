@@ -7,9 +7,10 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Changes that are more than one version: removal, rename, exchange, link.
+// This file handles the changes that make more than one version: removal, rename, exchange
+// and link.
 
-// preimage stores the content that came with a destructive change as a version of the
+// preimage stores the content that a destructive change carries. It becomes a version of the
 // path from just before the change.
 func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, error) {
 	if !c.HasContent || c.TailFrom > 0 {
@@ -51,8 +52,8 @@ func (b *batch) remove(c *Change) error {
 	switch {
 	case live:
 	case c.Class != 2 && (c.Op == OpRmdir && isDir(c.Stat) || c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)):
-		// The creation of directories and special files is always reported at once, so this
-		// one existed before the overlay was mounted.
+		// The creation of directories and special files is always reported at once, so the
+		// path existed before the overlay was mounted.
 		cur, err = b.wasThere(c, "")
 		if err != nil {
 			return err
@@ -60,7 +61,8 @@ func (b *batch) remove(c *Change) error {
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
 		// Ignored files have no record until they are changed. The removal proves that the
-		// file was here, and another name of it, if known, tells what it held.
+		// file was here. If another name of it is known, its versions tell what the file
+		// held.
 		cur, err = b.wasThere(c, "not captured: the file had another name")
 		if err != nil {
 			return err
@@ -75,8 +77,8 @@ func (b *batch) remove(c *Change) error {
 		return err
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
-		// The kernel removes only empty directories, so whatever the store still knows below
-		// this one was removed without being seen.
+		// The kernel removes only empty directories, so any path that the store still lists
+		// in this directory was removed unobserved.
 		if err := b.removeBelow(c, c.Path, math.MaxInt64); err != nil {
 			return err
 		}
@@ -177,7 +179,7 @@ func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	return b.add(was)
 }
 
-// rename moves a path and everything below it.
+// rename moves a path and its subtree.
 func (b *batch) rename(c *Change) error {
 	if c.Path == c.Path2 {
 		return nil
@@ -196,7 +198,8 @@ func (b *batch) rename(c *Change) error {
 			cur.NoContent = NoContentRenamed
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
-			// Their creation is always reported at once, so it existed before the mount.
+			// The creation of directories and special files is always reported at once, so
+			// the path existed before the overlay was mounted.
 			cur, err = b.wasThere(c, "")
 			if err != nil {
 				return err
@@ -243,13 +246,15 @@ func (b *batch) rename(c *Change) error {
 		}
 	}
 	if replaces && over.Blob != (Hash{}) && cur.Blob != (Hash{}) {
-		// An atomic save: the temporary file had no predecessor; now it has one.
+		// This is an atomic save. The content of the temporary file had no predecessor to be
+		// compressed against; now it has one.
 		return b.contents.Rebase(cur.Blob, over.Blob)
 	}
 	return nil
 }
 
-// move makes the two versions of one renamed path. was is the version that it had.
+// move makes the two versions of one renamed path. was is the path's version before the
+// rename.
 func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 	gone := c.version(from, OpMoved)
 	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat
@@ -267,7 +272,7 @@ func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 	return err
 }
 
-// exchange swaps two paths and everything below them.
+// exchange swaps two paths with their subtrees.
 func (b *batch) exchange(c *Change) error {
 	if c.Path.Inside(c.Path2) || c.Path2.Inside(c.Path) {
 		return nil // the kernel refuses it
@@ -328,7 +333,7 @@ func (b *batch) exchange(c *Change) error {
 	return nil
 }
 
-// link records a further name of a file. If the new name is excluded from the history,
+// link records an additional name of a file. If the new name is excluded from the history,
 // only the link count is updated.
 func (b *batch) link(c *Change) error {
 	cur, live, err := b.live(c.Path)
@@ -339,7 +344,7 @@ func (b *batch) link(c *Change) error {
 		if err := b.name(c.Stat, c.Path); err != nil {
 			return err
 		}
-		// All names get the new count, whatever paths they are renamed to.
+		// All names get the new count, even if they are renamed later in the batch.
 		before := c.Stat
 		before.Nlink--
 		linked := int64(0)

@@ -20,9 +20,9 @@ type Check struct {
 	Bytes    int64    // of contents that were read and verified
 	Problems []string // what was wrong, in words; 1,000 at most
 	Repaired int
-	Lost     []uint64 // versions whose content is gone; with repair they are marked as damaged
-	// Unread is set if the check could not go on reading. The store then has to be
-	// restored or started afresh.
+	Lost     []uint64 // versions whose content is gone; a repair marks them as damaged
+	// Unread is the error that kept the check from reading on. If it is set, the store has to
+	// be restored from a copy or created anew.
 	Unread error
 }
 
@@ -36,9 +36,10 @@ func (c *Check) problem(format string, a ...any) {
 }
 
 // Fsck reads and checks everything: each version and its index keys, each content and its
-// hash, the counters. With repair it rebuilds index keys from the versions, drops contents
-// that cannot be read, notes that in their versions, and corrects the counters. step, if
-// not nil, is called with the number of contents done.
+// hash, the counters. If repair is set, it rebuilds index keys from the versions, drops
+// contents that cannot be read, records the loss in their versions, and corrects the
+// counters. step, if not nil, is called with the number of contents checked so far and the
+// number of all contents.
 func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int)) (*Check, error) {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
@@ -80,7 +81,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	return c, b.commit()
 }
 
-// look is what one walk through the log collected for the walks through its indexes.
+// look holds what the walk through the log collects for the walks through the indexes.
 // Looking up each version and each of its keys instead takes eight times as long.
 type look struct {
 	seed   maphash.Seed
@@ -92,13 +93,13 @@ type look struct {
 	files  uint64          // as in State, complete once the c keys have been checked
 }
 
-// wanted is an index key, by its hash, that version seq must have.
+// wanted is the hash of an index key that version seq must have.
 type wanted struct{ sum, seq uint64 }
 
 // newest is the number of a path's newest version and the hash of its record.
 type newest struct{ seq, sum uint64 }
 
-// found ticks off an index key. It returns false if no version has this key.
+// found marks an index key as present. It returns false if no version has this key.
 func (l *look) found(key []byte) bool {
 	sum := maphash.Bytes(l.seed, key)
 	i, ok := slices.BinarySearchFunc(l.want, sum, func(w wanted, sum uint64) int { return cmp.Compare(w.sum, sum) })

@@ -19,13 +19,14 @@ type Notice struct {
 // maxTimed is how many gaps and how many notices are kept; the oldest are dropped.
 const maxTimed = 10000
 
-// Notes are the entries of the log that are not versions: gaps and notices.
+// Notes gives access to the entries of the log that are not versions, namely gaps and
+// notices.
 type Notes struct {
 	s      *Store
-	serial atomic.Uint64 // distinguishes notes of the same nanosecond
+	serial atomic.Uint64 // distinguishes entries made in the same nanosecond
 }
 
-// NoteGap records that content was not kept although it should have been.
+// NoteGap records that content was not stored although it should have been.
 func (n *Notes) NoteGap(g Gap) error {
 	s := n.s
 	s.writeMu.Lock()

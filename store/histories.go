@@ -9,9 +9,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// A plan looks at the histories of thousands of paths. Looking up each version took longer
-// than the rest of the plan; two walks, one through the path keys and one through the log,
-// take a quarter of that.
+// A plan needs the histories of thousands of paths. Looking up each version took longer than
+// the rest of the plan. Two walks, one through the path keys and one through the log, take a
+// quarter of that time.
 
 const (
 	// atOnce is how many histories are held in memory at the same time.
@@ -20,9 +20,9 @@ const (
 	nearby = 16
 )
 
-// Histories passes the history of each path, as History(p, false) returns it; it is empty
-// for an unknown path. paths must be sorted. Versions in known, by number, are not read
-// again.
+// Histories calls fn with each path and its history, as History(p, false) returns it. The
+// history of an unknown path is empty. paths must be sorted. known holds versions by their
+// number; they are not read again.
 func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
 	for part := range slices.Chunk(paths, atOnce) {
 		owns, err := v.histories(part, known)
@@ -133,7 +133,7 @@ type walk struct {
 // look into every table.
 func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
 
-// to moves to the first key at or above key; going down, at or below it.
+// to moves to the first key at or above key, or at or below it if the walk goes down.
 func (w *walk) to(key []byte) {
 	for range nearby {
 		if !w.began || w.it.Valid() && !w.short(key) {

@@ -9,14 +9,14 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Journal holds the plans that were begun and their progress.
+// Journal records the plans that were begun, and their progress.
 type Journal struct {
 	s *Store
 }
 
-// Begin gives a plan its ID and writes it into the journal. The plan stays open until
-// Finish, and retention keeps its contents that long. made holds contents that the plan's
-// steps write and that no version has.
+// Begin gives a plan its ID and writes it into the journal. The plan stays open until Finish
+// is called, and retention does not drop its contents before that. made holds the contents
+// that the plan's steps write and that no version has.
 func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) error {
 	if p.ID != "" {
 		return fmt.Errorf("plan %s was begun before", p.ID)
@@ -79,8 +79,8 @@ func keyPlanPart(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlan, id), 0), uint32(n))
 }
 
-// Plan returns a journalled plan with its Done steps. ErrNotFound: there is no plan with
-// this ID.
+// Plan returns a journalled plan with its Done steps. It returns ErrNotFound if there is no
+// plan with this ID.
 func (j *Journal) Plan(id string) (Plan, error) {
 	var p Plan
 	err := j.s.db.View(func(txn *badger.Txn) (err error) {
@@ -112,8 +112,8 @@ func (j *Journal) Plan(id string) (Plan, error) {
 	return p, err
 }
 
-// Head returns a journalled plan without its steps. ErrNotFound: there is no plan with
-// this ID.
+// Head returns a journalled plan without its steps. It returns ErrNotFound if there is no
+// plan with this ID.
 func (j *Journal) Head(id string) (p Plan, err error) {
 	err = j.s.db.View(func(txn *badger.Txn) (err error) {
 		p, err = planHead(txn, id)
@@ -172,7 +172,7 @@ func (j *Journal) Open() ([]Plan, error) {
 	return out, nil
 }
 
-// Done notes steps that were carried out.
+// Done records that steps were carried out.
 func (j *Journal) Done(id string, ns ...int) error {
 	err := j.s.db.Update(func(txn *badger.Txn) error {
 		for _, n := range ns {

@@ -59,7 +59,7 @@ func keyPathPrefix(p Path) []byte {
 	return append(k, 0)
 }
 
-// parsePathKey takes a p key apart.
+// parsePathKey splits a p key into its path and number.
 func parsePathKey(k []byte) (Path, uint64, bool) {
 	if len(k) < 10 || k[0] != kPath || k[len(k)-9] != 0 {
 		return "", 0, false
@@ -108,12 +108,13 @@ func keyNamed(prefix byte, parts ...string) []byte {
 	return k
 }
 
-// cleanID replaces NUL bytes, which separate key parts, in an id given by a client.
+// cleanID replaces the NUL bytes in an id that a client sent, because NUL separates the parts
+// of a key.
 func cleanID(id string) []byte {
 	return bytes.ReplaceAll([]byte(id), []byte{0}, []byte{0xff})
 }
 
-// below is the prefix of all paths under a directory; "" is the root.
+// below returns the prefix of all paths in a directory; "" is the root.
 func below(dir Path) Path {
 	if dir == "" {
 		return ""

@@ -17,14 +17,14 @@ type KV struct {
 	prefix []byte
 }
 
-// KV returns the set with this name. It need not be created.
+// KV returns the set with this name. The set need not exist before.
 func (s *Store) KV(bucket string) KV {
 	return KV{s, append(keyNamed(kKV, bucket), 0)}
 }
 
 func (k KV) key(key string) []byte { return append(k.prefix[:len(k.prefix):len(k.prefix)], key...) }
 
-// Get returns the value of key; false when there is none.
+// Get returns the value of key. ok is false if there is none.
 func (k KV) Get(key string) (val []byte, ok bool, err error) {
 	err = k.s.db.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(k.key(key))
@@ -70,8 +70,8 @@ func (k KV) SetAll(vals map[string][]byte) error {
 // Delete removes a key; a missing one is no error.
 func (k KV) Delete(key string) error { return k.SetAll(map[string][]byte{key: nil}) }
 
-// Scan passes the entries whose keys begin with prefix, sorted by key, until fn returns an
-// error, which Scan returns. val is valid only during the call.
+// Scan calls fn with the entries whose keys begin with prefix, sorted by key, until fn
+// returns an error, which Scan returns. val is valid only during the call.
 func (k KV) Scan(prefix string, fn func(key string, val []byte) error) error {
 	return k.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: k.key(prefix)})

@@ -7,10 +7,11 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// The names of files with several names (hard links), and their link counts. The newest
-// version of each name holds the count, so one new name of a file with 5,000 names changes
-// 5,000 versions. A batch therefore only notes new counts and updates each name once, at
-// its end; updating them at once, 5,000 new links rewrote 12 million versions.
+// This file maintains the names of files with several names (hard links), and their link
+// counts. The newest version of each name holds the count, so one new name of a file with
+// 5,000 names changes 5,000 versions. A batch therefore only notes new counts and updates
+// each name once, at its end. When each name was updated immediately, 5,000 new links rewrote
+// 12 million versions.
 
 // linkNote is the new link count of a file.
 type linkNote struct {
@@ -29,7 +30,7 @@ type linkCounts struct {
 	known map[Path]int // how many notes there were when the path's newest version was last made or recounted
 }
 
-// markCurrent marks that the newest version of a path takes account of all notes so far.
+// markCurrent records that the newest version of a path includes all notes so far.
 func (l *linkCounts) markCurrent(p Path) {
 	if l.n > 0 {
 		l.known[p] = l.n
@@ -37,7 +38,7 @@ func (l *linkCounts) markCurrent(p Path) {
 }
 
 // countNames notes that an inode now has st.Nlink + more names. The newest versions of its
-// names, without the path except, are updated later. For linked see Version.Linked.
+// names, apart from the path except, are updated later. For linked see Version.Linked.
 func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	n := int(st.Nlink) + more
 	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
@@ -57,8 +58,8 @@ func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	return nil
 }
 
-// recounted applies the notes that the newest version v of an existing path does not take
-// account of yet, and returns the result.
+// recounted applies the notes that the newest version v of an existing path does not include
+// yet, and returns the result.
 func (b *batch) recounted(v Version) (Version, bool, error) {
 	l := &b.linkage
 	notes := l.notes[InodeOf(v.Stat)]
@@ -107,14 +108,14 @@ func (b *batch) countLinks() error {
 	return nil
 }
 
-// name notes one of several names of an inode.
+// name records a path as one of several names of an inode.
 func (b *batch) name(st Stat, p Path) error {
 	in := InodeOf(st)
 	b.links[in] = append(b.links[in], p)
 	return b.w.Set(keyLink(st, p), nil)
 }
 
-// names lists the paths that an inode is known to have had as names, without except.
+// names lists all paths known to have been names of an inode, apart from except.
 func (b *batch) names(st Stat, except Path) ([]Path, error) {
 	prefix := keyLinkPrefix(st)
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})

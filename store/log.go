@@ -13,8 +13,8 @@ import (
 // Filter selects versions. The zero value selects everything except baselines, newest
 // first, at most 1,000.
 type Filter struct {
-	// Path is one file, whose renames are followed, or a directory with
-	// everything below it. "" is everything.
+	// Path is one file, whose renames are followed, or a directory, which stands for its
+	// whole subtree. "" selects everything.
 	Path Path
 
 	Session  SessionID
@@ -25,15 +25,15 @@ type Filter struct {
 	PID      uint32
 	Comm     string
 
-	Since, Until  time.Time // zero: no bound; both included
-	Before, After uint64    // only sequence numbers strictly below, above; 0: no bound
+	Since, Until  time.Time // both included; the zero time means no bound
+	Before, After uint64    // select only sequence numbers below Before and above After; 0 means no bound
 	Ops           []Op      // empty: all
 	Oldest        bool      // oldest first
 	Limit         int       // 0: 1,000
-	Baselines     bool      // include what the baseline scan found
+	Baselines     bool      // include the versions that the baseline scan made
 	Match         func(Version) bool
-	// Pass, if not nil, decides which blocks written by a single process need not be read.
-	// It is not called if an index serves the filter.
+	// Pass, if not nil, returns true for a block that need not be read. It is called only for
+	// blocks written by a single process, and not if an index can answer the filter.
 	Pass func(Block) bool
 }
 
@@ -47,8 +47,8 @@ type Block struct {
 
 const defaultLimit = 1000
 
-// Log returns the versions that a filter selects. more reports that the limit cut the
-// result; the caller can go on with Before or After.
+// Log returns the versions that a filter selects. more is true if the limit cut the result
+// short; the caller can continue with Before or After.
 func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -67,7 +67,7 @@ func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	return vs, more, err
 }
 
-// Each passes the versions that a filter selects, ignoring its limit, until fn returns
+// Each calls fn with the versions that a filter selects, ignoring its limit, until fn returns
 // false.
 func (v *View) Each(f Filter, fn func(Version) bool) error {
 	f, err := v.bounded(f)
@@ -117,9 +117,10 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	return v.scan(from, !f.Oldest, take, over)
 }
 
-// Changed passes versions at or below a path, newest first, until fn returns false: first
-// all that are not baselines, then the baselines that found a change to something known.
-// If the path is a file, it passes only the newest version.
+// Changed calls fn with the versions of a path and its subtree, newest first, until fn
+// returns false. First come all versions that are not baselines, then the baselines that
+// found a change to a known path. If the path is a file, fn is called only with its newest
+// version.
 func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	return s.View(func(v *View) error {
 		if file, err := v.isFile(below); err != nil {
@@ -145,8 +146,8 @@ func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	})
 }
 
-// ChangedAfter passes the path of each version after seq, baselines included, oldest
-// first. It decodes nothing else of the versions.
+// ChangedAfter calls fn with the path of each version after seq, baselines included, oldest
+// first. It decodes no other field of the versions.
 func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kVersion}})
 	defer it.Close()
@@ -173,8 +174,8 @@ func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 	return nil
 }
 
-// bounded returns the filter with its times replaced by sequence numbers, which stay in
-// order even if the clock was set.
+// bounded returns the filter with its times replaced by sequence numbers, which are in order
+// even if the clock was changed.
 func (v *View) bounded(f Filter) (Filter, error) {
 	if !f.Since.IsZero() {
 		at, err := v.SeqAt(f.Since.Add(-1))
@@ -196,9 +197,9 @@ func (v *View) bounded(f Filter) (Filter, error) {
 	return f, nil
 }
 
-// SeqAt returns the newest version that is not younger than t, the newest of all if none
-// is younger. Versions with a time in the future are ignored. If the clock was set back,
-// the first version younger than t counts.
+// SeqAt returns the number of the last version made at or before t. Versions with a time in
+// the future are ignored. If the clock was set back, the result is the version before the
+// first one that is later than t.
 func (v *View) SeqAt(t time.Time) (uint64, error) {
 	n, now := t.UnixNano(), v.s.opt.Now().UnixNano()
 	at := v.seq
@@ -219,8 +220,8 @@ func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 }
 
 // Whole returns the newest version of the operation that version seq is part of. A rename
-// is two versions, and the rename of a directory two for each path below it; between them
-// the log describes a tree that never existed.
+// makes two versions, and the rename of a directory makes two for each path in it. Between
+// those versions the log describes a tree that never existed.
 func (s *Store) Whole(seq uint64) (uint64, error) {
 	renamed := func(o Version) bool { return o.Op == OpMoved || o.Op == OpRename || o.Op == OpExchange }
 	whole := seq
@@ -243,7 +244,7 @@ func (s *Store) Whole(seq uint64) (uint64, error) {
 	return whole, err
 }
 
-// index picks the narrowest index that can answer the filter.
+// index returns the narrowest index that can answer the filter.
 func (f *Filter) index() (byte, string) {
 	switch {
 	case f.Plan != "":
@@ -278,8 +279,8 @@ func (f *Filter) selects(v Version) bool {
 
 func (f *Filter) withBaselines() bool { return f.Baselines || slices.Contains(f.Ops, OpBaseline) }
 
-// isFile distinguishes a path that is, or last was, a file from a directory or a prefix of
-// which only children are known.
+// isFile reports whether a path is, or last was, a file. It returns false for a directory and
+// for a path of which only children are known.
 func (v *View) isFile(p Path) (bool, error) {
 	o, found, err := v.Current(p)
 	if err != nil || !found {
@@ -288,12 +289,12 @@ func (v *View) isFile(p Path) (bool, error) {
 	return o.Stat.Mode != 0 && !isDir(o.Stat) || o.Stat.Mode == 0 && o.Op != OpRmdir && o.Op != OpMkdir, nil
 }
 
-// SessionsBeginning returns the sessions with versions whose names begin with a text.
+// SessionsBeginning returns the sessions that have versions and whose IDs begin with text.
 func (s *Store) SessionsBeginning(text string) ([]string, error) {
 	return s.namesInIndex(ixSession, text)
 }
 
-// PromptsBeginning returns the prompts with versions whose names begin with a text.
+// PromptsBeginning returns the prompts that have versions and whose IDs begin with text.
 func (s *Store) PromptsBeginning(text string) ([]string, error) {
 	return s.namesInIndex(ixPrompt, text)
 }
@@ -316,7 +317,7 @@ func (s *Store) namesInIndex(kind byte, text string) (names []string, err error)
 	return names, err
 }
 
-// scanIndex passes the versions of an i index, in either direction.
+// scanIndex calls fn with the versions listed in an i index, in either direction.
 func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool) error {
 	prefix := keyIndexPrefix(kind, id)
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: down, Prefix: prefix})

@@ -19,9 +19,10 @@ const schema = 4
 var migrations = map[uint64]func(*Store, *db.Writer) error{
 	1: addTimes,
 	2: noteLoose,
-	// Schema 4 puts frames into pack files. Frames of schema 3 stay where they are until
-	// they are packed again. The number changed because a program that does not know pack
-	// files would think their contents are lost. noteLoose runs again because more can be packed.
+	// Schema 4 puts frames into pack files. Frames of schema 3 stay where they are until they
+	// are packed again. The number changed because a program that does not know pack files
+	// would think their contents are lost. noteLoose runs again because more contents can be
+	// packed now.
 	3: noteLoose,
 }
 
@@ -53,7 +54,7 @@ func migrate(s *Store) error {
 	return nil
 }
 
-// setSchema runs change and then stores the schema number.
+// setSchema runs change and then stores the schema number n.
 func setSchema(s *Store, n uint64, change func(*Store, *db.Writer) error) error {
 	w := s.db.NewWriter()
 	defer w.Close()
@@ -66,7 +67,7 @@ func setSchema(s *Store, n uint64, change func(*Store, *db.Writer) error) error 
 	return w.Commit()
 }
 
-// schemaOf reads the schema number, 0 for an empty store.
+// schemaOf returns the schema number, or 0 for an empty store.
 func schemaOf(d *db.DB) (uint64, error) {
 	var n uint64
 	err := d.View(func(txn *badger.Txn) error {

@@ -14,7 +14,8 @@ type Name struct {
 	Deleted bool // neither it nor anything below it exists any more
 }
 
-// namesMost bounds the keys that Names looks at, because someone is waiting at a prompt.
+// namesMost limits the keys that Names reads, because it completes a path while the user
+// waits at a shell prompt.
 const namesMost = 50_000
 
 // Names lists the entries of a directory ("" is the root) that begin with prefix, sorted by
@@ -48,8 +49,8 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	return names, err
 }
 
-// Gone passes the last version of each path at or below a directory ("" is the root) that
-// no longer exists, sorted by bytes, until fn returns false.
+// Gone calls fn with the last version of each path in a directory's subtree ("" is the root)
+// that no longer exists, sorted by bytes, until fn returns false.
 func (s *Store) Gone(dir Path, fn func(Version) bool) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(dir)})

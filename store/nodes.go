@@ -10,8 +10,9 @@ const (
 	tailBuffers = 8 << 20
 )
 
-// nodeTable remembers, per inode of the present mount, which content it had when it was
-// last closed. So an append costs as much as the appended bytes, not as the whole file.
+// nodeTable holds, for each inode of the present mount, which content it had when it was last
+// closed. Therefore the cost of an append depends on the appended bytes, not on the whole
+// file.
 type nodeTable struct {
 	young, old map[uint64]*node // two generations, as in cache.Cache
 	buffered   int              // upper bound of the bytes in tails

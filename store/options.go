@@ -13,8 +13,8 @@ type Options struct {
 	// Cap is the size in bytes that the store directory should not exceed; 0:
 	// limits.History.
 	Cap int64
-	// Allowed, if not nil, tells Collect the size that the store may have now, given its
-	// present size. It is needed where several stores share Cap (see Allot).
+	// Allowed, if not nil, returns the size that the store may have now, given its present
+	// size. Collect calls it if several stores share Cap (see Allot).
 	Allowed func(used int64) int64
 	// MinFree is the free space in bytes to leave on the state file system. Below it Apply
 	// returns ErrNoSpace and collection starts. 0: 2 GiB or 5 %, whichever is less, but at
@@ -26,12 +26,14 @@ type Options struct {
 	IgnoredCap int64
 	// MaxBlob is the largest content in bytes; 0: limits.Content.
 	MaxBlob int64
-	// Keep is how many versions of each file retention always keeps; 0: limits.KeepVersions.
+	// Keep is the number of versions of each file that retention never drops; 0:
+	// limits.KeepVersions.
 	Keep int
-	// KeepAge: retention also keeps all younger versions; 0: limits.KeepAge.
+	// KeepAge is the age below which retention drops no version at all; 0: limits.KeepAge.
 	KeepAge time.Duration
-	// MaxAge, if not 0, drops all older content and lets present contents go before those
-	// an undo needs. It is for the history of places outside any project.
+	// MaxAge, if not 0, is the age above which all content is dropped. If it is set, the
+	// contents of present files are also dropped before those that an undo needs. It is used
+	// for the history of files that are in no project.
 	MaxAge time.Duration
 	// Ballast is the size in bytes of a preallocated file that is freed to open the store
 	// on a full disk; 0: 32 MiB; < 0: none.

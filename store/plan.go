@@ -5,12 +5,12 @@ import "cachebro/store/leaf/attrs"
 // The kinds of plans.
 const (
 	PlanRevert  = "revert"  // one file to an earlier version
-	PlanUndo    = "undo"    // take back what some actor did
-	PlanRedo    = "redo"    // bring back what a plan took back
-	PlanRestore = "restore" // paths, or the whole tree, as they were at some moment
+	PlanUndo    = "undo"    // undo what an actor did
+	PlanRedo    = "redo"    // apply again what another plan undid
+	PlanRestore = "restore" // paths, or the whole tree, to an earlier state
 )
 
-// What a step does.
+// The kinds of steps.
 const (
 	DoWrite   = "write"
 	DoDelete  = "delete"
@@ -24,20 +24,20 @@ const (
 	DoExchange = "exchange"
 )
 
-// ExpectAbsent in Step.Expect: nothing may exist at the path.
+// ExpectAbsent as the value of Step.Expect means that nothing may exist at the path.
 const ExpectAbsent = "absent"
 
-// Plan is a list of steps that take something back. Making a plan writes nothing.
+// Plan is a list of steps that undo or restore something. Making a plan writes nothing.
 // Journal.Begin puts it into the journal, and a client carries it out through the mount,
 // where its writes become versions with this plan's ID.
 type Plan struct {
 	ID        string     `cbor:"1,keyasint,omitempty"`
 	Kind      string     `cbor:"2,keyasint,omitempty"`
-	Title     string     `cbor:"3,keyasint,omitempty"` // what is taken back, for people
-	Of        string     `cbor:"4,keyasint,omitempty"` // redo: the plan that is brought back
+	Title     string     `cbor:"3,keyasint,omitempty"` // describes for the user what is undone
+	Of        string     `cbor:"4,keyasint,omitempty"` // for a redo, the ID of the plan that it reverses
 	Steps     []Step     `cbor:"5,keyasint,omitempty"`
 	Conflicts []Conflict `cbor:"6,keyasint,omitempty"`
-	Lost      []Conflict `cbor:"7,keyasint,omitempty"` // cannot be brought back: too large, pruned, never captured
+	Lost      []Conflict `cbor:"7,keyasint,omitempty"` // cannot be restored, because too large, pruned or never captured
 	Returns   []Return   `cbor:"8,keyasint,omitempty"`
 	Seq       uint64     `cbor:"9,keyasint,omitempty"`  // newest version when it was made
 	Begun     int64      `cbor:"10,keyasint,omitempty"` // ns since the epoch
@@ -46,7 +46,7 @@ type Plan struct {
 	// Tree is the directory that the plan was begun for, if known. A plan in a copied state
 	// directory belongs to another tree and is not resumed.
 	Tree Tree `cbor:"13,keyasint,omitzero"`
-	// Done holds the numbers of the steps carried out (of a journalled plan).
+	// Done holds the numbers of the steps that a journalled plan has carried out.
 	Done []int `cbor:"-"`
 }
 
@@ -68,36 +68,38 @@ type Step struct {
 	Mtime   int64  `cbor:"7,keyasint,omitempty"` // ns since the epoch, 0: now
 	Size    int64  `cbor:"8,keyasint,omitempty"`
 	Blob    Hash   `cbor:"9,keyasint"`            // content to write
-	Expect  string `cbor:"10,keyasint,omitempty"` // hex hash of the content or link target that must be there; ExpectAbsent; "": anything
+	Expect  string `cbor:"10,keyasint,omitempty"` // hex hash of the content or link target that must be there, or ExpectAbsent; "" allows anything
 	ExpMode uint32 `cbor:"11,keyasint,omitempty"` // st_mode that it must have; 0: any
 	Added   int    `cbor:"12,keyasint,omitempty"` // lines
 	Removed int    `cbor:"13,keyasint,omitempty"`
-	// Apart: the path gets a file of its own, even if its present file has other names.
+	// Apart means that the path gets a new file of its own, even if its present file has
+	// other names.
 	Apart bool `cbor:"14,keyasint,omitempty"`
-	// Ino is the inode number of the directory Path that is renamed or exchanged. Whoever
-	// resumes the plan tells by it whether the step was done.
+	// Ino is the inode number of the directory Path that is renamed or exchanged. A resumed
+	// plan uses it to find out whether the step was done.
 	Ino uint64 `cbor:"20,keyasint,omitempty"`
-	// Owned: UID and GID are the owner that the file gets. Otherwise it keeps the owner of
-	// the file it replaces, and mode bits that depend on an owner are left out.
+	// Owned means that the file gets the owner in UID and GID. Otherwise it gets the owner of
+	// the file it replaces, without the mode bits that depend on an owner.
 	Owned bool   `cbor:"15,keyasint,omitempty"`
 	UID   uint32 `cbor:"16,keyasint,omitempty"`
 	GID   uint32 `cbor:"17,keyasint,omitempty"`
-	// Attrs are the extended attributes that the file gets; "": those of the file that it
-	// replaces.
+	// Attrs holds the extended attributes that the file gets. If it is "", the file gets
+	// those of the file that it replaces.
 	Attrs attrs.Set `cbor:"18,keyasint,omitempty"`
 }
 
-// Return records to which version's state a plan takes a path, so that a later undo knows
-// whose work the path then holds. Back 0: the path did not exist.
+// Return records which version's state a plan restores at a path, so that a later undo knows
+// whose work the path then holds. Back is the number of that version, or 0 if the plan
+// restores that the path did not exist.
 type Return struct {
 	Path Path   `cbor:"1,keyasint"`
 	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version when the plan was made
 	Back uint64 `cbor:"3,keyasint,omitempty"`
-	// Made: the state is a merge, not that of any version.
+	// Made means that the state is a merge and not the state of any version.
 	Made bool `cbor:"4,keyasint,omitempty"`
-	// Took is, for a merged state, the newest of the versions taken out of it. Edits are
-	// the numbers of the edits that were taken out, if only some were; Part says the same
-	// where edits have no numbers.
+	// For a merged state, Took is the newest of the versions that were undone in it. If only
+	// some edits were undone, Edits holds their numbers, or Part is true if the edits have no
+	// numbers.
 	Took  uint64 `cbor:"5,keyasint,omitempty"`
 	Edits []int  `cbor:"6,keyasint,omitempty"`
 	Part  bool   `cbor:"7,keyasint,omitempty"`

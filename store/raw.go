@@ -8,9 +8,10 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Raw records, for store/portable, which carries a whole history to another machine.
+// This file reads and writes raw records for store/portable, which copies a whole history to
+// another machine.
 
-// Kinds of records: the first byte of their keys.
+// The kinds of records. A kind is the first byte of the key.
 const (
 	RecordVersion  = byte(kVersion)
 	RecordSession  = byte(kSession)
@@ -30,8 +31,8 @@ func DecodeVersion(key, val []byte) (Version, error) {
 	return decodeVersion(append([]byte{kVersion}, key...), val)
 }
 
-// Raw is the store while nothing is dropped or moved. Versions are still added; those above
-// Seq came after Raw was called.
+// Raw gives access to the records of the store while none is dropped or moved. Versions are
+// still added; those above Seq were added after Raw was called.
 type Raw struct {
 	s      *Store
 	Seq    uint64
@@ -39,7 +40,7 @@ type Raw struct {
 	Gaps   int64  // gaps there have ever been
 }
 
-// Raw calls fn and keeps retention from running meanwhile.
+// Raw calls fn. Retention does not run until fn returns.
 func (s *Store) Raw(fn func(Raw) error) error {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
@@ -47,8 +48,8 @@ func (s *Store) Raw(fn func(Raw) error) error {
 	return fn(Raw{s: s, Seq: st.Seq, Oldest: st.Oldest, Gaps: st.GapCount})
 }
 
-// Records passes all records of a kind, sorted by key; the keys come without the kind. The
-// slices are valid only during the call.
+// Records calls fn with all records of a kind, sorted by key. The keys are passed without the
+// kind byte. The slices are valid only during the call.
 func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}})
@@ -66,15 +67,15 @@ func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	})
 }
 
-// Moment returns a point in the life of the database. Everything stored after the call
-// belongs to a later moment.
+// Moment returns the current position in the database's sequence of transactions. Everything
+// stored after the call has a later position.
 func (r Raw) Moment() (at uint64, err error) {
 	err = r.s.db.View(func(txn *badger.Txn) error { at = txn.ReadTs(); return nil })
 	return at, err
 }
 
-// WrittenSince passes the records of a kind that were written after a moment, sorted by
-// key, beginning at the key from. Deleted records are not among them.
+// WrittenSince calls fn with the records of a kind that were written after moment, sorted by
+// key, beginning at the key from. Deleted records are not included.
 func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, val []byte) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}, SinceTs: moment})
@@ -89,7 +90,7 @@ func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, va
 	})
 }
 
-// ByPath passes the versions sorted by path, those of each path oldest first.
+// ByPath calls fn with all versions, sorted by path and, for each path, oldest first.
 func (r Raw) ByPath(fn func(Version) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
@@ -115,16 +116,16 @@ func (r Raw) ByPath(fn func(Version) error) error {
 }
 
 const (
-	// fillBytes and fillCount bound what one batch of a Filler holds.
+	// fillBytes and fillCount limit the size of one batch of a Filler.
 	fillBytes = 4 << 20
 	fillCount = 500
 )
 
-// Filler copies the records of another store into a store that nobody else writes to,
-// whether it is new or has been filled before.
+// Filler copies the records of another store into a store that has no other writer. The
+// target may be new or may have been filled before.
 type Filler struct {
 	s     *Store
-	b     *batch // nil: nothing waits
+	b     *batch // nil if nothing is pending
 	held  int
 	bytes int64
 	near  Hash // the previous content, which the next one probably resembles
@@ -144,7 +145,8 @@ func (s *Store) FillNew(fn func(*Filler) error) error {
 	return f.commit()
 }
 
-// batch returns the batch that is being filled. A full one is committed first.
+// batch returns the batch that is being filled. If it is full, it is committed first and a
+// new one is returned.
 func (f *Filler) batch(n int64) (*batch, error) {
 	if f.held >= fillCount || f.bytes+n > fillBytes {
 		if err := f.commit(); err != nil {
@@ -172,7 +174,7 @@ func (f *Filler) commit() error {
 	return b.commit()
 }
 
-// Begin takes over the counters of the other store.
+// Begin copies the counters of the other store.
 func (f *Filler) Begin(gaps int64, oldest uint64) error {
 	b, err := f.batch(0)
 	if err == nil {
@@ -181,7 +183,7 @@ func (f *Filler) Begin(gaps int64, oldest uint64) error {
 	return err
 }
 
-// Record stores a record of one of the kinds of Independent.
+// Record stores a record of one of the kinds in Independent.
 func (f *Filler) Record(kind byte, key, val []byte) error {
 	b, err := f.batch(int64(len(key) + len(val)))
 	if err != nil {
@@ -201,8 +203,8 @@ func (f *Filler) Content(h Hash, content []byte) error {
 	return err
 }
 
-// Version stores a version. Its number must be above all earlier ones. ErrNotFound: its
-// content has not been stored.
+// Version stores a version. Its number must be above all earlier ones. It returns ErrNotFound
+// if the content of the version has not been stored.
 func (f *Filler) Version(v Version) error {
 	b, err := f.batch(512)
 	if err != nil {

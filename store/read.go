@@ -9,17 +9,18 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// View is the history up to one version, read from one snapshot of the database; later
-// writes are not visible in it. Only one goroutine may use it at a time, and nobody after
-// the function it was given to has returned.
+// View is the history up to one version, read from one snapshot of the database; later writes
+// are not visible in it. Only one goroutine may use it at a time, and only until the function
+// that received it returns.
 type View struct {
 	s   *Store
 	txn *badger.Txn
 	seq uint64
 }
 
-// View runs fn on the present history. fn must not write to the store: Close holds off
-// writers while it waits for views to end. ErrClosed: fn was not run.
+// View runs fn on the present history. fn must not write to the store, because Close blocks
+// writers while it waits for views to end. View returns ErrClosed without running fn if the
+// store is closed.
 func (s *Store) View(fn func(*View) error) error { return s.ViewUpTo(s.Seq(), fn) }
 
 // ViewUpTo is like View, but the history ends with version seq.
@@ -31,8 +32,8 @@ func (s *Store) ViewUpTo(seq uint64, fn func(*View) error) error {
 // Seq returns the number of the newest version of the view.
 func (v *View) Seq() uint64 { return v.seq }
 
-// Version returns the version with this sequence number. ErrNotFound: it does not exist
-// or has been dropped.
+// Version returns the version with this sequence number. It returns ErrNotFound if the
+// version does not exist or has been dropped.
 func (v *View) Version(seq uint64) (Version, error) {
 	if seq > v.seq {
 		return Version{}, fmt.Errorf("version %d: %w", seq, ErrNotFound)
@@ -80,16 +81,17 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 	return s.View(func(v *View) error { return v.scan(from, down, fn, over) })
 }
 
-// pass says what a scan skips without reading it.
+// pass defines what a scan skips without reading it.
 type pass struct {
 	block     func(blk uint64, t times) bool // whole time blocks; nil: none
 	baselines bool
 	within    Path // skip what is not at or below this path; "": skip nothing
-	// Where the scan ends: only numbers strictly above after and below before; 0: no bound.
+	// The scan visits only numbers above after and below before; 0 means no bound.
 	after, before uint64
 }
 
-// scan passes versions from seq on, in either direction, until fn returns false.
+// scan calls fn with the versions from a number on, in either direction, until fn returns
+// false.
 func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
 	if down {
 		from = min(from, v.seq)
@@ -210,7 +212,8 @@ func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	return out, found, err
 }
 
-// own returns the versions of the path itself up to number most, oldest first.
+// own returns the versions of the path itself, without those under earlier names, up to
+// number most, oldest first.
 func (v *View) own(p Path, most uint64) ([]Version, error) {
 	var seqs []uint64
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: keyPathPrefix(p)})
@@ -260,8 +263,8 @@ func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	}
 }
 
-// back passes the versions that History(p, true) returns, newest first, until fn returns
-// false. It reads no versions beyond that.
+// back calls fn with the versions that History(p, true) returns, but newest first, until fn
+// returns false. It reads no further versions.
 func (v *View) back(p Path, fn func(Version) bool) error {
 	most := v.seq
 	for hops := 0; ; hops++ {
@@ -273,8 +276,8 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 	}
 }
 
-// backIn is back for one name of the file. from is the version by which the file came to
-// this name from another one, zero if it did not. on is what fn returned last.
+// backIn does the work of back for one name of the file. from is the version that moved the
+// file to this name from another one, or zero if there is none. on is the last result of fn.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -324,8 +327,8 @@ func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 	return out, err
 }
 
-// arrival returns the index of the last version by which a file came from another name to
-// a path where there was none, -1 if the history begins here.
+// arrival returns the index of the last version that moved a file from another name to a path
+// that had no file, or -1 if the history begins at this path.
 func (v *View) arrival(vs []Version) (int, error) {
 	for i := len(vs) - 1; i >= 0; i-- {
 		var below Version
@@ -339,8 +342,8 @@ func (v *View) arrival(vs []Version) (int, error) {
 	return -1, nil
 }
 
-// arrives reports whether version o brought a file from another name to a path where there
-// was none. below is the path's previous version, zero if there is none.
+// arrives reports whether version o moved a file from another name to a path that had no
+// file. below is the path's previous version, zero if there is none.
 func (v *View) arrives(o, below Version) (bool, error) {
 	moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
 	if !moved || o.From == "" || o.Op != OpExchange && below.Seq != 0 && !below.Deleted() {
@@ -350,9 +353,9 @@ func (v *View) arrives(o, below Version) (bool, error) {
 	return err == nil && !temp, err
 }
 
-// fromPlan reports whether the same plan had created the file that o renamed or exchanged.
-// A plan first writes a file next to its destination and then renames it. What it brings back
-// that way is the file that was here before.
+// fromPlan reports whether the same plan had created the file that o renamed or exchanged. A
+// plan first writes a file next to its destination and then renames it. A file restored that
+// way counts as the file that was here before.
 func (v *View) fromPlan(o Version) (bool, error) {
 	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil
@@ -375,8 +378,8 @@ func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 	return out, found, err
 }
 
-// Live passes the newest versions of all existing paths at or below prefix, parents first,
-// until fn returns an error, which Live returns.
+// Live calls fn with the newest version of prefix and of each path in its subtree, if they
+// exist, parents first, until fn returns an error, which Live returns.
 func (v *View) Live(prefix Path, fn func(Version) error) error {
 	if prefix != "" {
 		item, err := v.txn.Get(keyCurrent(prefix))
@@ -390,8 +393,8 @@ func (v *View) Live(prefix Path, fn func(Version) error) error {
 	return v.liveFrom(keyCurrent(below(prefix)), keyCurrent(below(prefix)), fn)
 }
 
-// LiveAfter passes the newest versions of all existing paths that sort after a path, in
-// byte order, until fn returns an error, which LiveAfter returns.
+// LiveAfter calls fn with the newest versions of all existing paths that sort after a path,
+// in byte order, until fn returns an error, which LiveAfter returns.
 func (v *View) LiveAfter(after Path, fn func(Version) error) error {
 	from := keyCurrent(after)
 	if after != "" {
@@ -411,7 +414,7 @@ func (v *View) liveFrom(prefix, from []byte, fn func(Version) error) error {
 	return nil
 }
 
-// live passes the version in the item of a c key, if the path exists.
+// live calls fn with the version in the item of a c key, if the path exists.
 func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	var o Version
 	gone := false
@@ -446,7 +449,7 @@ func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }
 
-// NamesOf lists all paths that a file is known to have had as names while it had several.
+// NamesOf lists all known names that a file had while it had several.
 func (v *View) NamesOf(in Inode) (all []Path, err error) {
 	prefix := keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

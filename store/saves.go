@@ -12,9 +12,10 @@ import (
 // saveTime bounds how long a process may take for an atomic save, in ns.
 const saveTime = int64(60e9)
 
-// MadeFor distinguishes an atomic save from an ordinary rename. If the process that renamed
-// a file had created it a moment before, as sed -i and editors do, MadeFor returns the
-// number of the file's first version. For an ordinary rename it returns 0.
+// MadeFor distinguishes an atomic save from an ordinary rename. In an atomic save, such as
+// those of sed -i and editors, the process that renames the file has created it a moment
+// before. MadeFor then returns the number of the file's first version. For an ordinary rename
+// it returns 0.
 func (s *Store) MadeFor(v Version) (uint64, error) {
 	if v.Op != OpRename || v.Plan != "" || v.Actor.PID == 0 || !isRegular(v.Stat) {
 		return 0, nil
@@ -40,9 +41,9 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	return first, nil
 }
 
-// backwards passes the versions of a path from seq down, until fn returns false. It reads
-// no more than it passes, because a temporary name used by every save of a file has
-// thousands of versions and the log calls this for each of them.
+// backwards calls fn with the versions of a path from seq down, until fn returns false. It
+// reads no further versions, because a temporary name that every save of a file uses has
+// thousands of versions and the log calls backwards for each of them.
 func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -62,9 +63,9 @@ func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	return nil
 }
 
-// OwnFile recognises files that cachebro itself writes into a project for a moment: files
-// that a plan renames into place, and doctor's canary. They must never count as "the last
-// action"; otherwise an undo after doctor would do nothing.
+// OwnFile reports whether p is a temporary file that cachebro itself writes into a project,
+// namely a file that a plan renames into place or doctor's canary. Such files must never
+// count as "the last action"; otherwise an undo after doctor would do nothing.
 func OwnFile(p Path) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")

@@ -26,7 +26,7 @@ type Session struct {
 	Prompt     string    `cbor:"11,keyasint,omitempty"` // id of the present prompt
 	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when it began
 	Branch     string    `cbor:"13,keyasint,omitempty"`
-	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when the session was last told what others had changed
+	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when the session was last shown the changes of others
 }
 
 // Prompt is one message of the user within a session.
@@ -34,10 +34,10 @@ type Prompt struct {
 	ID      string    `cbor:"1,keyasint,omitempty"`
 	Session SessionID `cbor:"2,keyasint,omitempty"`
 	Time    int64     `cbor:"3,keyasint,omitempty"`
-	Text    string    `cbor:"4,keyasint,omitempty"` // its beginning, for people
+	Text    string    `cbor:"4,keyasint,omitempty"` // the beginning of the message, for display
 	Seq     uint64    `cbor:"5,keyasint,omitempty"` // newest version when it was sent
-	// Continues is the prompt that this one belongs to, if the client sent this one by
-	// itself and nobody typed it.
+	// Continues is the ID of the prompt that this one belongs to, if the client sent this one
+	// by itself without the user.
 	Continues string `cbor:"6,keyasint,omitempty"`
 }
 
@@ -48,15 +48,15 @@ type ToolCall struct {
 	Agent   string    `cbor:"3,keyasint,omitempty"`
 	Prompt  string    `cbor:"4,keyasint,omitempty"`
 	Tool    string    `cbor:"5,keyasint,omitempty"`
-	Title   string    `cbor:"6,keyasint,omitempty"` // the command or path, for people
+	Title   string    `cbor:"6,keyasint,omitempty"` // the command or path, for display
 	Begin   int64     `cbor:"7,keyasint,omitempty"`
 	End     int64     `cbor:"8,keyasint,omitempty"`
 	PID     uint32    `cbor:"9,keyasint,omitempty"`
 	Failed  bool      `cbor:"10,keyasint,omitempty"`
 }
 
-// Sessions holds what clients reported: their sessions, prompts and tool calls, and the
-// files that each session read and edited.
+// Sessions stores what clients reported, namely their sessions, prompts and tool calls, and
+// the files that each session read and edited.
 type Sessions struct {
 	db *db.DB
 }

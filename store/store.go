@@ -38,15 +38,14 @@ type Store struct {
 	nodes   nodeTable
 
 	state    atomic.Pointer[State]  // published; immutable
-	stopped  atomic.Pointer[string] // why nothing is stored, "" while Apply stores
+	stopped  atomic.Pointer[string] // the reason why Apply stores nothing, "" if it does store
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
 	applied  atomic.Int64 // when Apply last stored something, by Options.Now
 }
 
-// Open opens the store in dir, creating it if it is missing, and takes back
-// what a killed process left half-written. Errors: ErrLocked, ErrDamaged,
-// ErrNewer, ErrNoSpace.
+// Open opens the store in dir, creating it if it is missing, and removes the half-written
+// batch of a killed process. Its errors are ErrLocked, ErrDamaged, ErrNewer and ErrNoSpace.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if !o.ReadOnly {
@@ -82,7 +81,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// begin reads the state, migrates, and takes back an incomplete batch.
+// begin reads the state, migrates the store, and removes an incomplete batch.
 func (s *Store) begin() error {
 	if err := migrate(s); err != nil {
 		return err
@@ -102,10 +101,10 @@ func (s *Store) begin() error {
 	return s.contents.Open()
 }
 
-// Close writes out what is pending and releases the store. A second Close does nothing.
-// ErrNoSpace: the disk is so full that Badger would die while writing. Its files are then
-// left as after a kill (nothing that Apply returned is lost) and stay locked until the
-// process ends.
+// Close writes all pending data and releases the store. A second Close does nothing. It
+// returns ErrNoSpace if the disk is so full that Badger would crash while writing. The files
+// are then in the same state as after a kill (nothing that Apply returned is lost) and stay
+// locked until the process ends.
 func (s *Store) Close() error {
 	if !s.db.Shut() {
 		return nil
@@ -158,17 +157,18 @@ func txnGet(txn *badger.Txn, key []byte, v any) (bool, error) {
 	return true, damaged(item.Value(func(val []byte) error { return decode(val, v) }))
 }
 
-// damaged marks an error of Badger's as damage.
+// damaged wraps an error of Badger in ErrDamaged if it means damage.
 func damaged(err error) error { return db.Damaged(err) }
 
-// Contents returns the store of the contents that versions refer to.
+// Contents returns the content store that the versions refer to.
 func (s *Store) Contents() *content.Store { return s.contents }
 
-// Has reports whether the content is kept.
+// Has reports whether the store has the content.
 func (s *Store) Has(h Hash) bool { return s.contents.Has(h) }
 
-// Content returns the bytes whose SHA-256 is h; the caller must not change them. Errors:
-// ErrPruned if they are not kept, ErrDamaged if the stored bytes have another hash.
+// Content returns the bytes whose SHA-256 is h; the caller must not change them. It returns
+// ErrPruned if the store does not have them, and ErrDamaged if the stored bytes have another
+// hash.
 func (s *Store) Content(h Hash) ([]byte, error) { return s.contents.Get(h) }
 
 // writeContents runs fn in a batch of its own that changes only contents.
@@ -186,15 +186,16 @@ func (s *Store) writeContents(fn func(*content.Batch) error) error {
 	return b.commit()
 }
 
-// uses passes the contents of all versions, oldest first, until fn returns false.
+// uses calls fn with the content of each version, oldest first, until fn returns false.
 func (s *Store) uses(fn func(h Hash, path string) bool) error {
 	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, pass{})
 }
 
-// DB returns the database in which the store is kept.
+// DB returns the database that holds the store.
 func (s *Store) DB() *db.DB { return s.db }
 
-// Room returns what measures the store's size and the free space of its file system.
+// Room returns the object that measures the store's size and the free space of its file
+// system.
 func (s *Store) Room() *space.Room { return s.room }
 
 // Options returns the options that the store was opened with, defaults filled in.

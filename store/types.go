@@ -7,16 +7,16 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Path is slash-separated, relative to the project's root, and cleaned once at the edge. It
-// holds raw bytes, not necessarily UTF-8. "" is the root itself.
+// Path is slash-separated, relative to the project's root, and cleaned once, where it enters
+// the program. It holds raw bytes, not necessarily UTF-8. "" is the root itself.
 type Path string
 
-// Inside reports whether p is dir or below it.
+// Inside reports whether p is dir or lies in its subtree.
 func (p Path) Inside(dir Path) bool {
 	return dir == "" || p == dir || len(p) > len(dir) && p[len(dir)] == '/' && p[:len(dir)] == dir
 }
 
-// Hash is a SHA-256. The zero Hash means: no content.
+// Hash is a SHA-256. The zero Hash means that there is no content.
 type Hash = content.Hash
 
 // SessionID is a client's own id of a session.
@@ -54,7 +54,7 @@ const (
 // InodeOf returns the identity of the file that a Stat describes.
 func InodeOf(st Stat) Inode { return event.InodeOf(st) }
 
-// Actor describes who did something, as far as known.
+// Actor describes who made a change, as far as known.
 type Actor struct {
 	PID       uint32    `cbor:"1,keyasint,omitempty"`
 	Start     uint64    `cbor:"2,keyasint,omitempty"`
@@ -67,7 +67,7 @@ type Actor struct {
 	ToolCall  string    `cbor:"9,keyasint,omitempty"`
 	Tool      string    `cbor:"10,keyasint,omitempty"`
 	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell which one it was
-	Line      int64     `cbor:"12,keyasint,omitempty"` // number shared by everything a terminal's foreground did between two inputs; see capture
+	Line      int64     `cbor:"12,keyasint,omitempty"` // shared by all changes of a terminal's foreground processes between two inputs; see capture
 	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call had ended, by a process that the call started
 }
 
@@ -92,16 +92,16 @@ type Version struct {
 	Prev uint64 `cbor:"12,keyasint,omitempty"`
 	// Plan is the undo, redo, restore or revert that wrote the version; "": none.
 	Plan string `cbor:"13,keyasint,omitempty"`
-	// Idle: captured while a writer still had the file open.
+	// Idle means that the version was captured while a writer still had the file open.
 	Idle bool `cbor:"14,keyasint,omitempty"`
 	// Taken is when the content was read, in ns since the epoch, if that was later than
 	// Time (see Fill); 0: at Time.
 	Taken int64 `cbor:"15,keyasint,omitempty"`
-	// Foreign: content or ownership come from an import and were never observed here. The
-	// owner IDs may belong to other people on this machine.
+	// Foreign means that content or ownership come from an import and were never observed on
+	// this machine, where the owner IDs may belong to other people.
 	Foreign bool `cbor:"17,keyasint,omitempty"`
-	// Linked is when the file last got a name outside the history, in ns since the epoch,
-	// if that was later than Time. Stat counts that name.
+	// Linked is the time when the file last got a name that the history excludes, in ns since
+	// the epoch, if that was later than Time. Stat counts that name.
 	Linked int64 `cbor:"18,keyasint,omitempty"`
 }
 
@@ -111,20 +111,20 @@ const (
 	NoContentRenamed = "not captured before it was renamed" // an ignored file
 )
 
-// Deleted reports whether the path does not exist after this version. Excluded paths count
-// as deleted, because the history does not keep them.
+// Deleted reports whether the path does not exist after this version. Excluded paths count as
+// deleted, because the history does not record them.
 func (v Version) Deleted() bool {
 	return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved || v.Class == event.Excluded
 }
 
-// Excluded reports whether the path is excluded from the history. Such a version only says
+// Excluded reports whether the path is excluded from the history. Such a version only records
 // that something changed there.
 func (v Version) Excluded() bool { return v.Class == event.Excluded }
 
 // When returns the version's time.
 func (v Version) When() time.Time { return time.Unix(0, v.Time) }
 
-// Change is what the daemon gives to Apply: a future version, with its content.
+// Change is the input of Apply. It describes a future version and carries its content.
 type Change struct {
 	Op     Op
 	Class  Class
@@ -135,22 +135,22 @@ type Change struct {
 	Stat   Stat
 	Time   int64
 	Actor  Actor
-	// HasContent: Content is the file's content, or, with TailFrom > 0, the bytes that
-	// follow the first TailFrom bytes of the previous version of Node.
+	// HasContent means that Content is set. It is the file's content or, if TailFrom > 0, the
+	// bytes that follow the first TailFrom bytes of the previous version of Node.
 	HasContent bool
 	Content    []byte
 	TailFrom   int64
 	NoContent  string // why there is no content although there should be
 	LastName   bool
-	// NotRead: a baseline that says how a file was found, but did not read its content. It
-	// is ignored if the file is already known.
+	// NotRead marks a baseline that describes a file without having read its content. It is
+	// ignored if the file is already known.
 	NotRead bool
 	Idle    bool
 	// Plan is the ID of the undo, redo, restore or revert that this change is part of.
 	Plan string
 }
 
-// Gap records that content was not kept although it should have been.
+// Gap records that content was not stored although it should have been.
 type Gap struct {
 	Path   Path   `cbor:"1,keyasint"`
 	Time   int64  `cbor:"2,keyasint"`

@@ -2,9 +2,9 @@ package store
 
 import "encoding/binary"
 
-// Whoever looks through the whole log decodes each version: by reflection that takes 1.9
-// µs, by hand 0.3. So this file decodes by hand what encode writes. Any other encoding is
-// left to the CBOR library, which decides whether it is valid.
+// This file decodes versions without reflection, because a walk through the whole log decodes
+// each of them: reflection takes 1.9 µs, this code 0.3. It accepts only the form that encode
+// writes. Any other encoding is left to the CBOR library, which decides whether it is valid.
 
 // reader reads the CBOR that encode writes. bad is set if the input is anything else.
 type reader struct {

@@ -44,7 +44,7 @@ func (b *batch) edited(v Version) {
 	t.LastEdit, t.EditBy = v.Time, v.Actor.By()
 }
 
-// By returns the tool that did it, or else the command's name.
+// By returns the actor's tool, or the command's name if there is no tool.
 func (a Actor) By() string {
 	if a.Tool != "" && a.Tool != "Bash" {
 		return a.Tool

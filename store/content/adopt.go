@@ -17,11 +17,11 @@ import (
 // Sibling is the store of another worktree of the same repository.
 type Sibling struct {
 	Dir  string // directory of the store
-	Root string // root of the worktree, for people
+	Root string // root of the worktree, for display
 }
 
-// keyAlone exists once something was purged. From then on nothing is adopted, because purged
-// content must not come back from a sibling.
+// keyAlone exists once something was purged. From then on no pack file is adopted, because
+// purged content must not return from a sibling.
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
@@ -46,10 +46,11 @@ type candidate struct {
 	frames []packFrame
 }
 
-// Adopt links the pack files of its siblings into this store (hard links) and offers their
-// contents: a content that is stored later and is on offer is taken from there. It is meant for
-// a new store, before its first scan. A file from which nothing was taken is removed later.
-// Adopt returns the number of contents on offer. It does not disturb siblings that are in use.
+// Adopt hard-links the pack files of its siblings into this store and offers their contents.
+// A content that is stored later and is on offer then refers to the linked file. Adopt is
+// meant for a new store, before its first scan. A file whose contents were never used is
+// removed later. Adopt returns the number of contents on offer. It does not disturb siblings
+// that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -86,7 +87,8 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 				continue
 			}
 			c := candidate{name: n, file: filepath.Join(dir, f.Name()), dir: sib.Dir}
-			// Only files of the same user that nobody else can write to.
+			// Only files that belong to the same user and that nobody else can write to are
+			// candidates.
 			var st unix.Stat_t
 			if unix.Lstat(c.file, &st) != nil || st.Dev != own.Dev {
 				continue
@@ -108,7 +110,8 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 }
 
 // adopt links the candidates that are wanted, records their frames and offers their contents.
-// If the process is killed meanwhile, Open removes the files that are left. s is locked.
+// If the process is killed before the frames are recorded, Open removes the linked files. The
+// caller holds the lock of s.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
 	st := &stock{last: s.lastFrame}
 	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
@@ -174,7 +177,8 @@ func (s *Store) enterPack(p adopted, pack uint64) error {
 	})
 }
 
-// FetchPacks gets missing pack files back from siblings that have them. s is locked.
+// FetchPacks restores missing pack files from siblings that have them. The caller holds the
+// lock of s.
 func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return

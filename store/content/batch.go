@@ -16,8 +16,8 @@ type Counts struct {
 	Loose  int64 // bytes of contents that wait for a repack
 }
 
-// Batch stores contents together with what refers to them, through one writer. The writer's
-// lock is held as long as the batch lives.
+// Batch stores contents together with the records that refer to them, through one writer. The
+// writer's lock is held as long as the batch lives.
 type Batch struct {
 	// Counts are the store's counts including the changes of the batch.
 	Counts Counts
@@ -38,7 +38,7 @@ type pending struct {
 	// header.pieces is the former number of pieces; writeBlob counts them anew.
 }
 
-// Batch begins a batch that writes through w. have are the present counts.
+// Batch begins a batch that writes through w. have holds the present counts.
 func (s *Store) Batch(w *db.Writer, have Counts) *Batch {
 	return &Batch{Counts: have, s: s, w: w, blobs: map[Hash]*pending{}}
 }
@@ -62,16 +62,17 @@ func (b *Batch) Committed() {
 	}
 }
 
-// Refer notes that the batch refers to a content, so that a sweep in progress does not delete
-// it.
+// Refer records that the batch refers to a content, so that a sweep in progress does not
+// delete it.
 func (b *Batch) Refer(h Hash) {
 	if b.s.fresh != nil {
 		b.s.fresh[h] = true
 	}
 }
 
-// Put stores a content. near is called only if the content is new; it returns one that the
-// content probably resembles. near may be nil. Error: ErrTooLarge.
+// Put stores a content. near is called only if the content is new; it returns the hash of a
+// content that this one probably resembles. near may be nil. Put returns ErrTooLarge if the
+// content is above MaxBlob.
 func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	if int64(len(content)) > b.s.opt.MaxBlob {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(content))
@@ -88,8 +89,9 @@ func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	return t, b.putNew(h, content, base)
 }
 
-// Append stores the content of a file that held t, was cut to its first from bytes and got
-// more appended. Errors: ErrNoBase if the first bytes are not known, ErrTooLarge.
+// Append stores the content of a file that held t, was cut to its first from bytes, and then
+// had more appended. It returns ErrNoBase if the first bytes are not known, and ErrTooLarge
+// if the content is above MaxBlob.
 func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 	if from > t.size {
 		return nil, ErrNoBase
@@ -135,8 +137,8 @@ func (b *Batch) Tail(h Hash) (*Tail, error) {
 	return newTail(h, hd.size, nil), nil
 }
 
-// PutHashed stores a content of any size whose hash is known. near is one that it probably
-// resembles.
+// PutHashed stores a content of any size whose hash is known. near is the hash of a content
+// that it probably resembles.
 func (b *Batch) PutHashed(h Hash, content []byte, near Hash) error {
 	if b.Has(h) {
 		return nil
@@ -177,7 +179,7 @@ func (b *Batch) offered(h Hash, content []byte) (header, bool) {
 	return header{}, false
 }
 
-// encode picks the smaller of the plain and the delta encoding.
+// encode returns the plain or the delta encoding, whichever is smaller.
 func (b *Batch) encode(h Hash, content []byte, near Hash) (header, []byte, error) {
 	if near == (Hash{}) || near == h || len(content) < 64 {
 		return b.s.codecs.plain(content)
@@ -237,7 +239,7 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 		return out, err
 	}
 	if p.content == nil {
-		// A tail of this batch; its base may belong to this batch as well.
+		// The content is a tail of this batch; its base may belong to this batch as well.
 		var base []byte
 		if p.based() {
 			var err error
@@ -344,8 +346,8 @@ func writeBlob(w *db.Writer, h Hash, hd header, payload []byte) error {
 	return nil
 }
 
-// Drop deletes a content and returns the bytes that it took. Nothing may refer to the content.
-// Error: ErrPruned if it is not stored.
+// Drop deletes a content and returns its stored size. Nothing may refer to the content. It
+// returns ErrPruned if the content is not stored.
 func (b *Batch) Drop(h Hash) (int64, error) {
 	hd, err := b.header(h)
 	if errors.Is(err, ErrPruned) {

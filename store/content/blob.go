@@ -51,8 +51,8 @@ const (
 // header precedes the payload under a b key.
 type header struct {
 	enc     byte
-	depth   int // number of deltas below
-	links   int // number of blobs below
+	depth   int // number of deltas in the chain of bases
+	links   int // number of blobs in the chain of bases
 	size    int64
 	pieces  int // 0: the payload follows the header
 	stored  int64
@@ -127,9 +127,9 @@ func parseHeader(b []byte) (header, []byte, error) {
 	return h, b, nil
 }
 
-// assemble decodes a blob without verifying it. It follows a chain by recursion. When a chain
-// is written its length is bounded by maxLinks; the bound here guards against damage that
-// made a cycle.
+// assemble decodes a blob without verifying it. It follows a chain by recursion. The length
+// of a chain is limited to maxLinks when it is written; the limit here guards against a cycle
+// made by damage.
 func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	if b, ok := s.contents.Get(h); ok && links > 0 {
 		return b, nil
@@ -147,7 +147,7 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	return s.build(txn, h, val, links)
 }
 
-// build is assemble for a blob whose value has already been read.
+// build does the work of assemble for a blob whose value has already been read.
 func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, error) {
 	hd, payload, err := wholeBlob(txn, h, val)
 	if err != nil {
@@ -167,18 +167,19 @@ func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, e
 }
 
 const (
-	// mostValues bounds the bytes of blob values that are kept in memory by code that walks
-	// through all of them and then reads them in another order. In that order each look-up
-	// would decode a block of keys.
+	// mostValues limits the bytes of blob values held in memory by code that walks through
+	// all blobs and then reads them in another order. Without the values in memory, each
+	// look-up in that order would decode a block of keys.
 	mostValues = 48 << 20
-	// smallValue is the largest value that is kept.
+	// smallValue is the largest value that is held in memory.
 	smallValue = 1 << 10
 )
 
-// values is the total size of the kept values.
+// values is the total size of the values held in memory.
 type values int
 
-// keep copies a value if it may be kept. It returns nil if the value has to be read again.
+// keep returns a copy of a value if the limits allow it. Otherwise it returns nil, and the
+// value has to be read again.
 func (n *values) keep(val []byte) []byte {
 	if len(val) > smallValue || int(*n)+len(val) > mostValues {
 		return nil
@@ -236,7 +237,7 @@ func readHeader(txn *badger.Txn, h Hash) (hd header, err error) {
 	return hd, db.Damaged(err)
 }
 
-// eachBlob passes all headers, sorted by hash.
+// eachBlob calls fn with all headers, sorted by hash.
 func (s *Store) eachBlob(fn func(Hash, header) error) error {
 	return s.db.View(func(txn *badger.Txn) error { return eachBlob(txn, fn) })
 }
@@ -245,8 +246,8 @@ func eachBlob(txn *badger.Txn, fn func(Hash, header) error) error {
 	return eachValue(txn, func(h Hash, hd header, _ []byte) error { return fn(h, hd) })
 }
 
-// eachValue is eachBlob with the values of the contents' own keys, which are valid only during
-// the call.
+// eachValue is like eachBlob, but also passes the values of the contents' own keys, which are
+// valid only during the call.
 func eachValue(txn *badger.Txn, fn func(h Hash, hd header, val []byte) error) error {
 	it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kBlob}})
 	defer it.Close()
@@ -260,7 +261,7 @@ func eachValue(txn *badger.Txn, fn func(h Hash, hd header, val []byte) error) er
 		pass := func(v []byte) error {
 			hd, _, err := parseHeader(v)
 			if err != nil {
-				hd = header{} // fsck deals with it
+				hd = header{} // fsck reports the damage
 			}
 			asked, failed = true, fn(Hash(key[1:]), hd, v)
 			return nil

@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// dictMargin is how much of the base on either side of a changed span goes into the
+	// dictMargin is how many bytes of the base on either side of a changed span are used as
 	// dictionary. Text that was moved or repeated is mostly nearby.
 	dictMargin = 16 << 10
-	// dictWhole is the size up to which the whole base is used as dictionary.
+	// dictWhole is the size up to which a base is used as dictionary as a whole.
 	dictWhole = 64 << 10
 	// dictMost bounds the dictionary; zstd's window is 8 MiB.
 	dictMost = 4 << 20
 	// fast is the size above which contents are compressed at zstd's fastest level. (The
 	// default level saves 3 % of first versions and takes twice the time.)
 	fast = 256 << 10
-	// smallEdit is up to which size an edit is compressed at that level, because the tables for
-	// its dictionary cost more than the rest: half of the daemon's work for a save. It makes
-	// 1 % more bytes.
+	// smallEdit is the size up to which an edit is compressed at that level. At the default
+	// level, building the tables for its dictionary takes half of the daemon's work for a
+	// save. The result is 1 % larger.
 	smallEdit = 4 << 10
 )
 
-// codecPool lends zstd encoders and decoders. Each holds about a megabyte, so it keeps only a
-// few.
+// codecPool lends zstd encoders and decoders. Each takes about a megabyte of memory, so the
+// pool holds only a few.
 type codecPool struct {
-	// mu guards the lists; a leaf lock.
+	// mu guards the lists. No other lock is taken while it is held.
 	mu sync.Mutex
-	// By kind: plain and with dictionary, each at default and fastest level. An encoder that
-	// changed between kinds would have to rebuild its tables.
+	// Encoders, by kind: plain and with dictionary, each at default and fastest level. An
+	// encoder that changed between kinds would have to rebuild its tables.
 	encs [4][]*zstd.Encoder
 	decs []*zstd.Decoder
 }
@@ -91,7 +91,8 @@ func (p *codecPool) compress(b, dict []byte) ([]byte, error) {
 	if len(dict) == 0 {
 		return e.EncodeAll(b, out), nil
 	}
-	// As a stream: EncodeAll would make the dictionary's tables twice, in two encoders.
+	// It is compressed as a stream, because EncodeAll would build the dictionary's tables
+	// twice, in two encoders.
 	stream := bytes.NewBuffer(out)
 	if err := e.ResetWithOptions(stream, zstd.WithEncoderDictRaw(1, dict)); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (p *codecPool) compress(b, dict []byte) ([]byte, error) {
 	return stream.Bytes(), err
 }
 
-// expand undoes compress. size is the expected length of the result.
+// expand decompresses the result of compress. size is the expected length.
 func (p *codecPool) expand(b, dict []byte, size int64) ([]byte, error) {
 	p.mu.Lock()
 	var d *zstd.Decoder

@@ -18,17 +18,17 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Hash is the SHA-256 of a content. The zero Hash means: no content.
+// Hash is the SHA-256 of a content. The zero Hash means that there is no content.
 type Hash [32]byte
 
 // The errors of this package; it also returns those of db and space.
 var (
-	// ErrPruned: the content is not stored. Retention or a purge dropped it, or it was never
-	// stored.
+	// ErrPruned means that the content is not stored, because retention or a purge dropped
+	// it, or because it was never stored.
 	ErrPruned = errors.New("the content is no longer kept")
-	// ErrNoBase: the content that an append builds on is not known here.
+	// ErrNoBase means that the store does not know the content to which bytes were appended.
 	ErrNoBase = errors.New("the beginning of an appended file is not known")
-	// ErrTooLarge: content above Options.MaxBlob.
+	// ErrTooLarge means that the content is larger than Options.MaxBlob.
 	ErrTooLarge = errors.New("content too large")
 )
 
@@ -43,21 +43,22 @@ type Options struct {
 	Siblings func() []Sibling
 }
 
-// Log is what this package needs from the log that refers to the contents.
+// Log holds the functions that this package needs from the log, whose versions refer to the
+// contents.
 type Log struct {
-	// Write runs fn with a batch while it holds the writer's lock, and commits what fn leaves
-	// in the batch together with its counts.
+	// Write runs fn with a batch while it holds the writer's lock, and then commits the batch
+	// together with its counts.
 	Write func(fn func(*Batch) error) error
-	// Uses passes the contents of all versions with their paths, oldest first, until fn
-	// returns false.
+	// Uses calls fn with the content and path of each version, oldest first, until fn returns
+	// false.
 	Uses func(fn func(h Hash, path string) bool) error
 }
 
-// Store keeps contents. All methods may be called concurrently.
+// Store stores contents. All methods may be called concurrently.
 type Store struct {
-	// Mutex is held by whoever drops or moves contents, or needs that nobody does: one
-	// collection, fsck, purge or adoption at a time. It guards lastFrame and all pack files,
-	// and is taken before the lock of the writer.
+	// Mutex is held by each operation that drops or moves contents, or that must exclude such
+	// operations, so only one collection, fsck, purge or adoption runs at a time. It guards
+	// lastFrame and all pack files, and is taken before the lock of the writer.
 	sync.Mutex
 	lastFrame uint64 // the largest number ever given to a frame
 
@@ -84,10 +85,11 @@ func New(dir string, d *db.DB, room *space.Room, log Log, o Options) *Store {
 	}
 }
 
-// Open removes what a killed process left unfinished. It must be called before anything else.
+// Open removes the unfinished files of a killed process. It must be called before any other
+// method.
 func (s *Store) Open() error { return s.dropPacks() }
 
-// Close frees memory. Nobody may read any more.
+// Close frees memory. No method may be called after it.
 func (s *Store) Close() { s.codecs.close() }
 
 // Forget empties the caches, so that the next reads come from the disk.
@@ -96,7 +98,7 @@ func (s *Store) Forget() {
 	s.frames.Clear()
 }
 
-// Has reports whether the content is kept.
+// Has reports whether the content is stored.
 func (s *Store) Has(h Hash) bool {
 	if _, ok := s.contents.Get(h); ok {
 		return true
@@ -110,8 +112,8 @@ func (s *Store) Has(h Hash) bool {
 	return found
 }
 
-// Get returns the bytes whose SHA-256 is h; the caller must not change them. Errors: ErrPruned
-// if they are not stored, db.ErrDamaged if the stored bytes have another hash.
+// Get returns the bytes whose SHA-256 is h; the caller must not change them. It returns
+// ErrPruned if they are not stored, and db.ErrDamaged if the stored bytes have another hash.
 func (s *Store) Get(h Hash) ([]byte, error) {
 	if h == (Hash{}) {
 		return nil, fmt.Errorf("%w: the version has no content", ErrPruned)
@@ -126,7 +128,8 @@ func (s *Store) Get(h Hash) ([]byte, error) {
 	}
 	err := s.db.View(read)
 	if errors.Is(err, db.ErrDamaged) {
-		// It may only have moved: a repack removed the frame that this snapshot refers to.
+		// The content may only have moved, because a repack may have removed the frame that
+		// this snapshot refers to.
 		err = s.db.View(read)
 	}
 	if err != nil {
@@ -141,7 +144,8 @@ func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
 	return s.contentOf(txn, h, nil)
 }
 
-// contentOf is contentIn with the value of the content's key; nil: it has to be read.
+// contentOf is like contentIn, but takes the value of the content's key, or nil if it has to
+// be read.
 func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err error) {
 	if b, ok := s.contents.Get(h); ok {
 		return b, nil
@@ -160,9 +164,10 @@ func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err er
 	return b, nil
 }
 
-// Place says where a content is stored: in a frame, or by itself under its hash. Sorting
-// thousands of contents by place makes reading them fast, because one look-up decodes a block
-// of dozens of keys, and one content of a frame decodes the whole frame.
+// Place is where a content is stored, either in a frame or separately under its hash.
+// Thousands of contents are read faster in the order of their places, because one look-up
+// decodes a block of dozens of keys, and reading one content of a frame decodes the whole
+// frame.
 type Place struct {
 	Frame uint64 // 0: none
 	At    int64
@@ -174,7 +179,8 @@ func ComparePlaces(a, b Place) int {
 	return cmp.Or(cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.At, b.At), bytes.Compare(a.Hash[:], b.Hash[:]))
 }
 
-// Place finds a content. It returns false if the content is not stored or cannot be read.
+// Place returns the place of a content. It returns false if the content is not stored or
+// cannot be read.
 func (s *Store) Place(h Hash) (p Place, kept bool) {
 	p.Hash = h
 	s.db.View(func(txn *badger.Txn) error {
@@ -188,7 +194,7 @@ func (s *Store) Place(h Hash) (p Place, kept bool) {
 	return p, kept
 }
 
-// Kept reports whether a content is stored in this snapshot.
+// Kept reports whether this snapshot holds a content.
 func Kept(txn *badger.Txn, h Hash) (bool, error) {
 	_, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {

@@ -13,25 +13,27 @@ import (
 )
 
 const (
-	// frameSize is how many bytes of contents share a frame. Neighbours in a frame are versions
-	// of one file and files of one kind, so most of it is repetition. Larger frames make the
-	// store smaller, but reading one content decodes its whole frame: 0.5 to 1 ms at this size.
+	// frameSize is how many bytes of contents share a frame. Neighbours in a frame are
+	// versions of one file and files of one kind, so a frame compresses well. Larger frames
+	// make the store smaller, but reading one content decodes its whole frame: 0.5 to 1 ms at
+	// this size.
 	frameSize = 2 << 20
-	// frameMost is the largest content that goes into a frame although it is stored as a
-	// delta; of a larger one, a frame would hold fewer versions than a chain does. A content
-	// stored whole goes into a frame up to frameSize: even if it does not compress, siblings
-	// can share it.
+	// frameMost is the largest content stored as a delta that is moved into a frame. Of a
+	// larger content, a frame would hold fewer versions than a chain does. A content stored
+	// whole is moved into a frame if it is at most frameSize long; even if it does not
+	// compress, siblings can share it.
 	frameMost = 128 << 10
 	// frameCount bounds the contents of a frame, because their keys change in one transaction.
 	frameCount = 2000
 )
 
-// frameHead is the beginning of the value of an F key. After it comes the frame itself, as up
-// to schema 3, or, after a byte with which zstd never begins, its position in a pack file.
+// frameHead is the beginning of the value of an F key. Up to schema 3 the frame itself
+// follows. Since schema 4 a byte follows with which zstd data never begins, and then the
+// frame's position in a pack file.
 type frameHead struct {
 	pack  uint64 // number of the repack that made it, counted from 1
 	raw   int64  // total size of its contents
-	filed bool   // it is in a pack file:
+	filed bool   // it is in a pack file, at the following position
 	file  packName
 	at, n int64
 }
@@ -89,7 +91,7 @@ func (s *Store) unpack(txn *badger.Txn, hd header) ([]byte, error) {
 	if hd.at > int64(len(b)) || hd.size > int64(len(b))-hd.at {
 		return nil, fmt.Errorf("%w: frame %d is shorter than a content in it", db.ErrDamaged, hd.frame)
 	}
-	// Copied, so that a cached content does not keep the frame in memory.
+	// The result is a copy, so that a cached content does not hold the whole frame in memory.
 	return bytes.Clone(b[hd.at : hd.at+hd.size : hd.at+hd.size]), nil
 }
 
@@ -126,7 +128,7 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 	return out, nil
 }
 
-// eachFrame passes the heads and stored sizes of all frames, oldest first.
+// eachFrame calls fn with the heads and stored sizes of all frames, oldest first.
 func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kFrame}})
@@ -139,7 +141,7 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 			var h frameHead
 			err := it.Item().Value(func(v []byte) (err error) { h, _, err = parseFrame(v); return })
 			if err != nil {
-				h = frameHead{} // fsck deals with it
+				h = frameHead{} // fsck reports the damage
 			}
 			stored := it.Item().ValueSize()
 			if h.filed {
@@ -169,9 +171,8 @@ func newFramer() (*framer, error) {
 	return &framer{better, best}, err
 }
 
-// compress appends zstd of raw to head. If there is much repetition, the best level saves 5 %
-// and is fast. With little repetition it takes 200 ms per frame, ten times as long, and gains
-// nothing.
+// compress appends zstd of raw to head. If raw is repetitive, the best level saves 5 % and is
+// fast. Otherwise it takes 200 ms per frame, ten times as long, and gains nothing.
 func (f *framer) compress(raw, head []byte) []byte {
 	z := f.better.EncodeAll(raw, head)
 	if len(z) > len(raw)/4 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// offers are the contents of adopted pack files. A new content that is among them is not
-// stored again. Immutable.
+// offers is the set of contents of adopted pack files. A new content that is in the set is
+// not stored again. It is immutable.
 type offers struct {
 	list   []offer // sorted by tag
 	frames []offeredFrame
@@ -15,7 +15,7 @@ type offers struct {
 	since  time.Time // when the last offers were added
 }
 
-// offer is a place where a content may be stored.
+// offer is a place in an adopted pack file where a content may be stored.
 type offer struct {
 	tag      uint32
 	frame    uint32 // in frames
@@ -31,7 +31,7 @@ type offeredFrame struct {
 const (
 	// offersMost bounds the number of offers, each of which takes 16 bytes of memory.
 	offersMost = 500_000
-	// offersLast is how long offers stand. A first scan takes less.
+	// offersLast is how long offers are valid. A first scan takes less time.
 	offersLast = 10 * time.Minute
 )
 
@@ -93,8 +93,8 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 	return out
 }
 
-// retire ends the offers. The next dropFrames removes the files from which nothing was taken.
-// s is locked.
+// retire ends the offers. The next dropFrames removes the adopted files that this store does
+// not refer to. The caller holds the lock of s.
 func (s *Store) retire() {
 	s.db.Lock()
 	defer s.db.Unlock()

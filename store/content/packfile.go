@@ -21,10 +21,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pack file holds the frames of one part of a repack. It is written once, under a name of
-// its own, and never changes. So the stores of sibling worktrees can share it by hard links,
-// and a store that is deleted takes nothing from the others. It contains its own index, so
-// that a sibling can read it without asking its owner. Layout:
+// A pack file holds the frames of one part of a repack. It is written once, under a unique
+// name, and never changes. Therefore the stores of sibling worktrees can share it by hard
+// links, and deleting one store does not affect the others. It contains its own index, so
+// that a sibling can read it without access to the database of the store that wrote it.
+// Layout:
 //
 //	packMagic
 //	frames          zstd of contents, one behind the other
@@ -33,8 +34,8 @@ import (
 //	                tags (4 bytes) and sizes (uvarint)
 //	trailer         8 bytes where the index begins, 4 bytes CRC-32C of it, packMagic
 //
-// A tag is the beginning of a content's hash. It only says where to look; what is found there
-// is compared byte by byte.
+// A tag is the beginning of a content's hash. It only tells where the content may be; the
+// bytes at that place are then compared.
 const (
 	packTemp  = "new-"
 	packMagic = "cbpack1\n"
@@ -80,7 +81,7 @@ type packWriter struct {
 	frames []packFrame
 }
 
-// newPack begins a pack file. Nothing refers to it before seal.
+// newPack begins a pack file. No record refers to the file before seal.
 func (s *Store) newPack() (*packWriter, error) {
 	if err := os.MkdirAll(s.packsDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("make a pack file: %w", db.FailedWrite(err))

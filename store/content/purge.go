@@ -15,8 +15,9 @@ import (
 	"cachebro/store/space"
 )
 
-// StandAlone ends adoption. It is called before anything is deleted, so that it also holds if
-// the purge is killed. s is locked.
+// StandAlone makes this store never adopt a pack file again. A purge calls it before it
+// deletes anything, so that it takes effect even if the purge is killed. The caller holds the
+// lock of s.
 func (s *Store) StandAlone() error {
 	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyAlone, []byte{1}) }); err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -25,8 +26,8 @@ func (s *Store) StandAlone() error {
 	return nil
 }
 
-// PurgeWaste removes everything that nothing refers to from the pack files, and returns how
-// many bytes of contents that was. s is locked.
+// PurgeWaste removes all unreferenced contents from the pack files and returns how many bytes
+// of contents it removed. The caller holds the lock of s.
 func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -50,8 +51,9 @@ func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	return gone, nil
 }
 
-// HeldElsewhere checks which siblings have one of the contents in their pack files (hold). The
-// others may have it in their databases (may).
+// HeldElsewhere returns the siblings that have one of the contents in their pack files
+// (hold). All other siblings are returned in may, because one of the contents may be in their
+// databases.
 func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, may []Sibling) {
 	if s.opt.Siblings == nil {
 		return nil, nil

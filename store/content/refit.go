@@ -12,25 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frameWaste: a frame is rewritten if a smaller part than this is still needed.
+// frameWaste is the part of a frame that must still be needed. If less is needed, the frame
+// is rewritten.
 const frameWaste = 0.85
 
-// Waste says which frames Refit rewrites.
+// Waste selects the frames that Refit rewrites.
 type Waste int
 
 const (
-	// WasteAlone: only files that nobody shares. A shared file costs nothing extra, because
-	// the sibling needs the space anyway.
+	// WasteAlone selects only files that no sibling shares. A shared file takes no extra
+	// space, because the sibling needs it anyway.
 	WasteAlone Waste = iota
-	// WasteShared: also files that n stores share, if less than one nth of the file is needed
-	// here: a copy of its own then takes less space.
+	// WasteShared also selects files that n stores share, if less than one nth of the file is
+	// needed here, because a private copy then takes less space.
 	WasteShared
-	// WasteAny: every file with a byte that is not needed.
+	// WasteAny selects every file with a byte that is not needed.
 	WasteAny
 )
 
 // Refit rewrites the frames, or whole pack files, of which too little is still needed, and
-// drops those that are empty. s is locked.
+// drops empty ones. The caller holds the lock of s.
 func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
 		st, err := s.takeStock(ctx)
@@ -88,9 +89,9 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	return open, sum
 }
 
-// dropFrames deletes the frames that nothing refers to: emptied ones, and those of a killed
-// repack. It removes a pack file once none of its frames is needed and none of its contents is
-// on offer. s is locked.
+// dropFrames deletes the unreferenced frames, namely emptied frames and those of a killed
+// repack. It removes a pack file once none of its frames is needed and none of its contents
+// is on offer. The caller holds the lock of s.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -110,7 +111,7 @@ func (s *Store) dropFrames(ctx context.Context) error {
 		}
 	}
 	if len(dead) > 0 {
-		// It must be durable first that nothing refers to them any more.
+		// The removal of the last references must be durable before the files are removed.
 		if err := s.db.Sync(); err != nil {
 			return err
 		}
@@ -146,8 +147,9 @@ func (s *Store) packLinks() map[packName]uint64 {
 	return links
 }
 
-// dropPacks removes the pack files that contain no known frame: emptied ones, and those that a
-// killed process had not recorded yet. s is locked, or nobody else uses it yet.
+// dropPacks removes the pack files that contain no known frame, namely emptied files and
+// those that a killed process had not recorded yet. The caller holds the lock of s, or nobody
+// else uses s yet.
 func (s *Store) dropPacks() error {
 	files, err := os.ReadDir(s.packsDir())
 	if err != nil || len(files) == 0 {

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// repackRaw and repackCount bound the work of one repack. The rest waits for the next
-	// one.
+	// repackRaw and repackCount limit the work of one repack. The remaining contents wait for
+	// the next repack.
 	repackRaw   = 192 << 20
 	repackCount = 100_000
-	// syncFrames is how many new frames share a pack file and its sync. Only whole files free
-	// space, so they must not be large.
+	// syncFrames is how many new frames are written into one pack file and synced together.
+	// Space is freed only by removing whole files, so they must not be large.
 	syncFrames = 8
 	// PackLeast is the number of loose bytes from which a repack is worthwhile.
 	PackLeast = 1 << 20
@@ -37,7 +37,7 @@ type parcel struct {
 	val  []byte // the value of its key; nil: it has to be read
 }
 
-// stock is the result of a look at all blobs.
+// stock is the result of a walk through all blobs.
 type stock struct {
 	loose  int64 // bytes of contents that could be in a frame and are not
 	frames map[uint64]*frameStock
@@ -49,10 +49,10 @@ type frameStock struct {
 	head  frameHead
 	live  int64  // bytes of contents that are still in it
 	parts int    // number of these contents
-	links uint64 // hard links of its pack file; above 1, siblings have it too; 0: it is not in a file
+	links uint64 // hard links of its pack file: above 1 if siblings have it too, 0 if the frame is not in a file
 }
 
-// shared reports whether others keep the bytes in any case.
+// shared reports whether siblings hold the same pack file.
 func (f *frameStock) shared() bool { return f.links > 1 }
 
 func (s *Store) takeStock(ctx context.Context) (*stock, error) {
@@ -86,10 +86,11 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 
 // Repack puts the loose contents into frames, sorted so that similar contents are together.
 // Starting with the latest repack, it also reopens frames of earlier repacks as long as they
-// hold no more than what has been collected so far. So every content is rewritten about
-// log2(n) times, and the versions of a file are not scattered over as many frames as there
-// were repacks. Contents that siblings have in pack files are taken from there, and frames
-// shared with siblings stay as they are. gentle: pause half of the time. s is locked.
+// hold no more than what has been collected so far. So in n repacks every content is
+// rewritten about log2(n) times, and the versions of a file are not scattered over n frames.
+// Contents that siblings have in pack files are adopted from there, and frames shared with
+// siblings are not changed. If gentle is set, Repack pauses half of the time. The caller
+// holds the lock of s.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
@@ -131,7 +132,7 @@ func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	return nil
 }
 
-// pack moves the contents that are meant into new frames.
+// pack moves the contents for which meant returns true into new frames.
 func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, meant func(header) bool) error {
 	all, err := s.parcels(ctx, meant)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 			file = nil // no longer ours, whatever happens
 			err = s.seal(f, pack, written)
 			if err == nil {
-				err = s.db.Sync() // the new frames must be durable before what they replace can go
+				err = s.db.Sync() // the new frames must be durable before the old ones are deleted
 			}
 			if err == nil {
 				err = s.point(written, r)
@@ -234,7 +235,7 @@ func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel,
 	return all, cmp.Or(err, ctx.Err())
 }
 
-// written is a frame that exists, but that nothing refers to yet.
+// written is a frame that has been written, but that no content refers to yet.
 type written struct {
 	id     uint64
 	parts  []parcel
@@ -259,7 +260,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 		if err != nil {
 			return nil, err
 		}
-		s.contents.Put(p.hash, b) // the next one may build on it
+		s.contents.Put(p.hash, b) // the next content may be a delta against it
 		w.parts, w.at = append(w.parts, p), append(w.at, int64(len(raw)))
 		raw = append(raw, b...)
 	}
@@ -268,7 +269,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	}
 	w.raw = int64(len(raw))
 	z := enc.compress(raw, nil)
-	// Read the frame back before anything is given up for it.
+	// Read the frame back before anything is deleted that it replaces.
 	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
 		return nil, fmt.Errorf("%w: frame %d does not read back: %v", db.ErrDamaged, id, err)
@@ -298,7 +299,7 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	})
 }
 
-// placed is a content in a frame that exists.
+// placed is a content in a frame that has been written.
 type placed struct {
 	*written
 	i int // index in parts
@@ -307,7 +308,7 @@ type placed struct {
 func (p placed) hash() Hash { return p.parts[p.i].hash }
 
 // point makes the contents refer to their new frames. It works in the order of keys, because
-// several lie in one block of the database.
+// several keys lie in one block of the database.
 func (s *Store) point(ws []*written, r *Report) error {
 	var all []placed
 	for _, w := range ws {

@@ -24,14 +24,14 @@ type Report struct {
 	Loosened int64
 }
 
-// Short returns the part of a hash that large sets keep. A collision can make a content stay,
-// but never makes one go.
+// Short returns the part of a hash that large sets store. A collision can keep a content from
+// being deleted, but never deletes one.
 func Short(h Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }
 
-// Set is a sorted set of contents, by Short: 8 bytes an entry, where a map takes 40.
+// Set is a sorted set of contents, by Short. An entry takes 8 bytes; a map would take 40.
 type Set []uint64
 
-// NewSet returns the set of what fill adds, without the zero Hash.
+// NewSet returns the set of the hashes that fill adds, without the zero Hash.
 func NewSet(fill func(add func(Hash)) error) (Set, error) {
 	var hs Set
 	err := fill(func(h Hash) {
@@ -43,11 +43,12 @@ func NewSet(fill func(add func(Hash)) error) (Set, error) {
 	return slices.Compact(hs), err
 }
 
-// Has reports whether a content is in the set. After a collision it may be wrongly true.
+// Has reports whether a content is in the set. It may wrongly return true because of a
+// collision.
 func (hs Set) Has(h Hash) bool { _, ok := slices.BinarySearch(hs, Short(h)); return ok }
 
-// watch makes Apply note the contents it refers to from now on. Contents that come into use
-// between a sweep's look at the log and its deletions must stay.
+// watch makes Apply record the contents that it refers to from now on. A sweep must not
+// delete contents that come into use after it has read the log.
 func (s *Store) watch() (stop func()) {
 	s.db.Lock()
 	s.fresh = map[Hash]bool{}
@@ -59,10 +60,11 @@ func (s *Store) watch() (stop func()) {
 	}
 }
 
-// Sweep deletes the contents that nothing refers to. referenced adds those that are referred
-// to; adding too many is safe. Contents that build on deleted ones are stored anew first, and
-// frames of which too little is still needed are rewritten. Each chunk is a step of its own,
-// so a kill only leaves contents for the next sweep. s is locked.
+// Sweep deletes the unreferenced contents. referenced calls add with the contents that are
+// referred to; adding too many is safe. Contents that are deltas against deleted ones are
+// stored again first, and frames of which too little is still needed are rewritten. Each
+// chunk is committed separately, so a kill only leaves contents for the next sweep. The
+// caller holds the lock of s.
 func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func(Hash)) error) (Report, error) {
 	var r Report
 	defer s.watch()()
@@ -104,8 +106,8 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 }
 
 // lastFirst sorts contents so that each comes before its base, and otherwise by key, because
-// neighbours lie in one block. So what is left at any moment can be read, and is still of use
-// if the same content is stored again meanwhile.
+// neighbours lie in one block. So the contents not yet deleted can be read at any moment, and
+// can be used if the same content is stored again meanwhile.
 func lastFirst(dead map[Hash]Hash) []Hash {
 	type doomed struct {
 		hash  Hash
@@ -164,7 +166,7 @@ func (s *Store) dropBlobs(hs []Hash, r *Report) error {
 	return s.log.Write(func(b *Batch) error {
 		needed := map[Hash]bool{}
 		for h := range s.fresh {
-			// Its bases are needed as well, down to the end of the chain.
+			// All bases in its chain are needed as well.
 			for at, n := h, 0; n < 2*maxLinks && !needed[at]; n++ {
 				needed[at] = true
 				hd, err := b.header(at)

@@ -5,11 +5,12 @@ import (
 	"encoding"
 )
 
-// tailBuffer is how many appended bytes a Tail keeps, for later appends to build on.
+// tailBuffer is how many appended bytes a Tail holds, against which later appends are
+// encoded.
 const tailBuffer = 64 << 10
 
-// Tail remembers what a file held when it was last closed, so that an append costs as much as
-// the appended bytes, not as the whole file. Immutable.
+// Tail describes the content of a file when it was last closed, so that the cost of an append
+// depends on the appended bytes and not on the whole file. It is immutable.
 //
 // A chain in which each append builds on the previous one would grow with the number of
 // appends. So append i builds not on append i-1, but on append i&(i-1). This keeps chains as
@@ -25,7 +26,7 @@ type Tail struct {
 	acc   []byte // the bytes appended since the root
 }
 
-// mark is a content that later tails may build on.
+// mark is a content that may be the base of later tails.
 type mark struct {
 	bit  uint64
 	hash Hash
@@ -46,13 +47,13 @@ func (n *Tail) Buffered() int { return len(n.acc) }
 // Short returns the same Tail without the bytes it holds in memory.
 func (n *Tail) Short() *Tail { return newTail(n.hash, n.size, n.sum) }
 
-// appended returns the tail after more was appended, the mark that it builds on, and the bytes
+// appended returns the tail after more was appended, the mark that is its base, and the bytes
 // since that mark. The receiver stays unchanged, because the batch may fail.
 func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	next := &Tail{hash: h, size: n.size + int64(len(more)), sum: sum, i: n.i + 1}
 	root := n.marks[0]
-	// The array may be shared: it only grows beyond what older tails use, and bytes of a
-	// failed batch are overwritten.
+	// Tails may share the array, because it only grows beyond the part that older tails use.
+	// Bytes of a failed batch are overwritten.
 	next.acc = append(n.acc, more...)
 	bit := next.i & -next.i
 	for _, m := range n.marks {
@@ -63,7 +64,7 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	from := next.marks[len(next.marks)-1]
 	bytes := next.acc[from.size-root.size:]
 	if len(next.acc) > tailBuffer {
-		// Start a new root, which builds on the old root with all bytes since.
+		// Start a new root, whose base is the old root; it stores all bytes appended since.
 		from, bytes = root, next.acc
 		return newTail(h, next.size, sum), from, bytes
 	}
@@ -77,7 +78,7 @@ func hashFrom(sum, more []byte) (Hash, []byte) {
 	d := sha256.New()
 	if sum != nil {
 		if err := d.(encoding.BinaryUnmarshaler).UnmarshalBinary(sum); err != nil {
-			panic(err) // made by the function below, in this process
+			panic(err) // cannot happen, because this function marshalled the state itself
 		}
 	}
 	d.Write(more)

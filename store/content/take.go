@@ -21,10 +21,11 @@ type want struct {
 	packed bool // already in a pack file of our own
 }
 
-// adoptUseful adopts the siblings' pack files that hold enough contents that are loose here, or
-// packed here a second time, and takes those contents from there. If two stores packed the same
-// contents, the one whose directory sorts last gives up its own; otherwise they would swap
-// them forever. It returns true if a file was adopted. s is locked.
+// adoptUseful adopts those of the siblings' pack files that hold enough contents that are
+// loose here or that this store has packed as well. These contents then refer to the adopted
+// files. If two stores packed the same contents, only the one whose directory sorts last
+// drops its own copy; otherwise they would exchange copies forever. It returns true if a file
+// was adopted. The caller holds the lock of s.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false
@@ -73,8 +74,8 @@ func (c *candidate) useful(wants map[uint32][]want, evenPacked bool) bool {
 	return found > 0 && found >= min(adoptLeast, all/2)
 }
 
-// takeOffers replaces wanted contents by those on offer, after reading each one and comparing
-// its hash.
+// takeOffers makes wanted contents refer to the offered copies, after reading each copy and
+// comparing its hash.
 func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Report) error {
 	o := s.offers.Load()
 	frames := map[uint32]*written{}
@@ -114,7 +115,7 @@ func (s *Store) verify(w *written) error {
 	parts, at := w.parts, w.at
 	w.parts, w.at = nil, nil
 	if errors.Is(err, db.ErrDamaged) {
-		return nil // no content can be in it, not even an empty one
+		return nil // the frame cannot hold any content, not even an empty one
 	}
 	for i, p := range parts {
 		end := at[i] + p.size
@@ -125,9 +126,9 @@ func (s *Store) verify(w *written) error {
 	return err
 }
 
-// EndOffers ends offers that have stood long enough. If due is set, it also takes contents
-// that siblings have from their pack files, and rewrites wasteful files that siblings no
-// longer share. s is locked.
+// EndOffers ends offers that are older than offersLast. If due is set, it also adopts
+// contents from the siblings' pack files, and rewrites wasteful files that siblings no longer
+// share. The caller holds the lock of s.
 func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersLast || now.Before(o.since)) {
 		s.retire()

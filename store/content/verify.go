@@ -15,19 +15,20 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld is how many bytes of contents Verify keeps because others still have to be decoded
-// from them.
+// mostHeld is how many bytes of contents Verify holds in memory because other contents still
+// have to be decoded from them.
 const mostHeld = 64 << 20
 
-// chains is the order in which Verify reads contents: frame by frame, and after each content
-// those that build on it. So nearly everything is decoded once, however long the chains are.
+// chains defines the order in which Verify reads contents. It goes frame by frame and visits,
+// after each content, the deltas against it. So nearly every content is decoded once, however
+// long the chains are.
 type chains struct {
 	roots []rooted
-	made  map[Hash][]found // for each base, what builds on it
+	made  map[Hash][]found // for each base, the deltas against it
 	all   []Hash           // sorted
 }
 
-// found is a content as the first walk found it.
+// found is a content with the data that the first walk collected.
 type found struct {
 	hash Hash
 	val  []byte // the value of its key; nil: it has to be read
@@ -38,11 +39,11 @@ type rooted struct {
 	frame uint64
 }
 
-// link is a content to be read. The content it builds on is one level below.
+// link is a content to be read. Its base is one level below.
 type link struct {
 	found
 	level int
-	last  bool // nothing else that builds on the same base is left
+	last  bool // no other delta against the same base is left
 }
 
 func (s *Store) chains() (*chains, error) {
@@ -64,8 +65,8 @@ func (s *Store) chains() (*chains, error) {
 	return c, err
 }
 
-// each calls do once for every content: for a base before what builds on it, and at the end
-// for contents whose chain has no beginning.
+// each calls do once for every content. A base comes before the deltas against it. Contents
+// whose chain has no beginning come last.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
 	walk := func(root found) error {
@@ -77,7 +78,7 @@ func (c *chains) each(do func(link) error) error {
 				return err
 			}
 			for i, f := range c.made[at.hash] {
-				stack = append(stack, link{f, at.level + 1, i == 0}) // the first is taken last
+				stack = append(stack, link{f, at.level + 1, i == 0}) // a stack returns the first entry last
 			}
 			delete(c.made, at.hash)
 		}
@@ -88,7 +89,8 @@ func (c *chains) each(do func(link) error) error {
 			return err
 		}
 	}
-	// The rest is damaged. It is passed one by one, because walking a cycle would not end.
+	// The remaining contents are damaged. Each is visited separately, because following a
+	// cycle would not end.
 	var rest []found
 	for _, without := range c.made {
 		rest = append(rest, without...)
@@ -103,7 +105,7 @@ func (c *chains) each(do func(link) error) error {
 	return nil
 }
 
-// held keeps the contents on the way from a root to the present position.
+// held holds the contents on the way from a root to the present position.
 type held struct {
 	levels []heldContent
 	bytes  int64
@@ -111,11 +113,11 @@ type held struct {
 
 type heldContent struct {
 	hash Hash
-	b    []byte    // nil: not kept
+	b    []byte    // nil if not in memory
 	sum  hash.Hash // has already hashed b
 }
 
-// base returns the content one level below, without bytes if these are not kept.
+// base returns the content one level below, without bytes if these are not in memory.
 func (k *held) base(level int, h Hash) heldContent {
 	if level == 0 || level > len(k.levels) || k.levels[level-1].hash != h {
 		return heldContent{}
@@ -123,7 +125,7 @@ func (k *held) base(level int, h Hash) heldContent {
 	return k.levels[level-1]
 }
 
-// drop releases the contents from a level on, and the base below if it was needed for the last
+// drop releases the contents from a level on, and their base if it was needed for the last
 // time.
 func (k *held) drop(at link) {
 	from := at.level
@@ -137,8 +139,8 @@ func (k *held) drop(at link) {
 	k.levels = k.levels[:min(at.level, len(k.levels))]
 }
 
-// put keeps a content for those that build on it. If that is too much, the bases furthest
-// below are released; they are decoded again when needed.
+// put holds a content in memory for the deltas against it. If that exceeds mostHeld, the
+// bases furthest below are released; they are decoded again when needed.
 func (k *held) put(level int, c heldContent) {
 	for len(k.levels) < level {
 		k.levels = append(k.levels, heldContent{})
@@ -156,7 +158,7 @@ type Verified struct {
 	Blobs int
 	Bytes int64         // of contents that were read and verified
 	Bad   map[Hash]bool // the damaged contents
-	// Unread is set if the check could not go on reading, which is not damage.
+	// Unread is set if the check had to stop because of a read error, which is not damage.
 	Unread error
 
 	all []Hash // sorted
@@ -168,8 +170,9 @@ func (v *Verified) Has(h Hash) bool {
 	return ok
 }
 
-// Verify reads every content and compares its hash. It calls problem with each fault in words,
-// and step, if not nil, with the number of contents done. s is locked.
+// Verify reads every content and compares its hash. It calls problem with a description of
+// each fault, and step, if not nil, with the number of contents checked. The caller holds the
+// lock of s.
 func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any), step func(done, all int)) (v Verified, err error) {
 	v.Bad = map[Hash]bool{}
 	order, err := s.chains()
@@ -217,8 +220,8 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	return v, err
 }
 
-// checkBlob reads one content, using its base if that is kept. If the content begins with the
-// whole of its base, as that of a log file does, only the rest is hashed.
+// checkBlob reads one content, using its base if that is in memory. If the content begins
+// with its whole base, as that of a log file does, only the bytes after it are hashed.
 func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 	c := heldContent{hash: at.hash}
 	err := s.db.View(func(txn *badger.Txn) error {

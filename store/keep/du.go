@@ -33,9 +33,9 @@ func (s Share) MarshalJSON() ([]byte, error) {
 	return json.Marshal(x)
 }
 
-// Usage tells what takes the space of the store. Disk is the allocated size of its directory: the
-// sum of Contents, Log and Slack. Shared is the part of Contents that the stores of sibling
-// worktrees also have.
+// Usage describes how the store uses its space. Disk is the allocated size of its directory,
+// which is the sum of Contents, Log and Slack. Shared is the part of Contents that the stores
+// of sibling worktrees also have.
 type Usage struct {
 	Disk     int64
 	Shared   int64
@@ -48,8 +48,9 @@ type Usage struct {
 	Classes  []Share
 }
 
-// DU measures the store. A content is counted for the version that stored it first. depth > 0 sums
-// up paths with more elements than that; top > 0 returns only the largest.
+// DU measures the store. A content is counted for the version that stored it first. If depth
+// > 0, paths with more elements are summed up at that depth. If top > 0, DU returns only the
+// top largest shares.
 func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var u Usage
 	var err error

@@ -13,7 +13,7 @@ import (
 	"cachebro/store/space"
 )
 
-// Keeper keeps one store within its limits. All methods may be called concurrently.
+// Keeper enforces the limits of one store. All methods may be called concurrently.
 type Keeper struct {
 	s        *store.Store
 	contents *content.Store
@@ -23,17 +23,17 @@ type Keeper struct {
 	pinned   func(content.Hash) bool
 	calm     func() bool
 
-	// Guarded by the lock of the contents. When things that are checked at long intervals were
-	// last checked is stored for the next process: see remembered.
+	// The following fields are guarded by the lock of the contents. The times of the last
+	// checks are stored for the next process, see remembered.
 	tidied   time.Time
 	packed   time.Time // when the last repack began
 	shrunken shrunken
 }
 
 // New returns the keeper of a store, which must be its only one. pinned, if not nil, reports
-// whether others need a content (the diff bases of live readers); retention takes these last.
-// calm, if not nil, reports whether the machine has time for packing. Both must be quick and may
-// be called by any goroutine.
+// whether a content is the diff base of a live reader; retention drops such contents last.
+// calm, if not nil, reports whether the machine is idle enough for packing. Both must be
+// quick and may be called by any goroutine.
 func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keeper {
 	if pinned == nil {
 		pinned = func(content.Hash) bool { return false }
@@ -46,8 +46,8 @@ func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keep
 	return k
 }
 
-// remembered is what a keeper stores for the next one. Daemons come and go with the work, and
-// without it each would begin by looking through everything.
+// remembered is what a keeper stores for the next one. A daemon runs only while there is
+// work, and without this record each new daemon would first check the whole store.
 type remembered struct {
 	Tidied, ShrunkenAt time.Time
 	ShrunkenSeq        uint64
@@ -65,14 +65,15 @@ func (k *Keeper) recall() {
 	}
 }
 
-// remember ignores errors; the next keeper then looks once more.
+// remember stores the times of the last checks. It ignores errors; the next keeper then
+// repeats the checks.
 func (k *Keeper) remember() {
 	if b, err := json.Marshal(remembered{k.tidied, k.shrunken.at, k.shrunken.seq}); err == nil {
 		_ = k.s.KV(keepBucket).Set(keepKey, b)
 	}
 }
 
-// Report is what a collection did.
+// Report describes what a collection did.
 type Report struct {
 	content.Report
 	Versions int   // number of versions whose content was dropped
@@ -109,12 +110,12 @@ func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
 	return err
 }
 
-// sweep deletes the contents that nothing refers to. The lock of the contents is held.
+// sweep deletes unreferenced contents. The caller holds the lock of the contents.
 func (k *Keeper) sweep(ctx context.Context, which content.Waste) (content.Report, error) {
 	return k.contents.Sweep(ctx, which, func(add func(content.Hash)) error { return k.s.References(ctx, add) })
 }
 
-// liveHashes returns the contents that paths have now.
+// liveHashes returns the present contents of all paths.
 func (k *Keeper) liveHashes() (content.Set, error) {
 	return content.NewSet(func(add func(content.Hash)) error {
 		return k.s.Live("", func(v store.Version) error { add(v.Blob); return nil })

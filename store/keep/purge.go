@@ -11,29 +11,30 @@ import (
 	"cachebro/store/db"
 )
 
-// Purged is what Purge did and what it could not reach.
+// Purged describes what Purge did and which copies it could not remove.
 type Purged struct {
 	Versions int
 	Blobs    int
 	Bytes    int64
-	// Spooled is how many bytes of contents were overwritten in the spool.
+	// Spooled is the number of bytes of contents that were overwritten in the spool.
 	Spooled int64
-	// Waste is how many bytes were removed from pack files because nothing in this store
-	// referred to them.
+	// Waste is the number of unreferenced bytes that were removed from pack files.
 	Waste int64
-	// Elsewhere lists paths that have, or had, the same contents; those stay.
+	// Elsewhere lists other paths that have, or had, the same contents. Their contents are
+	// not removed.
 	Elsewhere []store.Path
-	// Siblings are stores of other worktrees that have the same contents in their pack files.
-	// Others may have them outside of pack files.
+	// Siblings are the stores of other worktrees that have the same contents in their pack
+	// files. Others are the remaining stores, which may have them in their databases.
 	Siblings, Others []content.Sibling
-	// Unreached says in words where the content may still be.
+	// Unreached describes the places where the content may still be.
 	Unreached []string
 }
 
-// Purge removes the contents of all versions of a path, the newest included, and of everything
-// below it from the store. Deltas against them are stored anew, and the files that held them are
-// rewritten. The versions stay in the log without content. Siblings keep what they have. From now
-// on this store adopts nothing from them, because the content might come back that way.
+// Purge removes from the store the contents of all versions, including the newest, of a path
+// and its subtree. Deltas against them are stored again without them, and the files that held
+// them are rewritten. The versions stay in the log without content. The stores of siblings
+// are not changed. From then on this store adopts no pack files, because the content might
+// return that way.
 func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -57,7 +58,8 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 		return p, err
 	}
 	if len(seqs) == 0 && !again {
-		// Pack files that came from siblings may contain it all the same.
+		// Pack files adopted from siblings may contain the content although no version here
+		// refers to it.
 		p.Waste, err = k.contents.PurgeWaste(ctx)
 		if p.Waste > 0 || err != nil {
 			return p, err

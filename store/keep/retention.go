@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// reach is how long an undo is "in reach": contents that were overwritten since then are
-	// dropped only when no older ones are left.
+	// reach is how long contents are protected for an undo. Contents that were overwritten
+	// within this time are dropped only when no older ones are left.
 	reach = 24 * time.Hour
 	// tidyEvery is the pause between two checks of age and count.
 	tidyEvery = 6 * time.Hour
-	// A repack begins above content.PackLeast loose bytes while nothing is written, above
-	// packMuch as soon as the writer pauses, and above packEven even if it does not.
+	// A repack begins above content.PackLeast loose bytes if nothing is being written, above
+	// packMuch as soon as the writer pauses, and above packEven even during writes.
 	packMuch = 64 << 20
 	packEven = 512 << 20
-	// packQuiet is how long nothing must have been written before a small repack. An idle
-	// daemon does not end before that.
+	// packQuiet is how long no write must have happened before a small repack. An idle daemon
+	// does not exit before that.
 	packQuiet = time.Minute
 	// packEvery is the pause between two small repacks.
 	packEvery = 20 * time.Minute
@@ -35,13 +35,15 @@ const (
 	worthCompacting = 64 << 10
 )
 
-// ErrOtherPlan: the versions that would be dropped are not those that were planned.
+// ErrOtherPlan means that the versions that would be dropped are no longer those that were
+// planned.
 var ErrOtherPlan = errors.New("other versions would be dropped by now")
 
 // Prune drops the contents of versions that are older than Options.KeepAge and whose path has
-// keep newer ones (0: Options.Keep), and packs the rest. The versions stay in the log. It may be
-// cancelled at any time; the next call continues. planned, if not "", is the Digest of what may be
-// dropped; ErrOtherPlan: other versions would be dropped, and nothing is done.
+// keep newer ones (0: Options.Keep), and packs the remaining contents. The versions stay in
+// the log. Prune may be cancelled at any time; the next call continues. planned, if not "",
+// is the Digest of the set of versions to drop. If other versions would be dropped, Prune
+// returns ErrOtherPlan and does nothing.
 func (k *Keeper) Prune(ctx context.Context, keep int, planned string) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -70,7 +72,7 @@ func (k *Keeper) prune(ctx context.Context, keep int, planned string, r *Report)
 
 // Due is what Prune would drop.
 type Due struct {
-	Keep     int           // number of versions that each path keeps
+	Keep     int           // number of versions of each path that are not dropped
 	Age      time.Duration // younger versions are not dropped
 	Versions int
 	Bytes    int64   // size of their contents, uncompressed
@@ -121,9 +123,9 @@ func (k *Keeper) olderThan(age time.Duration) (func(seq uint64, time int64) bool
 	return func(seq uint64, time int64) bool { return seq <= at && time < t.UnixNano() }, err
 }
 
-// Collect keeps the store within its limits, in this order: the free-space floor, the cap, the
-// budget of ignored files, age and count. It is cheap if there is nothing to do, and is meant to
-// be called about every minute.
+// Collect enforces the store's limits in this order: the free-space floor, the cap, the
+// budget of ignored files, age and count. It is cheap if no limit is exceeded, and is meant
+// to be called about every minute.
 func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -194,9 +196,9 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// shrunken records a collection that could not get the store below its limit because nothing was
-// left to drop. The next attempt has to wait; otherwise everything would be looked through each
-// minute in vain.
+// shrunken records a collection that could not get the store below its limit because nothing
+// was left to drop. The next attempt has to wait; otherwise each minute the whole store would
+// be checked in vain.
 type shrunken struct {
 	at  time.Time
 	seq uint64 // the newest version at that time
@@ -218,10 +220,11 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 	return !t.at.IsZero() && past >= 0 && past < pause
 }
 
-// shrink frees need bytes: first by packing, which drops no content; then by age and count; then
-// by dropping superseded contents, oldest first, regardless of age and count; then what an undo
-// within reach would need; last what the diffs of live sessions are based on. The present
-// contents of a project's paths are never dropped.
+// shrink frees need bytes in several steps, until enough is free. First it packs, which drops
+// no content. Then it drops superseded contents by age and count, and then regardless of age
+// and count, oldest first. After those it drops contents that an undo within reach would
+// need, and last the diff bases of live sessions. The present contents of a project's paths
+// are never dropped.
 func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
 	if st := k.s.Stats(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {
@@ -286,8 +289,9 @@ func (k *Keeper) dropAged(ctx context.Context, r *Report) error {
 	return k.dropOldest(ctx, math.MaxInt64/2, func(v store.Version, _ bool) bool { return old(v.Seq, v.Time) }, r)
 }
 
-// dropOldest drops contents, oldest first, until about need bytes are free. It passes each version
-// to may, together with whether some path has the content now.
+// dropOldest drops contents, oldest first, until about need bytes are free. It drops only
+// contents for which may returns true. The second argument of may tells whether the content
+// is the present content of a path.
 func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Version, present bool) bool, r *Report) error {
 	var drop []uint64
 	sizes, err := k.contents.Sizes()

@@ -10,8 +10,8 @@ import (
 	"cachebro/store"
 )
 
-// Count sums up deliveries, in estimated tokens. Full is what they would have cost without
-// cachebro, Sent what they did cost, labels included.
+// Count sums up deliveries, in estimated tokens. Full is the cost that they would have had
+// without cachebro. Sent is their actual cost, labels included.
 type Count struct {
 	Calls     int64 `cbor:"1,keyasint,omitempty"`
 	Full      int64 `cbor:"2,keyasint,omitempty"`
@@ -50,7 +50,7 @@ type Metrics struct {
 	Count
 	Tools    []ToolCount  // by name
 	Agents   []AgentCount // by id
-	Contexts int64        // context windows that were given something
+	Contexts int64        // number of context windows that received something
 	Schema   int64        // tokens of the tool schema in one context; part of Overhead
 }
 
@@ -62,7 +62,7 @@ func (m Metrics) Percent() float64 {
 	return float64(m.Saved()) / float64(m.Full) * 100
 }
 
-// accounts keeps counts per session, agent and tool.
+// accounts holds the counts per session, agent and tool.
 type accounts struct {
 	mu       sync.Mutex // guards all below
 	sessions map[store.SessionID]*account
@@ -87,7 +87,7 @@ type toldCounts struct {
 	Schema   int64            `cbor:"4,keyasint"` // of all contexts
 }
 
-// maxAccounts bounds the sessions whose counts are kept.
+// maxAccounts limits the number of sessions whose counts are retained.
 const maxAccounts = 512
 
 func newAccounts() *accounts {
@@ -121,7 +121,7 @@ func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.Se
 	return values, gone, err
 }
 
-// again marks an account to be saved again after a failure.
+// again marks an account to be saved once more after a failure.
 func (l *accounts) again(id store.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,9 +197,9 @@ func (l *accounts) context(id store.Reader) {
 	l.accountLocked(id.Session).Contexts++
 }
 
-// Spend counts what was delivered by other means than Decide: results of other tools (full
-// and sent), or, with overhead, injected text. For the tool "schema", sent is the size of
-// the tool schema, which every context of the session pays for.
+// Spend counts deliveries made without Decide. These are results of other tools (full and
+// sent) or, if overhead is set, injected text. For the tool "schema", sent is the size of the
+// tool schema, which costs that many tokens in every context of the session.
 func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
 	if tool == "schema" {
 		s.accounts.mu.Lock()
@@ -247,8 +247,8 @@ func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
 	return ok
 }
 
-// Metrics sums up a session, or all sessions for "". With delta it returns only what was
-// added since the last delta query.
+// Metrics sums up a session, or all sessions if id is "". If delta is set, it returns only
+// what was added since the last query with delta.
 func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 	l := s.accounts
 	l.mu.Lock()
@@ -279,7 +279,8 @@ func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts}
 	if a.Schema > 0 {
-		// A session that was given the tool schema has a context, even if it has read nothing yet.
+		// A session that received the tool schema has a context, even if it has read nothing
+		// yet.
 		now.Contexts = max(now.Contexts, 1)
 	}
 	now.Schema = a.Schema * now.Contexts

@@ -7,14 +7,14 @@ import (
 	"cachebro/store"
 )
 
-// maxAgreeing bounds how many contents are compared for one answer.
+// maxAgreeing is how many contents are compared for one answer at most.
 const maxAgreeing = 8
 
-// agreed covers the asked lines with pieces of several contents. This helps a reader that
+// agreed covers the requested lines with pieces of several contents. This helps a reader that
 // edits a file between its reads, because each part was shown from another version. The
-// reader holds the lines if every content that it was told of since the oldest of these
-// pieces has exactly the current lines under the same numbers. Then it does not matter which
-// of the contents the reader relies on, nor what it believes about the others.
+// reader holds the lines if every content that it learned of since the oldest of these pieces
+// has exactly the current lines under the same numbers. Then it does not matter which of the
+// contents the reader relies on, nor what it believes about the others.
 func (c *chooser) agreed() (proof, bool, error) {
 	if c.whole || c.last < c.first {
 		return proof{}, false, nil
@@ -75,7 +75,7 @@ func (c *chooser) agreed() (proof, bool, error) {
 	return proof{}, false, nil
 }
 
-// sameLines reports whether another content has the asked lines as they are now, under the
+// sameLines reports whether another content has the requested lines unchanged and under the
 // same numbers. If that content is no longer available, it returns false.
 func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if h == (store.Hash{}) {

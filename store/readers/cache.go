@@ -10,13 +10,13 @@ import (
 
 type metaKey struct {
 	hash      store.Hash
-	rendering store.Rendering // as asked
+	rendering store.Rendering // as requested
 }
 
 type metaCache = cache.Cache[metaKey, meta]
 
-// viewCache keeps recently rendered contents. The base of the next diff is nearly always
-// the text that was sent before.
+// viewCache caches recently rendered contents. The base of the next diff is nearly always the
+// text that was sent before.
 type viewCache = cache.Cache[metaKey, *view]
 
 func newViewCache(bytes int) *viewCache {
@@ -37,7 +37,8 @@ func (s *Tracker) viewOf(h store.Hash, r store.Rendering, content func() ([]byte
 	return &v, nil
 }
 
-// oldView returns the view of an earlier content, nil if that is no longer available.
+// oldView returns the view of an earlier content, or nil if that content is no longer
+// available.
 func (s *Tracker) oldView(h store.Hash, r store.Rendering) *view {
 	if !s.contents.Has(h) {
 		return nil

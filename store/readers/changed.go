@@ -12,7 +12,7 @@ import (
 // maxRows is how many diff lines are sent in one answer.
 const maxRows = 200
 
-// compare returns the script from an earlier content to the current one, nil if there is
+// compare returns the script from an earlier content to the current one, or nil if there is
 // none that a reader could rely on.
 func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	v, err := c.view()
@@ -21,7 +21,8 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	}
 	old := c.s.oldView(base, c.rendering())
 	if old == nil {
-		// Pruned or damaged: full text, not a failure.
+		// The earlier content is pruned or damaged. Then the full text is sent; this is not a
+		// failure.
 		return nil, nil
 	}
 	areText := old.valid && v.valid && !old.binary && !v.binary
@@ -36,7 +37,8 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	return sc, nil
 }
 
-// base returns a content that the reader holds as a whole, and the script from there.
+// base returns a content that the reader holds as a whole, and the script from that content
+// to the current one.
 func (c *chooser) base() (proof, *diff.Script, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		total, ok := totalOf(c.snap.pieces, b, c.meta.rendering)
@@ -103,8 +105,8 @@ func (c *chooser) nextPage() (decision, bool, error) {
 	return c.rows(h, sc, rows, from, label)
 }
 
-// rows sends one page of a diff. Lines count as shown only if all pages before this one
-// were sent.
+// rows sends one page of a diff. Its lines count as shown only if all earlier pages were
+// sent.
 func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
 	to := min(len(rows), from+maxRows)
 	d := c.answer(Diff)

@@ -16,7 +16,7 @@ type chooser struct {
 
 	meta        meta
 	loaded      *view
-	first, last int // the lines asked for
+	first, last int // the requested lines
 	whole       bool
 }
 
@@ -65,8 +65,8 @@ func (c *chooser) view() (*view, error) {
 	return v, nil
 }
 
-// measured counts the tokens of a content. If the content that the reader was told of last
-// is in the cache, only the difference is measured.
+// measured counts the tokens of a content. If the content that the reader learned of last is
+// in the cache, only the difference is measured.
 func (c *chooser) measured(v *view) tokens.Sum {
 	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
 		if old, ok := c.s.views.Get(metaKey{hs[0], c.rendering()}); ok {
@@ -104,7 +104,7 @@ func (c *chooser) span() span {
 	return span{c.first, c.last}
 }
 
-// read decides for tools whose text comes from cachebro.
+// read makes the decision for tools whose text comes from cachebro.
 func (c *chooser) read() (decision, error) {
 	if c.trusted() {
 		if c.q.DiffOffset > 0 {
@@ -173,25 +173,26 @@ func (c *chooser) full() (decision, error) {
 	return d, nil
 }
 
-// piece returns a piece for lines of the current content.
+// piece returns a piece that describes lines of the current content.
 func (c *chooser) piece(first, last int, deps ...string) piece {
 	p := piece{
 		Hash: c.q.Hash, Rendering: c.meta.rendering, Plain: c.meta.plain,
 		First: first, Last: last, Total: c.meta.total, From: call{Tool: c.q.Tool},
 	}
-	// Without a tool use the piece depends on "", which is in no transcript, so that a
+	// If there is no tool use, the piece depends on "", which is in no transcript, so that a
 	// transcript check never confirms it.
 	p.Deps = addDeps(addDeps(p.Deps, deps...), c.q.ToolUse)
 	return p
 }
 
-// fresh is the effect of delivering the text of lines first to last.
+// fresh returns the effect of delivering the text of lines first to last.
 func (c *chooser) fresh(first, last int) effect {
 	return effect{pieces: []piece{c.piece(first, last)}, fresh: true}
 }
 
-// derived is the effect of an answer that lets the reader work out the lines from what it
-// holds, and from the changes if these are sent. The lines are as old as what it holds.
+// derived returns the effect of an answer from which the reader can derive the lines, using
+// the text that it holds and, if these are sent, the changes. The lines count as old as the
+// text that it holds.
 func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
@@ -199,7 +200,7 @@ func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	return effect{pieces: []piece{p}, base: h.hash}
 }
 
-// unchanged answers that the reader already holds the asked lines of the current content,
+// unchanged answers that the reader already holds the requested lines of the current content,
 // or of another content with the same lines in the same place.
 func (c *chooser) unchanged() (decision, bool, error) {
 	h, ok := c.held(c.q.Hash, c.first, c.last)
@@ -229,8 +230,8 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	return c.repeats(d, h, elsewhere, full)
 }
 
-// repeats completes an answer saying that the asked lines are those of h. It returns false
-// unless the answer is shorter than the text, which has full tokens.
+// repeats completes an answer saying that the requested lines are those of h. It returns
+// false unless the answer is shorter than the text, whose length is full tokens.
 func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
@@ -248,7 +249,7 @@ func (c *chooser) held(h store.Hash, first, last int) (proof, bool) {
 	return holds(c.snap.pieces, c.snap.clock, h, c.q.Hash, c.meta.rendering, first, last)
 }
 
-// sameElsewhere finds a content of which the reader holds the asked lines and whose
+// sameElsewhere finds a content of which the reader holds the requested lines and whose
 // difference from the current one touches neither the lines nor their numbers.
 func (c *chooser) sameElsewhere() (proof, bool, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {

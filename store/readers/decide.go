@@ -6,18 +6,18 @@ import (
 	"cachebro/store"
 )
 
-// effect is what the reader knows from a delivery.
+// effect describes what the reader knows because of a delivery.
 type effect struct {
 	pieces      []piece    // lines of one content that the reader now knows
 	fresh       bool       // the text of the lines is in this delivery itself
-	base        store.Hash // if not fresh: the content that they are derived from
+	base        store.Hash // the content that the lines are derived from, unless they are fresh
 	forget      bool       // something was delivered that cannot be interpreted
-	confirm     store.Hash // lines first to last of this content were said to be unchanged
+	confirm     store.Hash // the delivery said that lines first to last of this content are unchanged
 	first, last int
 	page        *page
 }
 
-// without returns the effect if the last lines of the text were not delivered.
+// without returns the effect that remains if the last lines of the text were not delivered.
 func (e effect) without(lines int) effect {
 	if lines == 0 || len(e.pieces) == 0 {
 		return e
@@ -39,13 +39,13 @@ type decision struct {
 	Answer
 	span   span
 	effect effect
-	own    effect // Rewrite: the effect of the client's own text, if that is delivered instead
+	own    effect // for a Rewrite, the effect of the client's own text, if that is delivered instead
 	full   bool   // the text itself is sent
 }
 
-// Decide decides what the reader gets for the file's current content and records it, at once
-// or as pending (Request.Pending). It may be called concurrently; no lock is held while
-// contents are fetched and compared.
+// Decide determines the answer to a read of the file's current content and records it, either
+// as delivered or as pending (Request.Pending). It may be called concurrently; no lock is
+// held while contents are fetched and compared.
 func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 	r := s.known(q)
 	if r == nil {
@@ -55,7 +55,8 @@ func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 		return a, nil
 	}
 	key := q.key()
-	// Repeated if the reader was told something between snapshot and record.
+	// The decision is repeated if something was delivered to the reader between snapshot and
+	// record.
 	for attempt := 0; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return Answer{}, err
@@ -83,7 +84,7 @@ func (s *Tracker) known(q Request) *reader {
 }
 
 // decideUnknown sends full text, because the reader is unknown. If the client names the tool
-// call, a later Commit may tell whose call it was.
+// call, a later Commit may reveal which reader made it.
 func (s *Tracker) decideUnknown(q Request) (Answer, error) {
 	c := chooser{s: s, q: q, force: true}
 	d, err := c.choose()
@@ -110,7 +111,9 @@ func (d decision) large() Answer {
 	return Answer{Kind: Large, Hash: d.Hash, Seq: d.Seq, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
 }
 
-// large remembers "asked twice" for the smaller ranges that will be asked for instead.
+// large returns the answer that replaces a decision too long to be sent. If the range was
+// requested twice, the answer says so (Again), so that the caller requests the parts with
+// Force.
 func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answer {
 	a := d.large()
 	a.Again = c.trusted() && c.askedTwice()
@@ -130,8 +133,8 @@ func (q Request) key() store.Path {
 	return q.Path
 }
 
-// record notes the decision. It returns false if the reader was told something since the
-// snapshot on which the decision is based.
+// record stores the decision. It returns false if something was delivered to the reader since
+// the snapshot on which the decision is based.
 func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d decision) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,21 +11,21 @@ import (
 type Event struct {
 	Reader store.Reader
 	// Name is start, end, prompt, precompact, postcompact, subagent-start, subagent-stop,
-	// stop, connect, disconnect or lost (events were missed), or what the client's
-	// transcript shows: held (the context has lost nothing so far), fell (it lost something,
-	// but it is not known what) or unsure.
+	// stop, connect, disconnect or lost (events were missed), or one of the results of
+	// reading the client's transcript, which are held (the context has lost nothing so far),
+	// fell (it lost something, but it is not known what) and unsure.
 	Name string
 }
 
 // State is the state of a reader after an event.
 type State struct {
 	Epoch     uint64
-	NeedCheck bool // something was shown, so look at the transcript at the next prompt
+	NeedCheck bool // something was shown, so the transcript has to be checked at the next prompt
 }
 
 // Event begins new epochs. A compaction or start without an agent counts for every agent of
-// the session: one epoch too many costs a full read, one too few would make a later answer
-// false.
+// the session, because a needless epoch costs a full read, but a missing one would make a
+// later answer false.
 func (s *Tracker) Event(e Event) State {
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
@@ -64,9 +64,9 @@ func (s *Tracker) Event(e Event) State {
 	return State{Epoch: r.epoch, NeedCheck: len(r.files) > 0}
 }
 
-// TranscriptCheck drops what the main agent's context no longer holds. alive lists the tool
-// uses on the transcript's active chain. Text shown without a tool use cannot be checked and
-// is no longer relied on. If the transcript could not be read, nothing is relied on.
+// TranscriptCheck drops the lines that the main agent's context no longer holds. alive lists
+// the tool uses on the transcript's active chain. Lines shown without a tool use cannot be
+// checked and are dropped. If the transcript could not be read, everything is dropped.
 func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
 	r := s.reader(store.Reader{Session: id}, false)
 	if r == nil {
@@ -131,8 +131,8 @@ func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	return holds, heard || len(deps) == 0
 }
 
-// Delivered counts tokens that a context window got other than by Decide and Commit. They
-// bring text shown earlier closer to its expiry (Options.TokenExpiry).
+// Delivered counts tokens that a context window received other than by Decide and Commit.
+// They bring earlier text closer to its expiry (Options.TokenExpiry).
 func (s *Tracker) Delivered(id store.Reader, n int) {
 	if r := s.reader(id, false); r != nil {
 		r.mu.Lock()
@@ -171,8 +171,8 @@ func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 }
 
 // ShownSince returns the content of a file that the reader was last shown or wrote itself,
-// when that was (ns), and how, in words. It is used to warn that somebody else has changed
-// the file since.
+// the time of that (ns), and a phrase such as "you last read it at 12:41". It is used to warn
+// that somebody else has changed the file since.
 func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -203,7 +203,7 @@ type Shown struct {
 	First, Last int
 }
 
-// ShownBefore returns what a reader knew of a file at a moment (ns). base is the newest
+// ShownBefore returns what a reader knew of a file at a given time (ns). base is the newest
 // content that it had seen whole, or else the first content of which it had seen lines; when
 // is the time at which it last saw base. later lists the lines of later contents that it was
 // shown. ok is false if nothing is known.
@@ -264,8 +264,8 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// Told notes that a reader learned of a file's change by other means than a read. way: it
-// was shown the change itself, so what it writes from then on builds on that.
+// Told records that a reader learned of a file's change by other means than a read. way means
+// that it was shown the change itself, so that its later edits take the change into account.
 func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -279,7 +279,7 @@ func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	}
 }
 
-// ToldSince returns what Told last noted about a file, unless the reader was shown lines of
+// ToldSince returns what Told last recorded for a file, unless the reader was shown lines of
 // the file since.
 func (s *Tracker) ToldSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
 	r := s.reader(id, false)

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// maxGiven is how many lines of cachebro's own words a context remembers having been given;
+// maxGiven is how many delivered lines of cachebro's own words are remembered for a context;
 // the oldest are dropped first.
 const maxGiven = 4096
 
@@ -20,9 +20,9 @@ func ownWord(line string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// giveLocked remembers the parts of an answer that are cachebro's own words and not text of
-// a file. They outlive epochs, because a summary after a compaction may still quote them.
-// r.mu is held.
+// giveLocked remembers the parts of an answer that are cachebro's own words and not text of a
+// file. A new epoch does not clear them, because a summary after a compaction may still quote
+// them. The caller holds r.mu.
 func (r *reader) giveLocked(a Answer) {
 	switch a.Kind {
 	case Unchanged:
@@ -49,7 +49,8 @@ func (r *reader) givenLocked(lines []string) {
 // ConnectionSession is the prefix of the session name of a reader that is a connection.
 const ConnectionSession = "connection:"
 
-// GiveOwnWords notes lines of cachebro's own words that a reader was given other than by Decide.
+// GiveOwnWords records lines of cachebro's own words that a reader received other than by
+// Decide.
 func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 	if r := s.reader(id, true); r != nil {
 		r.mu.Lock()
@@ -58,9 +59,10 @@ func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 	}
 }
 
-// GivenOwnWords returns the first of some lines that a session was given as cachebro's own
-// words, "" if there is none. Connections of unknown session count as well, because they may
-// belong to this session. If known is false, the asking session is uncertain and all count.
+// GivenOwnWords returns the first of the lines that a session received as cachebro's own
+// words, or "" if there is none. Connections of unknown session count as well, because they
+// may belong to this session. If known is false, the session is uncertain and the lines of
+// all sessions count.
 func (s *Tracker) GivenOwnWords(id store.SessionID, known bool, lines []string) string {
 	all := s.all()
 	for _, line := range lines {

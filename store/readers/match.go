@@ -9,9 +9,10 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// match returns the lines of the view that a client's own text shows. The client says where its
-// text starts; the bytes must agree. Clients count one more, empty line after a final newline.
-// tail reports whether the text includes that line, so that the end of the file was seen.
+// match returns the lines of the view that a client's own text shows. The client reports the
+// line at which its text starts, and the bytes must agree. Clients count an empty line after
+// a final newline. tail reports whether the text includes that line, which means that the end
+// of the file was seen.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
@@ -36,13 +37,13 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	case whole && w.Rendering != store.RenderClaudeRead:
 		last = first + lines - 1
 	case after[0] == '\n' && (len(text) > 0 || w.NumLines > 0):
-		// Cut before a line end. Shell output loses its last one, but the reader still saw the
-		// end of the file.
+		// The text was cut before a line end. Shell output loses its last line end, but the
+		// reader still saw the end of the file.
 		last = first + lines
 		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
 	default:
-		// In the middle of a line; or, for a client that numbers lines, an empty line where the
-		// content has another.
+		// The text ends in the middle of a line; or a client that numbers lines has an empty
+		// line where the content has another one.
 		return 0, 0, false, false
 	}
 	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail || v.blank(last+1, first+w.NumLines-1)) {
@@ -57,8 +58,8 @@ func (v view) blank(first, last int) bool {
 	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
 }
 
-// countAgrees checks the client's number of lines against its text. For a shell command it
-// is the number asked for; a shorter file ends earlier, and so may its output.
+// countAgrees checks the client's number of lines against its text. For a shell command it is
+// the requested number; if the file is shorter, so is the output.
 func countAgrees(w Rewrite, text []byte, end bool) bool {
 	n := bytes.Count(text, []byte{'\n'})
 	if w.Rendering == store.RenderClaudeRead {
@@ -70,7 +71,7 @@ func countAgrees(w Rewrite, text []byte, end bool) bool {
 	return w.NumLines == n || end && w.NumLines > n
 }
 
-// matchEnd is match for a text that is the end of a file (tail).
+// matchEnd is like match for a text that is the end of a file (tail).
 func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	whole := v.text
 	if v.newline && !bytes.HasSuffix(text, []byte{'\n'}) {
@@ -89,10 +90,11 @@ func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 // blanks are the characters that clients strip from the end of a result.
 const blanks = " \t\r\n"
 
-// delivered reports whether the final text that the model got is the decided one: the text
-// itself, perhaps without white space at its end; the client's numbered lines of it; or its
-// block in the result of a tool that reads several files. Clients append their own reminders
-// to results. missing is how many lines at the end the model did not get unchanged.
+// delivered reports whether the final text that the model received is the decided one. It
+// accepts the text itself, perhaps without white space at its end, the text as numbered
+// lines, and a block with the text in the result of a tool that reads several files. Clients
+// append their own reminders to results. missing is the number of lines at the end that the
+// model did not receive unchanged.
 func delivered(final, sent string, start int, path store.Path) (missing int, ok bool) {
 	missing, ok = matchesSent(final, sent, start, path)
 	if ok {

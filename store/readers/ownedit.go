@@ -11,19 +11,19 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Edit is what an agent did to a file through an edit tool.
+// Edit describes what an agent did to a file through an edit tool.
 type Edit struct {
 	Reader        store.Reader
 	Known         bool
 	Path          store.Path
 	Before, After store.Hash
 	Content       func() ([]byte, error) // the present content of the file
-	// Old was replaced by New: everywhere with All, otherwise once. With Whole the file was
-	// written as New.
+	// Old was replaced by New, everywhere if All is set, otherwise once. If Whole is set, New
+	// became the content of the file.
 	Old, New   string
 	All, Whole bool
-	// Pending: the edit counts once a Commit brings a result for ToolUse; if Result is set,
-	// exactly that text.
+	// Pending means that the edit counts once a Commit contains a result for ToolUse. If
+	// Result is set, the result must be exactly that text.
 	Pending bool
 	ToolUse string
 	Result  string
@@ -83,7 +83,7 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 
 // edited derives the known lines of the new content from those of the old one.
 func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
-	// Even if it knows no line, the agent knows that the content has changed.
+	// Even if the agent knows no line, it knows that the content has changed.
 	told := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
 	if v.total == 0 {
 		return effect{forget: true}

@@ -19,7 +19,7 @@ type entry struct {
 	span   span
 	tool   string
 	answer Answer
-	own    bool // it replaces or keeps the result of a client's own tool
+	own    bool // it replaces the result of a client's own tool or leaves it unchanged
 	part   int  // Rewrite.Part
 	forms  []form
 }
@@ -58,7 +58,7 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	}
 	own := form{text: q.Rewrite.Text, start: max(1, q.Rewrite.StartLine), effect: d.effect, answer: d.Answer}
 	if d.Kind != Keep {
-		// Another hook may have won; then the model has the client's own text.
+		// Another hook's result may have been used; then the model has the client's own text.
 		own.effect = d.own
 		own.answer = Answer{Kind: Keep, FullTokens: d.FullTokens, Tokens: d.FullTokens}
 	}
@@ -66,8 +66,9 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	return e
 }
 
-// telling reports whether the delivery, if it happened, told the reader something about the
-// content, so that the file is in doubt until it is confirmed. A stub only confirms.
+// telling reports whether the delivery, if it happened, gave the reader new knowledge of the
+// content, so that the file is in doubt until the delivery is confirmed. A stub only confirms
+// known content.
 func (e *entry) telling() bool {
 	for _, f := range e.forms {
 		if f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget) {
@@ -77,8 +78,8 @@ func (e *entry) telling() bool {
 	return false
 }
 
-// decided returns the answer of a tool call that was decided already, for example when two
-// hooks ask.
+// decided returns the earlier answer to a tool call that was already decided, for example if
+// two hooks ask for the same call.
 func (r *reader) decided(q Request) (Answer, bool) {
 	if q.ToolUse == "" || !q.Pending {
 		return Answer{}, false
@@ -107,8 +108,9 @@ func sameRange(e *entry, q Request) bool {
 	return e.span == span{first, first + q.Limit - 1}
 }
 
-// waitLocked adds a pending entry. If there are too many, the oldest tool use is dropped;
-// its files would stay in doubt forever, so they are forgotten. r.mu is held.
+// waitLocked adds a pending entry. If there are too many, the oldest tool use is dropped. Its
+// files would then stay in doubt forever, so the records of these files are dropped too. The
+// caller holds r.mu.
 func (r *reader) waitLocked(id string, e *entry) {
 	if _, ok := r.waiting[id]; !ok {
 		r.order = append(r.order, id)
@@ -123,28 +125,28 @@ func (r *reader) waitLocked(id string, e *entry) {
 	r.waiting[id] = append(r.waiting[id], e)
 }
 
-// Call is one tool call's final text, exactly as the model gets it.
+// Call is one tool call's final text, exactly as the model receives it.
 type Call struct {
 	ToolUse string
 	Text    string
-	// Took says which text of a result with several entries the model got: "ours", "own", or
-	// another; "": compare Text.
+	// Took names the text that the model received of a result with several entries: "ours",
+	// "own", or another value for neither. "" means that Text has to be compared.
 	Took string
 }
 
 // Pending records a client's own result (Request.Rewrite) as delivered under its tool use,
-// without replacing it, and reports whether it is text of the content. It counts only after
-// Commit.
+// without replacing it, and reports whether the result is text of the content. The delivery
+// counts only after Commit.
 func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err error) {
 	q.Force, q.Pending = true, true
 	a, err := s.Decide(ctx, q)
 	return a.Matched, err
 }
 
-// Commit reports what a batch of tool calls gave the model, in the order of the context. A
-// pending delivery counts if its text is there, byte for byte. If the text of one of these
-// calls is not there, the file is in doubt and its next read is full. own lists the tool uses
-// that brought the client's own text although another was decided.
+// Commit confirms or drops pending deliveries. calls holds the final texts of a batch of tool
+// calls, in the order of the context. A pending delivery counts if its text is in its call,
+// byte for byte. If it is not, the file is in doubt and its next read is full. own lists the
+// tool uses that delivered the client's own text although another text was decided.
 func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {
@@ -206,8 +208,9 @@ func (e *entry) formFor(c Call) (form, bool) {
 	return form{}, false
 }
 
-// stillLocked checks that the base of derived lines was not forgotten between decision and
-// commit. If it was, all that is known is that the reader was told something. r.mu is held.
+// stillLocked checks that the base of derived lines was not dropped between decision and
+// commit. If it was, it is only known that the reader received something that cannot be
+// interpreted. The caller holds r.mu.
 func (r *reader) stillLocked(e *entry, f effect) effect {
 	if len(f.pieces) == 0 || f.fresh {
 		return f
@@ -259,7 +262,7 @@ func (o *orphans) take(id string) []*entry {
 	return es
 }
 
-// paths returns the files that some reader may have been told of.
+// paths returns the files for which a reader may have received something.
 func (o *orphans) paths() map[store.Path]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"cachebro/store"
 )
 
-// Keys. The format of the state has a number. State in another format is dropped and not
-// migrated, because losing it costs only tokens.
+// The keys of the saved state contain the number of its format. State in another format is
+// dropped and not migrated, because losing it costs only tokens.
 const (
 	keyAll      = "readers/"
 	keyReaders  = keyAll + "2/"
@@ -23,8 +23,8 @@ const (
 // maxSaved bounds the bytes of a reader's saved state; a larger state is not saved.
 const maxSaved = 500 << 10
 
-// maxQuiet is how long after its last activity a reader is still saved: a person may come
-// back the next day and is then told what changed meanwhile. Stubs and diffs expire long
+// maxQuiet is how long after its last activity a reader is still saved, because a user may
+// return the next day and is then shown what changed meanwhile. Stubs and diffs expire long
 // before, see Options.IdleExpiry.
 const maxQuiet = 24 * time.Hour
 
@@ -86,7 +86,7 @@ func (s *Tracker) load() error {
 	if err != nil {
 		return fmt.Errorf("load shown state: %w", err)
 	}
-	// The marker goes first: what remains is not trusted without it.
+	// The marker is deleted first, because the remaining records are not trusted without it.
 	if err := s.kv.Delete(keyClosed); err != nil {
 		s.sessions = map[store.SessionID]*session{}
 		if errors.Is(err, store.ErrNoSpace) {
@@ -153,7 +153,8 @@ func (s *Tracker) Close() error {
 	return nil
 }
 
-// saved returns the reader's state without the files in doubt. It adds its own to doubt.
+// saved returns the reader's state without the files in doubt. It adds the reader's own files
+// in doubt to doubt.
 func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +208,8 @@ const (
 	saveLast  = time.Minute // the longest pause between attempts after failures
 )
 
-// Run saves the accounts a few seconds after each change, until done is closed. So a kill
-// loses at most the counts of those seconds.
+// Run saves the accounts a few seconds after each change, until done is closed. Therefore a
+// kill loses at most the counts of those seconds.
 func (s *Tracker) Run(done <-chan struct{}, failed func(error)) {
 	pause := saveEvery
 	for {

@@ -19,16 +19,16 @@ type piece struct {
 	First int        `cbor:"4,keyasint"`
 	Last  int        `cbor:"5,keyasint"`
 	Total int        `cbor:"6,keyasint"`  // lines of the whole content
-	N     uint64     `cbor:"7,keyasint"`  // position in the order in which this reader was told things
+	N     uint64     `cbor:"7,keyasint"`  // position in the order of this reader's deliveries
 	At    int64      `cbor:"8,keyasint"`  // ns, when the text was delivered
 	Used  int64      `cbor:"9,keyasint"`  // ns, when it was last delivered or confirmed
-	Mark  int64      `cbor:"10,keyasint"` // tokens the reader had been given when the text was delivered
+	Mark  int64      `cbor:"10,keyasint"` // tokens delivered to the reader before the text
 	Deps  []string   `cbor:"11,keyasint,omitempty"`
 	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if different
-	// From is the call that delivered it; states of older versions lack it.
+	// From is the call that delivered the piece; states of older versions lack it.
 	From call `cbor:"13,keyasint,omitempty"`
-	// Rests lists the calls that brought the text, if From did not bring it or only told what
-	// had changed in it.
+	// Rests lists the calls that delivered the text, if From did not deliver it or delivered
+	// only changes to it.
 	Rests []call `cbor:"14,keyasint,omitempty"`
 }
 
@@ -43,11 +43,11 @@ func (p *piece) calls() []call {
 	return p.Rests
 }
 
-// maxPieces bounds the pieces per file. Dropping the oldest is safe, because the rest is what
-// was told last.
+// maxPieces limits the pieces per file. Dropping the oldest is safe, because the latest
+// deliveries remain.
 const maxPieces = 64
 
-// clock is what expiry is measured against.
+// clock holds the values against which expiry is measured.
 type clock struct {
 	now       int64 // ns
 	delivered int64 // tokens
@@ -60,8 +60,8 @@ func (p *piece) expired(c clock) bool {
 	return c.now-p.Used >= int64(c.o.IdleExpiry) || p.outgrown(c)
 }
 
-// outgrown reports whether so many tokens were delivered since that the client may have
-// dropped the text silently, and nothing shows that it has not.
+// outgrown reports whether so many tokens were delivered after the text that the client may
+// have dropped it silently, and no later event shows that the context still holds it.
 func (p *piece) outgrown(c clock) bool {
 	since := p.Mark
 	if p.Mark >= c.unsure {
@@ -70,8 +70,8 @@ func (p *piece) outgrown(c clock) bool {
 	return c.delivered-since > c.o.TokenExpiry
 }
 
-// unknown returns a piece for something that was told of a file and cannot be interpreted. It
-// proves nothing and invalidates everything told before. Its length is unknown as well.
+// unknown returns a piece for a delivery about a file that cannot be interpreted. It proves
+// nothing and invalidates all earlier deliveries. Its length is unknown as well.
 func unknown() piece { return piece{First: 1, Last: math.MaxInt} }
 
 func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering == r }
@@ -80,17 +80,18 @@ func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering =
 type proof struct {
 	hash  store.Hash
 	total int
-	n     uint64 // when the oldest part was told
-	last  uint64 // when the newest part was told
+	n     uint64 // position of the oldest part
+	last  uint64 // position of the newest part
 	at    int64
 	mark  int64
 	deps  []string
 	as    store.Path
-	from  []call // the calls by which it was told, earliest first
+	from  []call // the calls that delivered the lines, earliest first
 }
 
 // holds looks for unexpired pieces of one content that cover lines first to last (any piece
-// will do for an empty file), and checks that the reader was told of no third content since.
+// is enough for an empty file), and checks that the reader has not learned of a third content
+// since.
 func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (proof, bool) {
 	var cover []*piece
 	for i := range ps {
@@ -128,8 +129,8 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.Hash == h || p.Hash == current {
 			continue
 		}
-		// The reader was told of this content later, or it is longer and the reader was not
-		// told that its end is gone.
+		// The reader learned of this content later; or this content is longer and the reader
+		// did not learn that its end is gone.
 		if p.N > out.n || whole && p.Last > last {
 			return proof{}, false
 		}
@@ -146,7 +147,7 @@ func addDeps(deps []string, more ...string) []string {
 	return deps
 }
 
-// bases lists the other contents that the reader was told of, latest first.
+// bases lists the other contents that the reader learned of, latest first.
 func bases(ps []piece, current store.Hash) []store.Hash {
 	sorted := slices.Clone(ps)
 	sort.Slice(sorted, func(i, j int) bool { return sorted[i].N > sorted[j].N })
@@ -159,7 +160,8 @@ func bases(ps []piece, current store.Hash) []store.Hash {
 	return out
 }
 
-// totalOf returns the number of lines of a content, if there are pieces of it.
+// totalOf returns the number of lines of a content. It returns false if there are no pieces
+// of it.
 func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
 	for i := range ps {
 		if ps[i].Hash == h && ps[i].usable(r) {

@@ -8,7 +8,7 @@ import (
 	"cachebro/store"
 )
 
-// reader is what one context window holds, as far as known.
+// reader describes what one context window holds, as far as known.
 type reader struct {
 	id     store.Reader
 	active atomic.Int64 // ns, latest activity
@@ -18,8 +18,8 @@ type reader struct {
 	used      bool   // something was delivered in this epoch
 	delivered int64  // tokens, over all epochs
 	held      int64  // value of delivered when the context was last found to have lost nothing
-	unsure    int64  // value of delivered when that was last in doubt; what is older is not confirmed
-	n         uint64 // counts what was told, to order it
+	unsure    int64  // value of delivered when that was last in doubt; older deliveries are not confirmed
+	n         uint64 // counts deliveries, to order them
 	files     map[store.Path]*file
 	waiting   map[string][]*entry // pending, by tool use
 	order     []string            // keys of waiting, oldest first
@@ -37,8 +37,8 @@ type file struct {
 	used   uint64 // reader.n at the last request, for eviction
 }
 
-// told is a content that the reader was told of other than by a read. Way: it was shown the
-// change that led to it.
+// told is a content that the reader learned of other than by a read. Way means that it was
+// shown the change that led to this content.
 type told struct {
 	Hash store.Hash `cbor:"1,keyasint"`
 	Way  bool       `cbor:"2,keyasint"`
@@ -46,14 +46,15 @@ type told struct {
 	At   int64      `cbor:"4,keyasint"` // ns
 }
 
-// span is a range of lines as it was asked for.
+// span is a range of lines as requested.
 type span struct{ first, last int }
 
-// ask is the latest answer to a range. It serves readers that ask twice.
+// ask is the latest answer to a request for a range. It is used to recognise repeated
+// requests.
 type ask struct {
 	hash   store.Hash
 	full   bool // the text itself was sent
-	tokens int  // tokens of the asked lines
+	tokens int  // tokens of the requested lines
 }
 
 // page remembers a diff that was cut.
@@ -71,7 +72,7 @@ func newReader(id store.Reader) *reader {
 	return &reader{id: id, epoch: 1, files: map[store.Path]*file{}, waiting: map[string][]*entry{}}
 }
 
-// newEpoch forgets everything, because the context window was replaced.
+// newEpoch drops all records, because the context window was replaced.
 func (r *reader) newEpoch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +102,8 @@ func (r *reader) fileLocked(p store.Path, max int) *file {
 	return f
 }
 
-// evictLocked forgets the quarter of the files that were asked for least recently. Dropping
-// many at once spreads the cost. r.mu is held.
+// evictLocked drops the records of the quarter of the files whose last request is oldest.
+// Dropping many at once spreads the cost. r.mu is held.
 func (r *reader) evictLocked() {
 	used := make([]uint64, 0, len(r.files))
 	for _, f := range r.files {
@@ -125,11 +126,11 @@ type snapshot struct {
 	asks   map[span]ask // a copy
 	page   page
 	clock  clock
-	doubt  bool // a pending delivery may have told something about the file
+	doubt  bool // a pending delivery may have changed what the reader knows of the file
 }
 
-// look takes a snapshot for a path. The record of a renamed file first moves to its new
-// name, unless that has a record already.
+// look takes a snapshot for a path. If the file was renamed, its record is first moved to the
+// new name, unless the new name already has a record.
 func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,8 +205,8 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	}
 }
 
-// decideLeftLocked drops older undecided deliveries of a path if a whole content was told
-// last, because they no longer matter. r.mu is held.
+// decideLeftLocked drops older undecided deliveries of a path if the latest delivery was a
+// whole content, because they no longer matter. The caller holds r.mu.
 func (r *reader) decideLeftLocked(key store.Path) {
 	f := r.files[key]
 	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {

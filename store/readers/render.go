@@ -10,8 +10,8 @@ import (
 	"cachebro/store/tokens"
 )
 
-// renderUTF16 replaces raw/1 for a file with a UTF-16 byte order mark: the text in UTF-8
-// without the mark, as ripgrep shows it.
+// renderUTF16 replaces raw/1 for a file with a UTF-16 byte order mark. It is the text in
+// UTF-8 without the mark, as ripgrep shows it.
 const renderUTF16 store.Rendering = "utf16/1"
 
 // view is a content as a reader sees it under a rendering.
@@ -19,12 +19,12 @@ type view struct {
 	meta
 	text  []byte
 	lines [][]byte
-	// measured: sum and meta.tokens are set. They are set before a view is shared.
+	// measured means that sum and meta.tokens are set. They are set before a view is shared.
 	measured bool
 	sum      tokens.Sum
 }
 
-// meta is what decisions need besides the text. Immutable, cached by hash.
+// meta holds what decisions need in addition to the text. It is immutable and cached by hash.
 type meta struct {
 	rendering store.Rendering // in effect: raw/1 may have become utf16/1
 	total     int             // lines; a final newline does not begin another one
@@ -77,8 +77,9 @@ func (v view) slice(first, last int) []byte {
 	return v.text[from:to]
 }
 
-// claudeRead renders cc-read/1, the way Claude Code's Read delivers a file: decoded, without
-// byte order mark, CRLF as LF. It returns b itself if nothing changes.
+// claudeRead renders cc-read/1, the form in which Claude Code's Read delivers a file, namely
+// decoded, without byte order mark, and with LF for CRLF. It returns b itself if nothing
+// changes.
 func claudeRead(b []byte) []byte {
 	if len(b)%2 == 0 && text.Wide(b) && b[0] == 0xff { // little endian only
 		shown, _ := text.Shown(b)

@@ -10,7 +10,7 @@ import (
 )
 
 // Limits of what a client's own read tool shows at once. The text that replaces a false
-// "unchanged" keeps within them.
+// "unchanged" stays within them.
 const (
 	maxClientLines  = 2000
 	maxClientTokens = 24_000
@@ -18,8 +18,8 @@ const (
 
 func (s *Tracker) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
 
-// rewrite decides about a client's own result: leave it, or replace it by a sentence or by
-// the changed lines.
+// rewrite decides whether to leave a client's own result as it is, or to replace it by a
+// sentence or by the changed lines.
 func (c *chooser) rewrite() (decision, error) {
 	w := *c.q.Rewrite
 	if w.ClientUnchanged {
@@ -65,8 +65,8 @@ func (c *chooser) keep() decision {
 	return d
 }
 
-// notUnderstood handles a text that is no known version of the file: after it, nothing that
-// the model was told before is certain.
+// notUnderstood handles a text that does not match any known version of the file. After such
+// a text, no earlier delivery is certain any more.
 func (c *chooser) notUnderstood(w Rewrite) decision {
 	d := decision{Answer: Answer{Kind: Keep, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: c.meta.total}, full: true}
 	d.FullTokens = tokens.EstimateString(w.Text)
@@ -75,7 +75,7 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 	return d
 }
 
-// repeated is unchanged with the wording for a client's own read.
+// repeated is like unchanged, with the wording for a client's own read.
 func (c *chooser) repeated() (decision, bool, error) {
 	h, ok := c.held(c.q.Hash, c.first, c.last)
 	elsewhere := false
@@ -157,7 +157,7 @@ func spanOf(sc *diff.Script) (first, last int) {
 }
 
 // clientUnchanged handles a client that said "file unchanged" itself, judging by modification
-// time. That may stand only if cachebro's record agrees.
+// time. This answer is left unchanged only if cachebro's record agrees.
 func (c *chooser) clientUnchanged() (decision, error) {
 	if c.meta.binary {
 		return decision{Answer: Answer{Kind: Keep, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq}}, nil
@@ -179,7 +179,8 @@ func (c *chooser) clientUnchanged() (decision, error) {
 			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}
-		// Saying "unchanged" of a range is not enough here: the client spoke of the whole file.
+		// The answer "unchanged" for a range is not enough here, because the client's answer
+		// is about the whole file.
 		if d, ok, err := c.changedSpan(*v); ok || err != nil {
 			return d, err
 		}

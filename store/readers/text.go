@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Printable returns a path in a form that is safe in text for a model. A file name can hold
-// line ends and control sequences, and so pose as a message.
+// Printable returns a path in a form that is safe in text for a model. A file name can
+// contain line ends and control sequences that look like a message.
 func Printable(p store.Path) string {
 	return visible.Told(string(p))
 }
@@ -54,14 +54,16 @@ func (s stub) label(saved int) string {
 	return b.String() + " · " + tokens.Format(saved) + " saved]"
 }
 
-// labelled returns the label with the saving after subtracting the label's own tokens.
+// labelled returns the label, which states the saving after subtracting the label's own
+// tokens.
 func (s stub) labelled(full int) (label string, cost int) {
 	cost = tokens.EstimateString(s.label(full))
 	label = s.label(max(0, full-cost))
 	return label, tokens.EstimateString(label)
 }
 
-// diffLabel labels a diff. It names the kind of call (read or edit) that the old text is from.
+// diffLabel returns the label of a diff. It names the kind of call (read or edit) that
+// delivered the old text.
 func diffLabel(path store.Path, h proof, added, removed, before, after int, listing bool) string {
 	many := unit(listing) + "s"
 	since := "since your read"
@@ -88,12 +90,13 @@ func (s *Tracker) clockTime(ns int64) string {
 	return time.Unix(0, ns).In(s.o.Location).Format("15:04")
 }
 
-// call is a tool call by which a reader knows some lines: one that showed them, or its own
-// edit.
+// call is a tool call from which a reader knows some lines. It either showed them or was the
+// reader's own edit.
 type call struct {
 	Tool string `cbor:"1,keyasint,omitempty"`
 	At   int64  `cbor:"2,keyasint,omitempty"` // ns
-	// Changes: the call brought only the changes in a text that the reader already held.
+	// Changes means that the call delivered only the changes to a text that the reader
+	// already held.
 	Changes bool `cbor:"3,keyasint,omitempty"`
 }
 
@@ -106,8 +109,8 @@ func (c call) edits() bool {
 	return false
 }
 
-// maxCalls is how many calls are remembered for some lines. At this number, texts name only
-// the first and the last.
+// maxCalls is how many calls are remembered for a run of lines. If there are that many, texts
+// name only the first and the last.
 const maxCalls = 8
 
 // addCall adds calls in the order of their times, each only once.
@@ -128,8 +131,8 @@ func addCall(from []call, more ...call) []call {
 	return from
 }
 
-// callName names a call, like "your Edit of 12:41". as is the name that the file had then, "" if
-// it is the same.
+// callName names a call, like "your Edit of 12:41". as is the name that the file had then, or
+// "" if it is the same.
 func (s *Tracker) callName(c call, as store.Path) string {
 	tool := c.Tool
 	switch tool {
@@ -144,8 +147,8 @@ func (s *Tracker) callName(c call, as store.Path) string {
 	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
 }
 
-// howKnown says by which calls the reader knows text that is not sent again: those that brought
-// the text, and those that told how it has changed since.
+// howKnown names the calls from which the reader knows text that is not sent again. These are
+// the calls that delivered the text, and those that delivered later changes to it.
 func (s *Tracker) howKnown(from []call, as store.Path) string {
 	var texts, changes []string
 	for _, c := range from {
@@ -173,7 +176,7 @@ func (s *Tracker) howKnown(from []call, as store.Path) string {
 	return strings.Join(texts, " and ")
 }
 
-// notRepeated is the sentence that replaces the text of a built-in Read.
+// notRepeated returns the sentence that replaces the text of a built-in Read.
 func (s *Tracker) notRepeated(st stub, from []call) string {
 	lines := fmt.Sprintf("Lines %d-%d of %s are", st.first, st.last, Printable(st.path))
 	if st.first == st.last {
@@ -186,8 +189,8 @@ func (s *Tracker) notRepeated(st stub, from []call) string {
 	return fmt.Sprintf("cachebro: not repeated. %s exactly as %s (%s). Read it again to get the text.", lines, s.howKnown(from, st.as), size)
 }
 
-// spanNote explains the lines before and after the changed lines of a built-in Read. The
-// lines after them may have new numbers.
+// spanNote returns the note that accompanies the changed lines of a built-in Read. It
+// describes the lines before and after them; the lines after them may have new numbers.
 func (s *Tracker) spanNote(path store.Path, h proof, first, last, total, oldTotal int) string {
 	since := "you were given it"
 	if n := len(h.from); n > 0 {

@@ -8,16 +8,17 @@ import (
 	"cachebro/store/leaf/cache"
 )
 
-// Contents fetches earlier contents. An error means that a content is gone and no diff can
-// be made.
+// Contents fetches earlier contents. An error means that a content is no longer available and
+// no diff can be made.
 type Contents interface {
 	Content(h store.Hash) ([]byte, error)
-	// Has reports whether Content would find it. What was pruned or purged must not be shown
-	// any more, even if a copy is still in memory.
+	// Has reports whether Content would find the content. Pruned or purged content must not
+	// be shown any more, even if a copy is still in memory.
 	Has(h store.Hash) bool
 }
 
-// KV persists the readers' state and the accounts. Values are bounded by Options.MaxFiles.
+// KV persists the readers' state and the accounts. Options.MaxFiles limits the size of the
+// values.
 type KV interface {
 	Get(key string) (value []byte, ok bool, err error)
 	Set(key string, value []byte) error
@@ -25,17 +26,17 @@ type KV interface {
 	Scan(prefix string, fn func(key string, value []byte) error) error
 }
 
-// Options configure a Tracker. The zero value is usable; defaults are given last.
+// Options configure a Tracker. The zero value is usable. Each comment ends with the default.
 type Options struct {
 	Now         func() time.Time // time.Now
 	Location    *time.Location   // for times of day in texts; time.Local
-	IdleExpiry  time.Duration    // a base neither shown nor confirmed for this long expires; 30 min
-	TokenExpiry int64            // a base expires after this many further tokens, unless the context is known to be whole; 40,000
-	// Began is when the process before this one began, in ns. State saved before that was
-	// already read back by it. 0: unknown.
+	IdleExpiry  time.Duration    // a base expires if it was neither shown nor confirmed for this long; 30 min
+	TokenExpiry int64            // a base expires after this many further tokens, unless the context is known to have lost nothing; 40,000
+	// Began is when the previous process began, in ns; 0 if unknown. State saved before that
+	// time is ignored, because the previous process has already read it.
 	Began       int64
-	MaxSessions int // the least recently active is dropped; 64
-	MaxFiles    int // per reader; the least recently asked are dropped; 1024
+	MaxSessions int // beyond this number, the least recently active session is dropped; 64
+	MaxFiles    int // per reader; beyond this number, the files with the oldest requests are dropped; 1024
 }
 
 func (o Options) filled() Options {
@@ -63,10 +64,11 @@ func (o Options) filled() Options {
 // maxViews is how many bytes of rendered contents are cached.
 const maxViews = 8 << 20
 
-// maxAgents bounds the agents per session; the least recent one is forgotten.
+// maxAgents limits the agents per session. Beyond it, the least recently active agent is
+// dropped.
 const maxAgents = 64
 
-// Tracker knows what every reader was shown. It is safe for concurrent use.
+// Tracker records what every reader was shown. It is safe for concurrent use.
 type Tracker struct {
 	contents Contents
 	kv       KV
@@ -77,7 +79,7 @@ type Tracker struct {
 	accounts *accounts
 	orphans  orphans
 
-	mu       sync.Mutex // guards sessions and what they hold except readers' insides
+	mu       sync.Mutex // guards sessions and their contents, but not the fields of readers
 	sessions map[store.SessionID]*session
 }
 
@@ -87,7 +89,7 @@ type session struct {
 }
 
 // New returns a Tracker with the state that the last Close saved. kv may be nil; then nothing
-// outlives the process.
+// is saved.
 func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 	s := &Tracker{
 		contents: contents,
@@ -104,7 +106,8 @@ func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 
 func (s *Tracker) now() int64 { return s.o.Now().UnixNano() }
 
-// reader returns the state of a reader. With make, a missing one is created in a new epoch.
+// reader returns the state of a reader. If make is set, a missing one is created in a new
+// epoch.
 func (s *Tracker) reader(id store.Reader, make bool) *reader {
 	if id.Session == "" {
 		return nil
@@ -139,7 +142,7 @@ func (s *Tracker) reader(id store.Reader, make bool) *reader {
 	return r
 }
 
-// evictLocked forgets the least recently active session. s.mu is held.
+// evictLocked drops the least recently active session. s.mu is held.
 func (s *Tracker) evictLocked() {
 	var oldest store.SessionID
 	first := true
@@ -151,7 +154,7 @@ func (s *Tracker) evictLocked() {
 	delete(s.sessions, oldest)
 }
 
-// evict forgets the least recently active agent.
+// evict drops the least recently active agent.
 func (ss *session) evict() {
 	oldest, first := "", true
 	for id, r := range ss.agents {
@@ -187,15 +190,16 @@ func (s *Tracker) all() []*reader {
 	return out
 }
 
-// Forget drops everything that a session was shown, so that its next reads are full.
+// Forget drops the record of everything that a session was shown, so that its next reads are
+// full.
 func (s *Tracker) Forget(id store.SessionID) {
 	for _, r := range s.readers(id) {
 		r.newEpoch()
 	}
 }
 
-// Pins returns the contents from which diffs for live readers would start. Retention must
-// keep them.
+// Pins returns the contents from which diffs for live readers would start. Retention must not
+// drop them.
 func (s *Tracker) Pins() map[store.Hash]struct{} {
 	now := s.now()
 	pins := map[store.Hash]struct{}{}

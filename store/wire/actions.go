@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// MActions: ActionsQuery → Actions, the log grouped by action.
+// MActions takes an ActionsQuery and returns Actions, the log grouped by action.
 const MActions = "actions"
 
-// ActionsQuery selects versions like LogQuery, but groups them by action: a tool call, a job
-// of a shell, an undo.
+// ActionsQuery selects versions like LogQuery, but groups them by action. An action is a tool
+// call, a job of a shell, an undo and so on.
 type ActionsQuery struct {
 	Path     []byte    `json:"path,omitempty"`
 	Session  string    `json:"session,omitempty"`
@@ -25,11 +25,11 @@ type ActionsQuery struct {
 	Lines    bool      `json:"lines,omitempty"`    // count lines, unless that takes noticeable time
 	Together bool      `json:"together,omitempty"` // put everything into one action
 	Lost     bool      `json:"lost,omitempty"`     // as LogQuery.Lost
-	// Fold: if not all files can be listed, those of one directory that changed in the same
-	// way become one entry with their number.
+	// Fold merges files of one directory that changed in the same way into one entry with
+	// their number, if not all files can be listed.
 	Fold bool `json:"fold,omitempty"`
-	// Seq and Skip continue where the previous answer ended. Without Skip, the list begins
-	// after (Oldest) or before version Seq.
+	// Seq and Skip continue the list where the previous answer ended. If Skip is empty, the
+	// list begins after version Seq if Oldest is set, and before it otherwise.
 	Seq  uint64       `json:"seq,omitempty"`
 	Skip []ActionSpan `json:"skip,omitempty"`
 }
@@ -41,7 +41,7 @@ type ActionSpan struct {
 	Last  uint64 `json:"last"`
 }
 
-// Actions is one page. If More is set, ask again with Seq and Skip.
+// Actions is one page. If More is set, a query with Seq and Skip returns the next page.
 type Actions struct {
 	Actions []Action     `json:"actions"`
 	More    bool         `json:"more,omitempty"`
@@ -53,10 +53,11 @@ type Actions struct {
 	Behind  uint64       `json:"behind,omitempty"` // as in LogAnswer
 }
 
-// Action is what somebody did. Its texts hold no secrets, but otherwise anything that people
-// and programs write. Whoever displays them must escape them.
+// Action describes what somebody did. Secrets have been removed from its texts, but they may
+// contain anything else that people and programs write, so they must be escaped when
+// displayed.
 type Action struct {
-	Key   string    `json:"key"`   // identifies the action as long as the log has it
+	Key   string    `json:"key"`   // identifies the action as long as the log contains it
 	First uint64    `json:"first"` // its first and last version
 	Last  uint64    `json:"last"`
 	Begin time.Time `json:"begin"`
@@ -85,16 +86,18 @@ type Action struct {
 	Fleeting int          `json:"fleeting,omitempty"` // files that were created and deleted again
 	Same     int          `json:"same,omitempty"`     // files that were written but have their old content
 	Versions int          `json:"versions"`
-	// TakenBack lists the plans that took back some of it, newest first. Back: all of it.
+	// TakenBack lists the plans that undid some of the action, newest first. Back means that
+	// all of it was undone.
 	TakenBack []TakenBack `json:"taken_back,omitempty"`
 	Back      bool        `json:"back,omitempty"`
-	// Least: only the newest of its thousands of versions were examined, and the counts of
-	// files and lines cover only those.
+	// Least means that only the newest of the action's thousands of versions were examined,
+	// so the counts of files and lines cover only those.
 	Least bool `json:"least,omitempty"`
 }
 
-// Nothing reports whether the action left everything as it was: it removed what it made, and
-// what it wrote has the old content. The log shows such actions only on request.
+// Nothing reports whether the action had no lasting effect, because it removed the files that
+// it created, and the files that it wrote have their old content. The log shows such actions
+// only on request.
 func (a Action) Nothing() bool {
 	return a.Count == 0 && a.Plan == "" && len(a.Git) == 0 && !a.Least
 }
@@ -104,7 +107,7 @@ func WithEffect(all []Action) []Action {
 	return slices.DeleteFunc(slices.Clone(all), Action.Nothing)
 }
 
-// Ancestor is a process above another in the process tree.
+// Ancestor is an ancestor of a process.
 type Ancestor struct {
 	PID     uint32 `json:"pid"`
 	Comm    string `json:"comm"`
@@ -120,13 +123,13 @@ const (
 	FileMode     = "mode" // permissions, owner or attributes only
 )
 
-// ActionFile is what happened to one file.
+// ActionFile describes what happened to one file.
 type ActionFile struct {
 	Path    []byte    `json:"path"`
 	From    []byte    `json:"from,omitempty"` // renamed
 	Change  string    `json:"change"`
 	Dir     bool      `json:"dir,omitempty"`
-	Below   int       `json:"below,omitempty"`  // number of files below a renamed, deleted or folded directory
+	Below   int       `json:"below,omitempty"`  // number of files in a renamed, deleted or folded directory
 	Folded  bool      `json:"folded,omitempty"` // the entry stands for these files, not for the directory itself
 	Added   int       `json:"added,omitempty"`
 	Removed int       `json:"removed,omitempty"`
@@ -134,33 +137,34 @@ type ActionFile struct {
 	Binary  bool      `json:"binary,omitempty"`
 	Ignored bool      `json:"ignored,omitempty"`
 	Size    int64     `json:"size"`
-	Before  uint64    `json:"before,omitempty"`  // version before the change, 0: none
+	Before  uint64    `json:"before,omitempty"`  // version before the change; 0 if there is none
 	Seq     uint64    `json:"seq"`               // version after the change
 	By      string    `json:"by,omitempty"`      // name of the process, if it is not the action's
-	Command string    `json:"command,omitempty"` // Together: the command that changed it last
+	Command string    `json:"command,omitempty"` // if Together is set, the command that changed it last
 	Time    time.Time `json:"time"`
 	Also    string    `json:"also,omitempty"`    // who else changed it meanwhile
-	Missing string    `json:"missing,omitempty"` // why the content is not kept
+	Missing string    `json:"missing,omitempty"` // why the content is not stored
 	Lost    string    `json:"lost,omitempty"`    // as Version.Lost
-	// TakenBack lists the plans that took back the change or some of its edits, newest first.
-	// Plans whose effect was undone again are left out.
+	// TakenBack lists the plans that undid the change or some of its edits, newest first.
+	// Plans that were themselves undone are left out.
 	TakenBack []TakenBack `json:"taken_back,omitempty"`
 }
 
-// TakenBack is a plan that took a change back.
+// TakenBack is a plan that undid a change.
 type TakenBack struct {
 	Plan  string `json:"plan"`
 	Kind  string `json:"kind"`            // undo, redo, revert or restore
-	Seq   uint64 `json:"seq"`             // its number in the log, 0: not in the log yet
-	Edits []int  `json:"edits,omitempty"` // of a file: only these edits were taken back
-	Part  bool   `json:"part,omitempty"`  // not all of its edits were taken back
-	Files int    `json:"files,omitempty"` // of an action: how many of its files were taken back
+	Seq   uint64 `json:"seq"`             // its number in the log; 0 if it is not in the log yet
+	Edits []int  `json:"edits,omitempty"` // for a file, only these edits were undone
+	Part  bool   `json:"part,omitempty"`  // not all of its edits were undone
+	Files int    `json:"files,omitempty"` // for an action, the number of its files that were undone
 }
 
-// Whole reports whether the change was taken back entirely.
+// Whole reports whether the change was undone entirely.
 func (t TakenBack) Whole() bool { return !t.Part && len(t.Edits) == 0 }
 
-// MTakenBack: TakenBackQuery → TakenBackAnswer, which plans took back one change of one file.
+// MTakenBack takes a TakenBackQuery and returns a TakenBackAnswer with the plans that undid
+// one change of one file.
 const MTakenBack = "takenback"
 
 // TakenBackQuery names the change from version Before to version Seq of a path.
@@ -170,7 +174,7 @@ type TakenBackQuery struct {
 	Seq    uint64 `json:"seq"`
 }
 
-// TakenBackAnswer lists the plans that took the change back, newest first.
+// TakenBackAnswer lists the plans that undid the change, newest first.
 type TakenBackAnswer struct {
 	By []TakenBack `json:"by,omitempty"`
 }

@@ -13,21 +13,22 @@ import (
 	"time"
 )
 
-// mountd has a socket of its own beside the daemon's. It tells what changed on the mount. Git
-// asks at each status, and a daemon that is busy or was killed must not delay the answer or
-// make it incomplete. One connection is one question:
+// mountd has its own socket, separate from the daemon's, at which it reports what changed on
+// the mount. Git asks for that at each status, and a daemon that is busy or was killed must
+// not delay the answer or make it incomplete. Each connection carries one question:
 //
 //	question: u32 length, token NUL prefix
 //	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:
 //	          everything may have changed
 //
-// Three tokens ask for something else. A daemon that has just started sends "daemon" to make
-// mountd attach; it sends "settle" to make mountd spool what happened without the mount. The
-// answers to both are empty. A command sends "mount" to have a mount restored that serves
-// other users and is gone from its mountpoint; the path in the answer is the error, if any.
+// Three tokens are requests of another kind. A daemon that has just started sends "daemon" to
+// make mountd attach. It sends "settle" to make mountd spool the changes that bypassed the
+// mount. The answers to both are empty. A command sends "mount" to restore a mount that
+// serves other users and is gone from its mountpoint; the path in the answer is the error, if
+// any.
 //
-// Lengths are little-endian. Paths are relative to the prefix, a directory below the root;
-// paths outside it are left out. An answer that ends early must be ignored.
+// Lengths are little-endian. Paths are relative to the prefix, a directory in the project;
+// paths that are not in it are left out. An answer that ends early must be ignored.
 const (
 	changesSocket = ".changes"
 	changesNote   = "changes-socket" // in the state directory; see socketNote
@@ -63,11 +64,11 @@ const (
 	mounting = "mount"
 )
 
-// Answerers are the functions that answer questions to mountd.
+// Answerers holds the functions with which mountd answers questions.
 type Answerers struct {
 	Changes  func(token string) (next string, paths []string, all bool)
-	Summoned func() // a daemon wants mountd to attach
-	Settle   func() // a daemon wants what happened without the mount to be spooled
+	Summoned func() // called when a daemon wants mountd to attach
+	Settle   func() // called when a daemon wants changes that bypassed the mount to be spooled
 	Mount    func() error
 }
 
@@ -158,13 +159,14 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 }
 
 // Summon makes the mountd that serves root attach to the daemon, which has just begun to
-// listen. ErrNoDaemon: no mountd serves root.
+// listen. It returns ErrNoDaemon if no mountd serves root.
 func Summon(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, summons, "")
 	return err
 }
 
-// Settle makes the mountd that serves root spool what has happened without the mount so far.
+// Settle makes the mountd that serves root spool the changes that have bypassed the mount so
+// far.
 func Settle(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, settling, "")
 	return err
@@ -215,7 +217,7 @@ func dialChanges(ctx context.Context, p Paths, root string) (*net.UnixConn, erro
 			}
 		}
 	}
-	return nil, Errorf(ErrNoDaemon, "cachebro mount "+root, "nobody knows what changed in %s: %v", root, last)
+	return nil, Errorf(ErrNoDaemon, "cachebro mount "+root, "no mount daemon can report what changed in %s: %v", root, last)
 }
 
 func writeCounted(w io.Writer, b []byte) error {

@@ -25,9 +25,9 @@ var HookTimeouts = Timeouts{Connect: 100 * time.Millisecond, Answer: 200 * time.
 // maxIdle is how many connections are kept open for later calls.
 const maxIdle = 4
 
-// Client calls the daemon of one project. It may be used by many goroutines: each call takes
-// a connection of its own from a small pool. If the daemon was restarted, a call connects
-// once more.
+// Client calls the daemon of one project. It may be used by many goroutines, because each
+// call takes its own connection from a small pool. If the daemon was restarted, a call
+// reconnects once.
 type Client struct {
 	hello    Hello
 	timeouts Timeouts
@@ -35,7 +35,7 @@ type Client struct {
 	open func(context.Context) (*clientConn, error)
 	next atomic.Uint64
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	idle   []*clientConn
 	answer HelloAnswer // of the newest connection
@@ -47,9 +47,10 @@ type clientConn struct {
 	answer HelloAnswer
 }
 
-// Dial connects to the daemon of h.Root. ErrNoDaemon: none is running. ErrVersion: the daemon
-// is of another version and answers only a few methods, among them MStatus and MShutdown; the
-// Client is returned with this error so that they can be called.
+// Dial connects to the daemon of h.Root. It returns ErrNoDaemon if none is running. It
+// returns ErrVersion if the daemon is of another version and answers only a few methods,
+// among them MStatus and MShutdown; the Client is returned with this error so that they can
+// be called.
 func Dial(ctx context.Context, p Paths, h Hello, t Timeouts) (*Client, error) {
 	c := newClient(h, t)
 	c.open = func(ctx context.Context) (*clientConn, error) { return c.connect(ctx, p) }
@@ -66,7 +67,7 @@ func newClient(h Hello, t Timeouts) *Client {
 	return &Client{hello: h, timeouts: t}
 }
 
-// first opens a connection, so that Dial fails where a call would.
+// first opens a connection, so that Dial fails if a call would fail.
 func (c *Client) first(ctx context.Context) error {
 	cc, err := c.open(ctx)
 	if err != nil {
@@ -80,7 +81,7 @@ func (c *Client) versionError(a HelloAnswer) error {
 	if a.Version == c.hello.Version {
 		return nil
 	}
-	hint := "restart what is older; cachebro mount replaces an older daemon"
+	hint := "restart the older program; cachebro mount replaces an older daemon"
 	if Older(c.hello.Version, a.Version) {
 		hint = "use version " + a.Version + ", or end it first: cachebro umount " + c.hello.Root
 	}
@@ -171,7 +172,7 @@ func (c *Client) Attach(ctx context.Context, a Attach, source *os.File) (Heartbe
 }
 
 // Export calls MExport and passes the descriptor that the history is written to. It must be a
-// pipe: the daemon must not wait for a file that may be on its own mount.
+// pipe, because the daemon must not wait for a file that may be on its own mount.
 func (c *Client) Export(ctx context.Context, to *os.File) (Totals, error) {
 	var ans Totals
 	_, err := c.call(ctx, MExport, Empty{}, nil, to, &ans)
@@ -185,7 +186,7 @@ func (c *Client) Fork(ctx context.Context, q ForkQuery, to *os.File) (ForkAnswer
 	return ans, err
 }
 
-// Call is Client.Call with a typed result and no bodies.
+// Call is like Client.Call, with a typed result and without bodies.
 func Call[R any](ctx context.Context, c *Client, method string, params any) (R, error) {
 	var r R
 	_, err := c.Call(ctx, method, params, nil, &r)
@@ -236,15 +237,15 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 	}
 }
 
-// anyVersion lists the methods that a daemon of another version answers: enough to inspect
-// and replace it, and for a mount to outlive an upgrade.
+// anyVersion lists the methods that a daemon of another version answers. They suffice to
+// inspect and replace it, and to keep a mount working during an upgrade.
 var anyVersion = map[string]bool{MHello: true, MStatus: true, MShutdown: true, MAttach: true, MHeartbeat: true, MDetach: true}
 
 // takesFile lists the methods whose request may carry a descriptor.
 var takesFile = map[string]bool{MAttach: true, MExport: true, MFork: true}
 
 // repeatable reports whether a method may be called again although the daemon may have acted
-// before it died. The other methods would count or do something twice.
+// before it died. Calling any other method twice would count or do something twice.
 func repeatable(method string) bool {
 	switch method {
 	case MSpend, MRead, MStore, MPlan, MMetrics, MExport, MFork:

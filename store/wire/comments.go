@@ -2,13 +2,14 @@ package wire
 
 import "time"
 
-// MComments: CommentsRequest → CommentsAnswer, a person's comments to an agent on lines that
-// it wrote.
+// MComments takes a CommentsRequest and returns a CommentsAnswer. Comments are remarks of the
+// user to an agent about lines that the agent wrote.
 const MComments = "comments"
 
-// CommentsRequest names an operation in Do: add (stores Comment), list (by Path and Session
-// if given), pending (what Session is to be told now), claim (returns those of IDs that
-// nobody else has claimed; the caller then delivers them), or delivered (marks IDs).
+// CommentsRequest names an operation in Do. add stores Comment. list returns the comments,
+// restricted to Path and Session if these are set. pending returns the comments that are to
+// be delivered to Session now. claim returns those of IDs that nobody else has claimed; the
+// caller then delivers them. delivered marks IDs as delivered.
 type CommentsRequest struct {
 	Do      string   `json:"do"`
 	Comment Comment  `json:"comment,omitzero"`
@@ -20,7 +21,7 @@ type CommentsRequest struct {
 // CommentsAnswer lists comments, oldest first.
 type CommentsAnswer struct {
 	Comments []Comment `json:"comments,omitempty"`
-	// Deaf is the client of the requested session, if that client takes no text from hooks.
+	// Deaf is the client of the requested session, if that client accepts no text from hooks.
 	Deaf string `json:"deaf,omitempty"`
 }
 
@@ -35,7 +36,8 @@ type Comment struct {
 	Quote   string    `json:"quote"`
 	Text    string    `json:"text"`
 	Time    time.Time `json:"time"`
-	// Claimed is when a prompt took it along, Delivered when its delivery was confirmed.
+	// Claimed is when the comment was attached to a prompt, Delivered when its delivery was
+	// confirmed.
 	Claimed   time.Time `json:"claimed,omitzero"`
 	Delivered time.Time `json:"delivered,omitzero"`
 }

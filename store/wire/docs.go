@@ -2,24 +2,25 @@ package wire
 
 import "time"
 
-// MDocs: DocsRequest → DocsAnswer, whether documents still describe the code.
+// MDocs takes a DocsRequest and returns a DocsAnswer, which reports whether documents still
+// describe the code.
 const MDocs = "docs"
 
-// DocsRequest names an operation in Do: check, or mark, which states that the documents of
-// the selected pairs are true now.
+// DocsRequest names an operation in Do, either check or mark. mark declares that the
+// documents of the selected pairs are true now.
 type DocsRequest struct {
 	Do       string `json:"do"`
-	Path     []byte `json:"path,omitempty"`     // only pairs with this document or code, or below this directory
+	Path     []byte `json:"path,omitempty"`     // only pairs with this document or code, or in this directory
 	Name     string `json:"name,omitempty"`     // or of the group with this name in cachebro.yml
 	Explicit bool   `json:"explicit,omitempty"` // leave out pairs that are only inferred
 	Diff     bool   `json:"diff,omitempty"`     // with the diffs
-	AsOf     uint64 `json:"as_of,omitempty"`    // mark: true as of this version of the log; 0: now
-	Edited   bool   `json:"edited,omitempty"`   // mark: only pairs whose document was written after the code
-	Reader   Reader `json:"reader,omitzero"`    // who marks
+	AsOf     uint64 `json:"as_of,omitempty"`    // for mark, true as of this version of the log; 0: now
+	Edited   bool   `json:"edited,omitempty"`   // for mark, only pairs whose document was written after the code
+	Reader   Reader `json:"reader,omitzero"`    // the reader that marks
 }
 
-// DocsAnswer lists the selected pairs, ordered by document. After mark it lists the marked
-// pairs as they stood before.
+// DocsAnswer lists the selected pairs, ordered by document. The answer to mark lists the
+// marked pairs in their state before the mark.
 type DocsAnswer struct {
 	Seq      uint64    `json:"seq"` // as of this version of the log
 	Pairs    []DocPair `json:"pairs"`
@@ -36,7 +37,7 @@ type DocPair struct {
 	State   string      `json:"state"` // ok, stale, missing
 	AsOf    uint64      `json:"as_of,omitempty"`
 	Since   time.Time   `json:"since,omitzero"` // when the document was last known to be true
-	By      string      `json:"by,omitempty"`   // who said so
+	By      string      `json:"by,omitempty"`   // who declared that
 	Changes []DocChange `json:"changes,omitempty"`
 	Edited  bool        `json:"doc_edited,omitempty"` // the document was written after the newest change
 	Gone    bool        `json:"doc_gone,omitempty"`
@@ -53,6 +54,6 @@ type DocChange struct {
 	Versions int     `json:"versions"`
 	Added    int     `json:"added"`          // lines
 	Removed  int     `json:"removed"`        // lines
-	Lost     bool    `json:"lost,omitempty"` // its content at that time is not kept any more
+	Lost     bool    `json:"lost,omitempty"` // its content at that time is no longer stored
 	Diff     string  `json:"diff,omitempty"`
 }

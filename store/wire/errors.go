@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Error is the error sent over the socket: a stable code for programs, one sentence for
-// people, and a command or step that helps. Under errors.Is it matches the sentinel with its
-// code.
+// Error is the error sent over the socket. It has a stable code for programs, one sentence
+// for the user, and a hint, which is a command or step that helps. errors.Is matches it with
+// the sentinel that has the same code.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Session and Prompt are set if an undo by either finds nothing in this project: the ids
-	// that were meant. They may have changed other projects.
+	// Session and Prompt are set if an undo by session or prompt finds nothing in this
+	// project. They are the resolved ids, which may have changed other projects.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
 }
@@ -53,7 +53,7 @@ var (
 	ErrInternal    = &Error{Code: "internal", Message: "internal error of the store daemon"}
 )
 
-// Errorf returns an Error with the code of sentinel, a message, and a hint. With the hint ""
+// Errorf returns an Error with the code of sentinel, a message, and a hint. If hint is "",
 // the sentinel's hint is used.
 func Errorf(sentinel *Error, hint, format string, args ...any) *Error {
 	if hint == "" {
@@ -62,7 +62,7 @@ func Errorf(sentinel *Error, hint, format string, args ...any) *Error {
 	return &Error{Code: sentinel.Code, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Hint returns the hint of the first Error in err's chain, "" if none.
+// Hint returns the hint of the first Error in err's chain, or "" if there is none.
 func Hint(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -71,8 +71,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// AsError converts any error into one that can be sent. Text wrapped around an Error is kept;
-// an unknown error becomes ErrInternal with its own message.
+// AsError converts any error into one that can be sent. Text wrapped around an Error is
+// preserved. An unknown error becomes ErrInternal with its own message.
 func AsError(err error) *Error {
 	var e *Error
 	switch {
@@ -83,5 +83,5 @@ func AsError(err error) *Error {
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: ErrCanceled.Code, Message: err.Error()}
 	}
-	return &Error{Code: ErrInternal.Code, Message: err.Error(), Hint: "see the daemon's log: cachebro status names it"}
+	return &Error{Code: ErrInternal.Code, Message: err.Error(), Hint: "look at the daemon's log, whose path cachebro status shows"}
 }

@@ -8,7 +8,7 @@ import (
 
 // FoldFiles merges files of one directory that changed in the same way into one entry,
 // deepest directories first, until at most most entries are left. So forty files changed by
-// sed take one line, and a directory that was deleted as well can still be seen. Files for
+// sed take one line, and a directory deleted by the same action is still visible. Files for
 // which alone returns true are not merged. Deletions, renames and additions come first.
 func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []ActionFile {
 	deepest := 0
@@ -33,7 +33,7 @@ func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []Action
 func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []ActionFile) {
 	type kind struct {
 		dir, change string
-		back        uint64 // the plan that took it back
+		back        uint64 // the plan that undid the change
 	}
 	of := func(x ActionFile) (k kind, ok bool) {
 		parts := bytes.Split(x.Path, []byte("/"))
@@ -76,7 +76,7 @@ func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []Act
 	return out
 }
 
-// above returns the directory of a path, empty for the project's root.
+// above returns the parent directory of a path, empty for the project's root.
 func above(path []byte) []byte {
 	return path[:max(bytes.LastIndexByte(path, '/'), 0)]
 }

@@ -1,18 +1,18 @@
 package wire
 
-// MFork: ForkQuery + the descriptor (SCM_RIGHTS) of an empty directory → ForkAnswer. It fills
-// the directory with the tree as it was at a moment.
+// MFork takes a ForkQuery and the descriptor (SCM_RIGHTS) of an empty directory, and returns
+// a ForkAnswer. It fills the directory with the tree as it was at a version of the log.
 const MFork = "fork"
 
 // ForkQuery selects a tree.
 type ForkQuery struct {
-	Seq     uint64 `json:"seq,omitempty"`     // the moment; 0: now
+	Seq     uint64 `json:"seq,omitempty"`     // version of the log; 0: now
 	Ignored bool   `json:"ignored,omitempty"` // include files that git ignores, as they are in the project now
 }
 
 // ForkAnswer describes the filled directory.
 type ForkAnswer struct {
-	Seq    uint64     `json:"seq"`              // the moment, even if "now" was asked for
+	Seq    uint64     `json:"seq"`              // version of the log, even if the query was for now
 	Files  int        `json:"files"`            // number of regular files and links
 	Bytes  int64      `json:"bytes"`            // their size
 	Shared int64      `json:"shared,omitempty"` // bytes whose disk blocks the fork shares with the project
@@ -20,7 +20,7 @@ type ForkAnswer struct {
 	More   int        `json:"more,omitempty"`   // number of lost files that are not listed
 }
 
-// ForkLost is a path of the tree that the fork lacks, and why.
+// ForkLost is a path of the tree that is missing in the fork, and the reason.
 type ForkLost struct {
 	Path []byte `json:"path"`
 	Why  string `json:"why"`

@@ -15,14 +15,14 @@ import (
 )
 
 // Limits of one frame. A plan of 100,000 files has a header of 30 MB; a body is a file (the
-// store keeps at most 32 MiB) or a diff of a whole tree.
+// store accepts at most 32 MiB) or a diff of a whole tree.
 const (
 	maxHeader = 64 << 20
 	maxBody   = 256 << 20
 
 	prefixLen = 8
-	// believed is how much is allocated because a length field says so; beyond that, memory
-	// grows only as bytes arrive.
+	// believed is how many bytes are allocated at most because of a length field. Beyond
+	// that, memory grows only as bytes arrive.
 	believed = 1 << 20
 	maxFDs   = 4
 )
@@ -66,7 +66,8 @@ func newStream(c *net.UnixConn) *stream {
 	return s
 }
 
-// Read feeds the buffered reader. A plain read would drop descriptors.
+// Read supplies the buffered reader. It also receives descriptors, which a plain read would
+// drop.
 func (s *stream) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := s.c.ReadMsgUnix(p, s.oob)
 	if oobn > 0 {
@@ -147,7 +148,8 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	return err
 }
 
-// readFrame returns the next frame. io.EOF: the connection was closed between frames.
+// readFrame returns the next frame. It returns io.EOF if the connection was closed between
+// frames.
 func (s *stream) readFrame() (header, body []byte, err error) {
 	var p [prefixLen]byte
 	if _, err := io.ReadFull(s.br, p[:]); err != nil {
@@ -194,5 +196,5 @@ func (s *stream) close() {
 	closeAll(s.takeFiles())
 }
 
-// past is a deadline in the past: setting it ends a blocked read or write.
+// past is a deadline in the past. Setting it ends a blocked read or write.
 var past = time.Unix(1, 0)

@@ -2,13 +2,16 @@ package wire
 
 import "time"
 
-// MGitPlan: PlanRequest → GitPlan, which takes back changes to git's own files.
+// MGitPlan takes a PlanRequest and returns a GitPlan, which undoes changes to git's own
+// files.
 const MGitPlan = "git_plan"
 
-// MGitLost: Empty → GitLost, the commits that refs of the repositories once named.
+// MGitLost takes Empty and returns GitLost, the commits that refs of the repositories once
+// named.
 const MGitLost = "git_lost"
 
-// GitKept describes the kept copies of git's own files and objects that were replaced or removed.
+// GitKept describes the saved copies of git's own files and objects that were replaced or
+// removed.
 type GitKept struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
@@ -20,16 +23,17 @@ type GitKept struct {
 
 // GitOp is one operation that somebody did on a repository.
 type GitOp struct {
-	ID      uint64    `json:"id"`  // undo --git gID takes it back
+	ID      uint64    `json:"id"`  // undo --git gID undoes it
 	Key     string    `json:"key"` // Key of the Action that it belongs to
 	Begin   time.Time `json:"begin"`
 	End     time.Time `json:"end"`
 	Actor   Actor     `json:"actor"`
 	Command string    `json:"command"`
-	Text    string    `json:"text"` // what happened to refs, in words; "": nothing that a person would notice
+	Text    string    `json:"text"` // describes what happened to refs; "" if the user would not notice it
 }
 
-// GitPlan is carried out by the client through the mount, like Plan.
+// GitPlan is a plan for git's own files. Like a Plan, it is carried out by the client through
+// the mount.
 type GitPlan struct {
 	Title     string     `json:"title"`
 	Steps     []GitStep  `json:"steps,omitempty"`
@@ -38,16 +42,17 @@ type GitPlan struct {
 	// Dirs are the git directories in which objects removed since Since are to be restored.
 	Dirs  []string  `json:"dirs,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// PID is the process that did it, if it was one: it may have changed files as well.
+	// PID is the process of the undone operation, if it was a single one. It may have changed
+	// files of the project as well.
 	PID    uint32 `json:"pid,omitempty"`
 	Text   string `json:"text,omitempty"`   // what happened to refs
-	ID     uint64 `json:"id,omitempty"`     // the only operation, or the last
-	Prompt string `json:"prompt,omitempty"` // the prompt that "last" meant
+	ID     uint64 `json:"id,omitempty"`     // the undone operation, or the last one if there are several
+	Prompt string `json:"prompt,omitempty"` // the prompt that "last" stood for
 }
 
 // GitStep restores one path of a git directory. Do is write, link, mkdir, delete, rmdir or
-// rename. The content is the kept copy named by Kept, or Content, or with Here the first Size
-// bytes of the present file.
+// rename. The content is the saved copy named by Kept, or Content, or, if Here is set, the
+// first Size bytes of the present file.
 type GitStep struct {
 	Do      string `json:"do"`
 	Path    []byte `json:"path"`
@@ -63,10 +68,10 @@ type GitStep struct {
 	Now     string `json:"now"` // what must be there now: "absent", "dir", "link TARGET", or the hex SHA-256 of the content
 }
 
-// GitLost is what the history knows about the repositories' refs.
+// GitLost lists former commits of the repositories' refs that the history knows.
 type GitLost struct {
 	Tips []GitTip `json:"tips,omitempty"`
-	Kept string   `json:"kept,omitempty"` // the directory of the kept copies
+	Kept string   `json:"kept,omitempty"` // the directory of the saved copies
 }
 
 // GitTip is a commit that a ref or a line of a reflog once named.

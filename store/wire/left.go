@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Left records the end of a mount at rest, that is, one of which the log has everything. If no
-// daemon runs, mountd leaves this record in the state directory for the next daemon, instead of
-// starting one only to send it Detach.
+// Left records the end of a mount all of whose changes are in the log. If no daemon runs,
+// mountd writes this record into the state directory for the next daemon, instead of starting
+// one only to send it Detach.
 type Left struct {
 	PID   int       `json:"pid"`
 	Start uint64    `json:"start"` // start time of the process
@@ -21,8 +21,8 @@ type Left struct {
 
 func leftFile(state string) string { return filepath.Join(state, "left.json") }
 
-// Leave writes l for the next daemon. It returns false if a daemon of root runs; then send
-// Detach to that.
+// Leave writes l for the next daemon. If a daemon of root is running, it writes nothing and
+// returns false, and the caller has to send Detach.
 func Leave(ctx context.Context, p Paths, root string, l Left) (bool, error) {
 	state, err := p.State(root)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Listen binds root's socket. The caller holds the project's lock, so a daemon that answers
-// at the socket belongs to another state directory (ErrLocked). A socket at which nothing
-// answers is removed first.
+// Listen binds root's socket. The caller holds the project's lock, so if a daemon answers at
+// the socket, it belongs to another state directory and Listen returns ErrLocked. A socket at
+// which no process answers is removed first.
 func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 	var firstErr error
 	for _, dir := range p.socketDirs() {
@@ -31,8 +31,8 @@ func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 			firstErr = errors.Join(firstErr, err)
 			continue
 		}
-		// Clients with another environment find the socket by this note. On a full disk they
-		// cannot.
+		// Clients with another environment find the socket by this note. If the disk is full,
+		// the note is missing and they cannot.
 		if err := writeNote(filepath.Join(state, socketNote), path); err != nil && !errors.Is(err, ErrNoSpace) {
 			l.Close()
 			return nil, "", err
@@ -66,8 +66,9 @@ func listenAt(dir, path string) (*net.UnixListener, error) {
 }
 
 // answers reports whether a process accepts connections at path. A daemon that is stopped
-// (SIGSTOP) or busy still has its backlog, so it counts. A killed daemon may lose its lock an
-// instant before its socket, so several attempts are made.
+// (SIGSTOP) or busy counts as answering, because the kernel accepts connections into its
+// backlog. The lock of a killed daemon may be released an instant before its socket closes,
+// so several attempts are made.
 func answers(path string) bool {
 	for try := 0; ; try++ {
 		c, err := net.DialTimeout("unix", path, time.Second)

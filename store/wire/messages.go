@@ -19,17 +19,17 @@ const (
 	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
 	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
-	MPlanThen   = "plan.then"   // PlanRequest → Then: the tree that a restore means, to give another machine's tree that state
+	MPlanThen   = "plan.then"   // PlanRequest → Then: the tree that a restore would produce, to restore it on another machine
 	MPlanWanted = "plan.wanted" // PlanRequest with Then → Wanted
-	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents: the changes that an undo means, to take them back on another machine
+	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents: the changes that an undo would reverse, to undo them on another machine
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: plans left unfinished
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: the contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: the steps that the client carried out
 	MRead       = "read"        // ReadRequest → ReadAnswer, body: the text for the reader
 	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text; makes a pending entry under a tool_use_id
-	MCommit     = "commit"      // Commit → CommitAnswer: the text that the model really got
+	MCommit     = "commit"      // Commit → CommitAnswer: the text that the model actually received
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: the new content; an agent's own edit through a cachebro tool
-	MGiven      = "given"       // GivenQuery → GivenAnswer: which of some lines a session was given as cachebro's own words
+	MGiven      = "given"       // GivenQuery → GivenAnswer: which of the lines a session received as cachebro's own words
 	MSession    = "session"     // SessionEvent → SessionAnswer
 	MShared     = "shared"      // SessionQuery → SharedSession, for another project's daemon
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer
@@ -38,7 +38,7 @@ const (
 	MWorkingSet = "working-set" // WorkingSetQuery → WorkingSet
 	MRecovery   = "recovery"    // SessionQuery → Recovery
 	MMetrics    = "metrics"     // MetricsQuery → Metrics
-	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected outside of MRead; if Sent is 0, the tokens of the body are counted
+	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected without MRead; if Sent is 0, the tokens of the body are counted
 	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
 	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Totals; the history is written to the pipe
 	MIngest     = "ingest"      // Ingest → Ingest, body: content: the pre-image of a file that a cachebro tool is about to write
@@ -55,8 +55,8 @@ type Hello struct {
 	Root    string `json:"root"` // absolute path of the project's root
 }
 
-// HelloAnswer is the daemon's answer. A daemon of another version answers with its own and
-// then serves only a few methods, so that an upgraded client can replace it.
+// HelloAnswer is the daemon's answer. A daemon of another version answers with its own
+// version and then serves only a few methods, so that an upgraded client can replace it.
 type HelloAnswer struct {
 	Version string `json:"version"`
 	PID     int    `json:"pid"`
@@ -70,9 +70,9 @@ type Attach struct {
 	PID        int    `json:"pid"`
 	Mountpoint string `json:"mountpoint"`
 	InPlace    bool   `json:"in_place"`
-	Outside    bool   `json:"outside"`             // somebody may write to the project without the mount
+	Outside    bool   `json:"outside"`             // processes may write to the project bypassing the mount
 	Watched    bool   `json:"watched,omitempty"`   // such writes are spooled
-	Unmounted  bool   `json:"unmounted,omitempty"` // only copies of the mount elsewhere, and processes inside, are served; the mountpoint shows the plain project
+	Unmounted  bool   `json:"unmounted,omitempty"` // the mountpoint shows the plain project; only copies of the mount at other places, and processes inside the mount, are served
 	Spool      string `json:"spool"`               // directory
 }
 
@@ -81,12 +81,12 @@ type Heartbeat struct {
 	Head      uint64       `json:"head"` // last spool sequence number
 	Outside   bool         `json:"outside"`
 	Watched   bool         `json:"watched,omitempty"`   // as in Attach
-	Missed    uint64       `json:"missed,omitempty"`    // how many writes without the mount were missed
+	Missed    uint64       `json:"missed,omitempty"`    // number of writes bypassing the mount that were missed
 	Unmounted bool         `json:"unmounted,omitempty"` // as in Attach
 	Capture   CaptureState `json:"capture"`
 }
 
-// CaptureState is mountd's side of the question whether everything is kept.
+// CaptureState reports whether mountd captures everything.
 type CaptureState struct {
 	State     string    `json:"state"` // capturing, stopped
 	Since     time.Time `json:"since,omitzero"`
@@ -94,7 +94,7 @@ type CaptureState struct {
 	Queue     int       `json:"queue"`
 	Spooled   int64     `json:"spooled_bytes"`
 	MaxSpool  int64     `json:"max_spool_bytes,omitempty"` // above this, processes that destroy contents have to wait; 0: an older mountd
-	Gaps      int64     `json:"gaps"`                      // gaps that are not in the log yet
+	Gaps      int64     `json:"gaps"`                      // number of gaps that are not in the log yet
 	Inodes    int64     `json:"inodes"`
 	Handles   int64     `json:"handles"`
 	HeapBytes int64     `json:"heap_bytes"`
@@ -105,11 +105,11 @@ type HeartbeatAnswer struct {
 	Healthy       bool      `json:"healthy"`
 	Reason        string    `json:"reason,omitempty"`
 	Ingested      uint64    `json:"ingested"`                // spool sequence number
-	BaselineStart time.Time `json:"baseline_start,omitzero"` // once this baseline is complete, when it began
+	BaselineStart time.Time `json:"baseline_start,omitzero"` // when the last complete baseline began
 	Sends         bool      `json:"sends,omitempty"`         // the history goes to a bucket
 }
 
-// Detach tells the daemon that mountd ends.
+// Detach tells the daemon that mountd is exiting.
 type Detach struct {
 	PID int `json:"pid"`
 }
@@ -124,7 +124,7 @@ type Status struct {
 	Mountpoint string         `json:"mountpoint,omitempty"`
 	MountdPID  int            `json:"mountd_pid,omitempty"`
 	Outside    bool           `json:"outside"`
-	Watched    bool           `json:"watched,omitempty"` // writes without the mount are recorded as they happen
+	Watched    bool           `json:"watched,omitempty"` // writes bypassing the mount are recorded as they happen
 	Capture    CaptureState   `json:"capture"`
 	Store      StoreState     `json:"store"`
 	Baseline   Baseline       `json:"baseline"`
@@ -138,7 +138,7 @@ type Status struct {
 	Git        *GitKept       `json:"git,omitempty"`
 }
 
-// StoreState is the daemon's side of the question whether everything is kept.
+// StoreState reports whether the daemon stores everything.
 type StoreState struct {
 	Healthy   bool   `json:"healthy"`
 	Reason    string `json:"reason,omitempty"`
@@ -162,14 +162,14 @@ type Baseline struct {
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// Gap is content that was not kept although it should have been.
+// Gap is content that was not stored although it should have been.
 type Gap struct {
 	Path   []byte    `json:"path"`
 	Time   time.Time `json:"time"`
 	Reason string    `json:"reason"`
 }
 
-// Actor is who did something.
+// Actor describes who made a change.
 type Actor struct {
 	PID       uint32 `json:"pid,omitempty"`
 	UID       uint32 `json:"uid"`
@@ -206,8 +206,8 @@ type Version struct {
 	Idle      bool      `json:"idle,omitempty"`
 	Deleted   bool      `json:"deleted,omitempty"`
 	Made      uint64    `json:"made,omitempty"`   // for a rename in an atomic save: Seq of the first version of From, which the same process had made
-	Number    int       `json:"number,omitempty"` // 1-based position in the history of its path, if one path was asked for
-	Lost      string    `json:"lost,omitempty"`   // what the version lost of others' work, see LogQuery.Lost
+	Number    int       `json:"number,omitempty"` // 1-based position in the history of its path, if the query was for one path
+	Lost      string    `json:"lost,omitempty"`   // describes others' work that this version overwrote, see LogQuery.Lost
 }
 
 // LogQuery selects versions. The zero value selects everything, newest first.
@@ -226,14 +226,14 @@ type LogQuery struct {
 	Oldest    bool      `json:"oldest_first,omitempty"`
 	Limit     int       `json:"limit,omitempty"` // 0: 1,000
 	Baselines bool      `json:"baselines,omitempty"`
-	Lost      bool      `json:"lost,omitempty"` // only lost updates: a session wrote over lines of others that it did not know of
+	Lost      bool      `json:"lost,omitempty"` // only lost updates, in which a session overwrote lines of others that it did not know of
 }
 
 // LogAnswer is one page.
 type LogAnswer struct {
 	Versions []Version `json:"versions"`
 	More     bool      `json:"more"`
-	Gaps     []Gap     `json:"gaps,omitempty"`    // within the range asked for
+	Gaps     []Gap     `json:"gaps,omitempty"`    // within the requested range
 	Notices  []Notice  `json:"notices,omitempty"` // "node_modules (excluded) was deleted by rm (pid 7)"
 	Behind   uint64    `json:"behind,omitempty"`  // approximate number of changes recorded but not in the log yet
 }
@@ -245,7 +245,8 @@ type Notice struct {
 	Actor Actor     `json:"actor"`
 }
 
-// ShowQuery names a version: by Seq, by path and "@N" number, by time, or the newest.
+// ShowQuery names a version by Seq, by path and "@N" number, or by path and time. If only the
+// path is set, it names the newest version.
 type ShowQuery struct {
 	Path   []byte    `json:"path,omitempty"`
 	Seq    uint64    `json:"seq,omitempty"`
@@ -253,15 +254,15 @@ type ShowQuery struct {
 	At     time.Time `json:"at,omitzero"`
 }
 
-// DiffQuery asks for a diff between two versions of a path. Zero To: the file as it is now.
-// Zero From: the version before the newest change.
+// DiffQuery asks for a diff between two versions of a path. A zero To means the file as it is
+// now. A zero From means the version before the newest change.
 type DiffQuery struct {
 	Path    []byte    `json:"path,omitempty"` // "" with Since: the whole tree
 	From    ShowQuery `json:"from,omitzero"`
 	New     bool      `json:"new,omitempty"` // diff To against nothing
 	To      ShowQuery `json:"to,omitzero"`
 	Since   time.Time `json:"since,omitzero"`
-	Moments bool      `json:"moments,omitempty"` // From and To are moments for everything below Path; a zero To is now
+	Moments bool      `json:"moments,omitempty"` // From and To are points in time for the whole subtree of Path; a zero To is now
 	Context int       `json:"context,omitempty"` // 0: 3
 }
 
@@ -280,9 +281,9 @@ type BlameAnswer struct {
 	Lines    []int     `json:"lines"`
 }
 
-// PlanRequest asks for a plan to take something back. Kind is revert (Path with Steps or
-// Version), undo, redo, or restore (Paths or the whole tree at At); for a plan that was left
-// unfinished (Plan) it is resume or rollback.
+// PlanRequest asks for a plan to undo something. Kind is revert (Path with Steps or Version),
+// undo, redo, or restore (Paths or the whole tree at At). For the unfinished plan named by
+// Plan, it is resume or rollback.
 type PlanRequest struct {
 	Kind     string    `json:"kind"`
 	Path     []byte    `json:"path,omitempty"`
@@ -294,43 +295,44 @@ type PlanRequest struct {
 	Prompt   string    `json:"prompt,omitempty"`
 	ToolCall string    `json:"tool_call,omitempty"`
 	PID      uint32    `json:"pid,omitempty"`
-	Action   uint64    `json:"action,omitempty"` // undo the action that this version belongs to, as log shows it
-	// Edits: undo only these.
+	Action   uint64    `json:"action,omitempty"` // undo the action, as shown by log, that this version belongs to
+	// Edits restricts the undo to these edits.
 	Edits []FileEdits `json:"edits,omitempty"`
 	Last  bool        `json:"last,omitempty"`
 	Asker string      `json:"asker,omitempty"` // the session that the command runs in
 	Since time.Time   `json:"since,omitzero"`
 	// After and Before restrict the plan to versions between these numbers, in a history that
-	// several machines wrote; 0: no bound.
+	// several machines wrote; 0 means no bound.
 	After  uint64    `json:"after,omitempty"`
 	Before uint64    `json:"before,omitempty"`
 	At     ShowQuery `json:"at,omitzero"`
-	Plan   string    `json:"plan,omitempty"`   // redo: the plan to take back; "": the last one
-	GitOp  uint64    `json:"git_op,omitempty"` // MGitPlan: the operation to take back
-	// GitBefore: MGitPlan: take back the last operation before this one.
+	Plan   string    `json:"plan,omitempty"`   // for redo, the plan to reverse; "": the last one
+	GitOp  uint64    `json:"git_op,omitempty"` // for MGitPlan, the operation to undo
+	// GitBefore is, for MGitPlan, an operation; the last operation before it is undone.
 	GitBefore uint64 `json:"git_before,omitempty"`
 	Merge     bool   `json:"merge,omitempty"`
 	Force     bool   `json:"force,omitempty"`
 	DryRun    bool   `json:"dry_run,omitempty"` // do not journal the plan
-	// Contents: for a dry run, the file whose content before and after the plan is to be in
+	// Contents is, for a dry run, a file. Its contents before and after the plan are sent in
 	// the answer's body, see Plan.Contents.
 	Contents []byte `json:"contents,omitempty"`
-	// Leave lists lines that must stay as they are although the plan would change them.
+	// Leave lists lines that the plan must not change.
 	Leave []LeftLines `json:"leave,omitempty"`
-	// Elsewhere: undo the changes of another machine.
+	// Elsewhere holds the changes of another machine that are to be undone.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
-	// Then: restore the state that another machine had. The contents of Then.Sent are in the
-	// body of the request, concatenated.
+	// Then holds the state of another machine that is to be restored. The contents of
+	// Then.Sent are in the body of the request, concatenated.
 	Then *Then `json:"then,omitempty"`
-	// For plans of the user's own history. ActionKey: undo the action that has this key in a
-	// project. Project: only the work of sessions that worked in this project. Beside: the
-	// project's plan that this one accompanies; for a redo, take back what accompanied it.
+	// The following fields are for plans of the user's own history. ActionKey undoes the
+	// action that has this key in a project. Project restricts the plan to sessions that
+	// worked in this project. Beside is the project's plan that this one accompanies; a redo
+	// reverses the plan that accompanied it.
 	ActionKey string `json:"action_key,omitempty"`
 	Project   string `json:"project,omitempty"`
 	Beside    string `json:"beside,omitempty"`
 }
 
-// Then is a tree at a moment, as another machine's history knows it.
+// Then is a tree at a point in time, as recorded in another machine's history.
 type Then struct {
 	Title string      `json:"title"`
 	Files []ThenEntry `json:"files"`
@@ -347,14 +349,14 @@ type ThenEntry struct {
 	Lost   string `json:"lost,omitempty"`   // why the path's state is not known
 }
 
-// Wanted lists contents that a restore needs and this history does not have.
+// Wanted lists the contents that a restore needs and this history lacks.
 type Wanted struct {
 	Hashes []string `json:"hashes"`
 	Size   int64    `json:"size"` // total in bytes
 }
 
-// Elsewhere is a set of changes made on another machine. The contents of its files are
-// concatenated in the body of the request: for each file that of Was, then that of Want.
+// Elsewhere is a set of changes made on another machine. The body of the request has, for
+// each file, the content of Was followed by that of Want.
 type Elsewhere struct {
 	Title string          `json:"title"`
 	Files []ElsewhereFile `json:"files"`
@@ -368,7 +370,7 @@ type ElsewhereFile struct {
 	Lost string        `json:"lost,omitempty"` // why that is not known
 }
 
-// ElsewhereSide is the state of a file at one moment.
+// ElsewhereSide is the state of a file at one point in time.
 type ElsewhereSide struct {
 	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: the path did not exist
 	Size   int64  `json:"size,omitempty"` // size of its content in the body
@@ -383,9 +385,9 @@ type FileEdits struct {
 	Which  []int  `json:"which"`
 }
 
-// LeftLines selects lines of one file that a plan must not touch: Stay lists removed lines
-// that are to stay, Out lists added lines that are to be left out. They are counted from 0 in
-// the diff (package diff) between the file now and after the whole plan.
+// LeftLines selects lines of one file that a plan must not change. Stay lists lines that the
+// plan must not remove, Out lists lines that it must not add. They are counted from 0 in the
+// diff (package diff) between the file now and after the whole plan.
 type LeftLines struct {
 	Path []byte `json:"path"`
 	Stay []int  `json:"stay,omitempty"`
@@ -397,18 +399,18 @@ type LeftLines struct {
 type Plan struct {
 	ID        string     `json:"id"`
 	Kind      string     `json:"kind"`
-	Title     string     `json:"title"` // what is taken back, for the preview
+	Title     string     `json:"title"` // describes for the preview what is undone
 	Steps     []PlanStep `json:"steps"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
-	Lost      []Conflict `json:"lost,omitempty"` // cannot be brought back (too large, pruned, gap)
+	Lost      []Conflict `json:"lost,omitempty"` // cannot be restored (too large, pruned, gap)
 	Begun     time.Time  `json:"begun,omitzero"`
-	// Resume: a client was stopped half-way. Done lists the steps it had reported. Steps whose
-	// result already exists count as done as well.
+	// Resume means that a client was stopped half-way. Done lists the steps that it had
+	// reported. Steps whose result already exists count as done as well.
 	Resume bool  `json:"resume,omitempty"`
 	Done   []int `json:"done,omitempty"`
-	// Cut is, for a rollback, the plan that was interrupted.
+	// Cut is, for a rollback, the interrupted plan.
 	Cut *Plan `json:"cut,omitempty"`
-	// Partly: lines were counted only for the first steps.
+	// Partly means that lines were counted only for the first steps.
 	Partly bool `json:"partly,omitempty"`
 	// Contents describes the body of the answer.
 	Contents *PlannedContents `json:"plan_contents,omitempty"`
@@ -416,11 +418,11 @@ type Plan struct {
 	// change. GitOp is that operation.
 	Git   string `json:"git,omitempty"`
 	GitOp uint64 `json:"git_op,omitempty"`
-	// Session and Prompt are, for an undo by either, the ids that were meant.
+	// Session and Prompt are, for an undo by session or prompt, the resolved ids.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
 	// For an undo of one action, ActionKey is its key, Action its last version and ActionEnd
-	// the time of that version. Of is the plan that a redo takes back.
+	// the time of that version. Of is the plan that a redo reverses.
 	ActionKey string    `json:"action_key,omitempty"`
 	Action    uint64    `json:"action,omitempty"`
 	ActionEnd time.Time `json:"action_end,omitzero"`
@@ -434,7 +436,7 @@ type PlannedContents struct {
 	Will bool   `json:"will,omitempty"`
 	Old  int64  `json:"old,omitempty"` // size of the content before
 	Why  string `json:"why,omitempty"` // why the contents are not available
-	// Lines: single lines can be left out, see PlanRequest.Leave.
+	// Lines means that single lines can be left out, see PlanRequest.Leave.
 	Lines bool `json:"lines,omitempty"`
 }
 
@@ -455,16 +457,16 @@ type PlanStep struct {
 	Mtime   int64  `json:"mtime,omitempty"` // ns; set if the content returns to an earlier state
 	Size    int64  `json:"size,omitempty"`
 	Hash    string `json:"hash,omitempty"`
-	Expect  string `json:"expect,omitempty"` // hex hash that the file must have now; "absent"; "": any
+	Expect  string `json:"expect,omitempty"` // hex hash that the file must have now, or "absent"; "" allows any
 	ExpMode uint32 `json:"exp_mode,omitempty"`
 	Added   int    `json:"added,omitempty"`
 	Removed int    `json:"removed,omitempty"`
 	Apart   bool   `json:"apart,omitempty"` // give the path a file of its own, not shared with its other names
 	Ino     uint64 `json:"ino,omitempty"`   // inode of the directory that is renamed or exchanged
-	Owned   bool   `json:"owned,omitempty"` // the file gets UID and GID; otherwise set-id bits are not set
+	Owned   bool   `json:"owned,omitempty"` // the file gets the owner UID and GID; otherwise set-id bits are not set
 	UID     uint32 `json:"uid,omitempty"`
 	GID     uint32 `json:"gid,omitempty"`
-	Attrs   []byte `json:"attrs,omitempty"` // attributes to set, as an attrs.Set; none: those of the file that is replaced
+	Attrs   []byte `json:"attrs,omitempty"` // attributes to set, as an attrs.Set; if empty, those of the replaced file
 }
 
 // Conflict is a path that a plan does not change, and why.
@@ -475,15 +477,15 @@ type Conflict struct {
 	Time  time.Time `json:"time,omitzero"`
 }
 
-// PlanFetch asks for the contents of steps. The answer has at least the first one, and as many
-// of the others as are small.
+// PlanFetch asks for the contents of steps. The answer has at least the first content, and
+// further ones as long as they are small.
 type PlanFetch struct {
 	ID string `json:"id"`
 	N  []int  `json:"n"`
 }
 
-// PlanContents gives the sizes of the contents in the body: those of the first steps asked
-// for, concatenated.
+// PlanContents gives the sizes of the contents in the body, which are those of the first
+// requested steps, concatenated.
 type PlanContents struct {
 	Sizes []int `json:"sizes"`
 }
@@ -494,12 +496,13 @@ type PlanDone struct {
 	Done     []int      `json:"done,omitempty"`
 	Failed   []Conflict `json:"failed,omitempty"`
 	Finished bool       `json:"finished"`
-	Watched  bool       `json:"watched,omitempty"` // the net records the steps although nothing is mounted
+	Watched  bool       `json:"watched,omitempty"` // the recorder of changes outside of projects records the steps although nothing is mounted
 }
 
 // StoreRequest names an operation in Do: prune, gc, du, fsck or purge. gc with the argument
-// "own" leaves other projects alone. prune with DryRun drops nothing and says what it would
-// drop; prune with the Digest from that answer drops only if it would still drop the same.
+// "own" does not touch other projects. prune with DryRun drops nothing and reports what it
+// would drop; prune with the Digest from that answer drops only if it would still drop the
+// same.
 type StoreRequest struct {
 	Do     string   `json:"do"`
 	Keep   int      `json:"keep,omitempty"`
@@ -517,20 +520,20 @@ type Totals struct {
 	Records  uint64 `json:"records"` // sessions, tool calls, notes and everything else
 }
 
-// StoreAnswer has Text for people and Facts for scripts.
+// StoreAnswer has Text for the user and Facts for scripts.
 type StoreAnswer struct {
 	Text  string          `json:"text"`
 	OK    bool            `json:"ok"`
 	Facts json.RawMessage `json:"facts,omitempty"`
 }
 
-// Ingest passes the content that a cachebro tool is about to overwrite, or that it wrote while
-// nothing was mounted. The answer's Kept tells whether the content is in the history or the
+// Ingest sends the content that a cachebro tool is about to overwrite, or that it wrote while
+// nothing was mounted. Kept in the answer is true if the content is in the history or the
 // mount will record it.
 type Ingest struct {
 	Path  []byte `json:"path"`
 	Seq   uint64 `json:"seq,omitempty"`
-	PID   int    `json:"pid,omitempty"`   // who wrote it, if the body is what was written
+	PID   int    `json:"pid,omitempty"`   // the process that wrote the file, if the body is the written content
 	Class string `json:"class,omitempty"` // tracked, ignored or excluded
 	Kept  bool   `json:"kept,omitempty"`
 }

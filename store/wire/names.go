@@ -1,11 +1,11 @@
 package wire
 
-// MNames: NamesQuery → NamesAnswer, completions for a person who is typing.
+// MNames takes a NamesQuery and returns a NamesAnswer with completions for the command line.
 const MNames = "names"
 
-// NamesQuery asks for names of a kind that begin with Prefix: session, prompt, tool-call or
-// agent (Session narrows the last three), or path, which lists present and former entries
-// of Dir.
+// NamesQuery asks for names of a kind that begin with Prefix. Kind is session, prompt,
+// tool-call or agent (Session narrows the last three), or path, which lists present and
+// former entries of Dir.
 type NamesQuery struct {
 	Kind    string `json:"kind"`
 	Session string `json:"session,omitempty"`
@@ -20,7 +20,7 @@ type NamesAnswer struct {
 
 // Name is one completion.
 type Name struct {
-	Name []byte `json:"name"` // of a path: relative to the root
+	Name []byte `json:"name"` // a path is relative to the root
 	Note string `json:"note,omitempty"`
 	Dir  bool   `json:"dir,omitempty"`
 	Gone bool   `json:"gone,omitempty"` // for a path: it no longer exists

@@ -2,7 +2,8 @@ package wire
 
 import "time"
 
-// MNotes: NotesRequest → NotesAnswer, notes that people and agents want to keep.
+// MNotes takes a NotesRequest and returns a NotesAnswer. Notes are short texts that users and
+// agents store for later sessions.
 const MNotes = "notes"
 
 // NotesRequest names an operation in Do: add (Text, Kind, Path), list (Kind, Path) or remove
@@ -17,11 +18,10 @@ type NotesRequest struct {
 	Reader Reader   `json:"reader,omitzero"` // whose note it is
 }
 
-// NotesAnswer has the note that was added, those that were removed, or the list, newest
-// first.
+// NotesAnswer has the added note, the removed notes, or the list, newest first.
 type NotesAnswer struct {
 	Notes []Note `json:"notes"`
-	Added bool   `json:"added,omitempty"` // false: it existed already
+	Added bool   `json:"added,omitempty"` // false if the note existed already
 	Total int    `json:"total"`           // number of notes, including those beyond the limit
 }
 

@@ -1,7 +1,8 @@
 package wire
 
-// MOutput: OutputRequest → Empty. A request with a body stores a command's whole output. The
-// answer to a request without a body holds the output stored under ID.
+// MOutput takes an OutputRequest and returns Empty. A request with a body stores a command's
+// whole output. If the request has no body, the body of the answer is the output stored under
+// ID.
 const MOutput = "output"
 
 // OutputRequest names one command's output.

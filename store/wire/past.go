@@ -2,15 +2,15 @@ package wire
 
 import "time"
 
-// Requests for the read-only view of the tree as it was at a moment.
+// Requests for the read-only view of the tree at a past point in time.
 const (
 	MMoment   = "moment"    // MomentQuery → Moment
 	MPast     = "past"      // PastQuery → PastAnswer
 	MPastRead = "past.read" // PastRead → Empty, body: the content
 )
 
-// MomentQuery names a moment by one of: a version, a time, the beginning of a session or of a
-// prompt (an id, or "last").
+// MomentQuery names a point in time by exactly one of a version, a time, or the beginning of
+// a session or prompt (an id, or "last").
 type MomentQuery struct {
 	Seq     uint64    `json:"seq,omitempty"`
 	At      time.Time `json:"at,omitzero"`
@@ -18,27 +18,28 @@ type MomentQuery struct {
 	Prompt  string    `json:"prompt,omitempty"`
 }
 
-// Moment is a moment as its newest version; Seq 0: nothing had been recorded yet.
+// Moment is a point in time, given by the newest version at that time. Seq is 0 if nothing
+// had been recorded yet.
 type Moment struct {
 	Seq uint64    `json:"seq"`
 	At  time.Time `json:"at,omitzero"` // when that version was made
 }
 
-// PastQuery asks for the entries directly below a path ("" is the root) as they were at Seq.
-// With Versions it asks for every name that ever existed there and for the versions of the
-// file itself.
+// PastQuery asks for the direct children of a path ("" is the root) as they were at Seq. If
+// Versions is set, it asks for every child that ever existed and for the versions of the file
+// itself.
 type PastQuery struct {
 	Seq      uint64 `json:"seq,omitempty"`
 	Path     []byte `json:"path,omitempty"`
 	Versions bool   `json:"versions,omitempty"`
 }
 
-// PastAnswer is sorted by name. ErrNotFound: there was no such directory.
+// PastAnswer is sorted by name. If there was no such directory, the answer is ErrNotFound.
 type PastAnswer struct {
 	Entries []PastEntry `json:"entries"`
 }
 
-// PastEntry is a file, directory or link as it was.
+// PastEntry is the past state of a file, directory or link.
 type PastEntry struct {
 	Name   []byte `json:"name"` // without its directory
 	Mode   uint32 `json:"mode"` // st_mode

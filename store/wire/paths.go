@@ -26,11 +26,11 @@ type Paths struct {
 // maxSocket is the longest socket path in bytes that every system accepts (104 on macOS, one a NUL).
 const maxSocket = 103
 
-// OutsideRoot is the root of the user's own history, which records what happens outside of
-// all projects. It is never a project's root.
+// OutsideRoot is the root of the user's own history, which records changes to files that are
+// in no project. It is never a project's root.
 const OutsideRoot = "/"
 
-// outsideName is the name of its state directory.
+// outsideName is the name of the state directory of the user's own history.
 const outsideName = "outside"
 
 // Key returns 16 hex digits that identify a root; they are part of the names of its socket and
@@ -109,8 +109,8 @@ func stateError(dir string, err error) error {
 }
 
 // ownDir creates dir (0700), or checks that it is a directory of this user that nobody else
-// can enter. If its mode is looser, strict refuses it, because somebody may have put a socket
-// there; otherwise the mode is tightened.
+// can enter. If others can enter it, ownDir returns an error if strict is set, because
+// another user may have put a socket there; otherwise it restricts the mode.
 func ownDir(dir string, strict bool) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return stateError(dir, err)
@@ -137,9 +137,9 @@ func ownDir(dir string, strict bool) error {
 	return nil
 }
 
-// socketDirs lists where the socket may be, best first. Another user can keep us out of the
-// temporary directory by creating ours first, but not out of the last one, which is next to
-// the state.
+// socketDirs lists the directories where the socket may be, best first. Another user can
+// block the one in the temporary directory by creating it first, but cannot block the last
+// one, which is next to the state.
 func (p Paths) socketDirs() []string {
 	var dirs []string
 	if filepath.IsAbs(p.RuntimeDir) {
@@ -155,7 +155,7 @@ func (p Paths) socketDirs() []string {
 	}
 	ours := fmt.Sprintf("cachebro-%d", os.Getuid())
 	dirs = append(dirs, filepath.Join(tmp, ours))
-	if len(tmp) > 50 { // possibly too long for a socket below it
+	if len(tmp) > 50 { // possibly too long for a socket in it
 		dirs = append(dirs, filepath.Join("/tmp", ours))
 	}
 	if base, err := p.StateBase(); err == nil {
@@ -164,8 +164,8 @@ func (p Paths) socketDirs() []string {
 	return dirs
 }
 
-// MakeRuntime creates a directory next to the sockets, for files that live as long as a
-// process does.
+// MakeRuntime creates a directory next to the sockets, for files that exist as long as a
+// process runs.
 func (p Paths) MakeRuntime(name string) (string, error) {
 	var failed error
 	for _, dir := range p.socketDirs() {
@@ -182,8 +182,7 @@ func (p Paths) MakeRuntime(name string) (string, error) {
 	return "", failed
 }
 
-// ourSocketDirs returns those of socketDirs that belong to this user, by the same rule as in
-// ownDir. Directories of others are ignored.
+// ourSocketDirs returns those of socketDirs that belong to this user, by the rule of ownDir.
 func (p Paths) ourSocketDirs() []string {
 	return slices.DeleteFunc(p.socketDirs(), func(dir string) bool {
 		fi, err := os.Lstat(dir)
@@ -195,9 +194,9 @@ func (p Paths) ourSocketDirs() []string {
 	})
 }
 
-// Sockets lists where a client looks for root's daemon, best first: the places derived from
-// the client's environment, then the one that the daemon, which may have been started with
-// another environment, wrote into the state directory.
+// Sockets lists the sockets at which a client looks for root's daemon, best first. First come
+// the sockets derived from the client's environment, then the one that the daemon wrote into
+// the state directory, because the daemon may have been started with another environment.
 func (p Paths) Sockets(root string) []string {
 	var all []string
 	for _, d := range p.ourSocketDirs() {
@@ -220,7 +219,7 @@ func (p Paths) Sockets(root string) []string {
 const socketNote = "socket"
 
 // socketName returns the name of the socket of a root's daemon. A user may have several state
-// bases, each with an outside history of its own.
+// bases, each with its own history of files outside of projects.
 func (p Paths) socketName(root string) string {
 	if base, err := p.StateBase(); err == nil && root == OutsideRoot {
 		root = base + root
@@ -228,8 +227,8 @@ func (p Paths) socketName(root string) string {
 	return Key(root) + ".sock"
 }
 
-// NetSocket returns the socket of the recorder of what happens outside of projects. It is in
-// the state base, unless that makes its path too long.
+// NetSocket returns the socket of the recorder of changes outside of projects. It is in the
+// state base, unless that makes its path too long.
 func (p Paths) NetSocket() (string, error) {
 	base, err := p.StateBase()
 	if err != nil {
@@ -250,8 +249,8 @@ func (p Paths) NetSocket() (string, error) {
 }
 
 // Find returns the nearest of dir and its ancestors, except the root directory, that has a
-// socket or a state directory. dir is absolute. Nothing below dir is touched, so a hung mount
-// on dir does no harm.
+// socket or a state directory. dir is absolute. Find does not access dir itself or its
+// subtree, so a hung mount on dir does no harm.
 func (p Paths) Find(dir string) (root string, ok bool) {
 	dirs := p.ourSocketDirs()
 	for d := filepath.Clean(dir); filepath.IsAbs(d) && d != OutsideRoot; d = filepath.Dir(d) {
@@ -272,7 +271,8 @@ func (p Paths) Find(dir string) (root string, ok bool) {
 // LogFile returns the daemon's log in a state directory.
 func LogFile(state string) string { return filepath.Join(state, "daemon.log") }
 
-// GitDir returns the directory in a state directory for what the project's git directories lost.
+// GitDir returns the directory in a state directory for saved copies of files that the
+// project's git directories lost.
 func GitDir(state string) string { return filepath.Join(state, "git") }
 
 // SpoolDir returns the spool in a state directory.

@@ -11,13 +11,14 @@ import (
 
 // Place is a path that a process depends on, with a check whether it is still the same file.
 //
-// A process whose state directory, socket or project is gone or has been replaced serves nobody
-// any more and must end instead of retrying forever. The kernel reports removals and renames
-// (inotify), so an idle process does not wake up. A slow check catches what the kernel does not
-// report, such as a file system mounted over a directory.
+// A process whose state directory, socket or project is gone or has been replaced has no
+// users any more and must exit instead of retrying forever. The kernel reports removals and
+// renames (inotify), so an idle process does not wake up. A slow check catches what the
+// kernel does not report, such as a file system mounted over a directory.
 type Place struct {
 	Path string
-	// Gone returns what has happened to the path; nil: nothing.
+	// Gone returns an error that describes what has happened to the path, or nil if it is
+	// unchanged.
 	Gone func() error
 }
 
@@ -30,8 +31,8 @@ func SamePlace(path string) (Place, error) {
 	return Place{path, func() error { return FileDiffers(path, was) }}, nil
 }
 
-// FileDiffers returns an error if path is gone or is another file than was. It returns nil if
-// the path cannot be examined for another reason.
+// FileDiffers returns an error if path does not exist or is another file than was. It returns
+// nil if the path cannot be examined for another reason.
 func FileDiffers(path string, was os.FileInfo) error {
 	now, err := os.Lstat(path)
 	switch {
@@ -46,15 +47,15 @@ func FileDiffers(path string, was os.FileInfo) error {
 const (
 	// placePollEvery is the pause between two checks if the kernel reports nothing.
 	placePollEvery = time.Second
-	// placeCalm is the pause between an event and the check. It keeps us from being busy
-	// with a busy directory above a place.
+	// placeCalm is the pause between an event and the check. It limits the number of checks
+	// if a directory above a place changes often.
 	placeCalm = 100 * time.Millisecond
 )
 
 // placeLookEvery is the pause between two checks if the kernel reports changes.
 var placeLookEvery = 15 * time.Second
 
-// WaitGone returns what has happened to the first changed place, or nil when ctx ends.
+// WaitGone waits until a place has changed and returns its Gone error, or nil when ctx ends.
 func WaitGone(ctx context.Context, places ...Place) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -84,7 +85,7 @@ func WaitGone(ctx context.Context, places ...Place) error {
 	}
 }
 
-// dirsAbove lists the directories above a path, nearest first.
+// dirsAbove lists the ancestors of a path, nearest first.
 func dirsAbove(path string) []string {
 	var dirs []string
 	for d := filepath.Dir(path); ; d = filepath.Dir(d) {

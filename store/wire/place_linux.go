@@ -8,10 +8,11 @@ import (
 )
 
 // watchPlaces reports removals and renames of the places and of the directories above them. A
-// directory that a process holds open does not report its own removal, but the one above it
-// does. It returns false if not everything can be reported.
+// directory that a process holds open does not report its own removal, but its parent does.
+// It returns false if not all changes can be reported.
 //
-// Nothing below a place is watched: it is irrelevant, and touching it could block on a mount.
+// The subtree of a place is not watched, because its changes do not matter, and accessing it
+// could block on a mount.
 func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {

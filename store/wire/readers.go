@@ -11,8 +11,8 @@ type Reader struct {
 	Connection string `json:"connection,omitempty"`
 }
 
-// ReadRequest asks for the text of a file as this reader should get it. Lines are 1-based;
-// Limit 0 means to the end.
+// ReadRequest asks for the text of a file for one reader, which may be full, shortened or a
+// diff. Lines are 1-based; Limit 0 means to the end.
 type ReadRequest struct {
 	Reader     Reader `json:"reader"`
 	Path       []byte `json:"path"`
@@ -20,23 +20,25 @@ type ReadRequest struct {
 	Limit      int    `json:"limit,omitempty"`
 	Force      bool   `json:"force,omitempty"`
 	DiffOffset int    `json:"diff_offset,omitempty"`
-	// MaxTokens: a longer answer is not sent and does not count as asked; the answer then has
-	// the kind ReadLarge. 0: no limit.
+	// MaxTokens limits the answer; 0 means no limit. A longer answer is not sent and the
+	// request does not count; the answer then has the kind ReadLarge.
 	MaxTokens int `json:"max_tokens,omitempty"`
-	// Small: an answer of more bytes does not count as shown and makes earlier ones doubtful;
-	// 0: no limit.
+	// Small is a size in bytes; 0 means no limit. A longer answer does not count as shown and
+	// makes earlier ones doubtful.
 	Small int    `json:"small,omitempty"`
 	Tool  string `json:"tool,omitempty"` // for the accounts: read_file, read_files, read
-	// Pending: record what is sent under Reader.ToolUse until a commit comes. Otherwise it
-	// counts as shown once the answer has been written.
+	// Pending means that the sent text is recorded under Reader.ToolUse and counts as shown
+	// only after a commit. Otherwise it counts as shown once the answer has been written.
 	Pending bool `json:"pending,omitempty"`
-	// Listing: the request's body is a listing of the directory Path that the client made, one
-	// item a line. The answer is "unchanged", the added and removed items, or the listing.
+	// Listing means that the request's body is a listing of the directory Path that the
+	// client made, one item per line. The answer is "unchanged", the added and removed items,
+	// or the listing.
 	Listing bool `json:"listing,omitempty"`
-	// Rewrite: the request comes from a PostToolUse hook that has the client's own result and
-	// only asks what to replace it with.
+	// Rewrite is set if the request comes from a PostToolUse hook that has the client's own
+	// result and only asks what to replace it with.
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
-	// Context says what the reader's context still holds: ContextHeld or one of its siblings.
+	// Context tells what the reader's context still holds. It is one of the Context
+	// constants.
 	Context string `json:"context,omitempty"`
 }
 
@@ -46,7 +48,7 @@ type Rewrite struct {
 	StartLine  int    `json:"start_line"`
 	NumLines   int    `json:"num_lines"`
 	TotalLines int    `json:"total_lines"`
-	// ClientUnchanged: the client itself answered "file unchanged".
+	// ClientUnchanged means that the client itself answered "file unchanged".
 	ClientUnchanged bool `json:"client_unchanged,omitempty"`
 	// Part distinguishes several texts of one result; 0: there is only one.
 	Part int `json:"part,omitempty"`
@@ -57,31 +59,32 @@ const (
 	ReadFull      = "full"
 	ReadUnchanged = "unchanged"
 	ReadDiff      = "diff"
-	ReadSpan      = "span" // Rewrite: real lines around the change, with Start and NumLines set
-	ReadKeep      = "keep" // Rewrite: leave the client's result alone
-	// ReadLarge: longer than MaxTokens; ask for a part.
+	ReadSpan      = "span" // for a Rewrite, real lines around the change, with Start and NumLines set
+	ReadKeep      = "keep" // for a Rewrite, leave the client's result as it is
+	// ReadLarge means that the answer is longer than MaxTokens and the client has to request
+	// a part.
 	ReadLarge = "large"
 )
 
 // ReadAnswer describes the text in the body. Text of kind full is exactly the bytes of the
-// lines asked for.
+// requested lines.
 type ReadAnswer struct {
 	Kind       string    `json:"kind"`
-	Label      string    `json:"label,omitempty"` // first line of what is sent, FORMATS.md
+	Label      string    `json:"label,omitempty"` // first line of the sent text, see doc/formats.md
 	Seq        uint64    `json:"seq,omitempty"`
 	Hash       string    `json:"hash"`
 	Start      int       `json:"start"` // first line of the text
 	NumLines   int       `json:"num_lines"`
 	TotalLines int       `json:"total_lines"`
-	Tokens     int       `json:"tokens"` // of what is sent
+	Tokens     int       `json:"tokens"` // of the sent text
 	Full       int       `json:"full_tokens"`
 	Saved      int       `json:"saved_tokens"`
-	Note       string    `json:"note,omitempty"` // Rewrite: additionalContext
+	Note       string    `json:"note,omitempty"` // for a Rewrite, the additionalContext
 	Binary     bool      `json:"binary,omitempty"`
 	BaseTime   time.Time `json:"base_time,omitzero"` // when the reader was shown the base
 	Mounted    bool      `json:"mounted"`
-	// Again: for ReadLarge, full text was due because the range was asked for twice. The parts
-	// are then to be requested with Force.
+	// Again means, for ReadLarge, that full text was due because the range was requested
+	// twice. The client has to request the parts with Force.
 	Again bool `json:"again,omitempty"`
 }
 
@@ -100,17 +103,17 @@ type ShownAnswer struct {
 	Seq     uint64 `json:"seq,omitempty"`
 }
 
-// Commit reports what a batch of tool calls really delivered to the model.
+// Commit reports what a batch of tool calls actually delivered to the model.
 type Commit struct {
 	Reader Reader       `json:"reader"`
 	Calls  []CommitCall `json:"calls"`
-	// Given is the number of other tokens that came into the context: other results, and the
+	// Given is the number of other tokens added to the context, by other results and by the
 	// calls themselves.
 	Given int64 `json:"given,omitempty"`
 }
 
 // CommitAnswer lists the tool uses whose result was the client's own text although another
-// was decided.
+// text was decided.
 type CommitAnswer struct {
 	Own []string `json:"own,omitempty"`
 }
@@ -119,8 +122,8 @@ type CommitAnswer struct {
 type CommitCall struct {
 	ToolUse string `json:"tool_use"`
 	Text    string `json:"text"`
-	// Took says, for a result with several pending entries, which text was delivered if the
-	// hook knows it; "": compare Text.
+	// Took tells, for a result with several pending entries, which text was delivered, if the
+	// hook knows it. "" means that Text has to be compared.
 	Took string `json:"took,omitempty"`
 }
 
@@ -142,25 +145,25 @@ type OwnEdit struct {
 	Tool   string `json:"tool,omitempty"` // the tool's name; "": Edit or Write
 }
 
-// GivenQuery asks which of some lines the reader's session was given as cachebro's own words,
-// and adds lines that a hook is about to give it.
+// GivenQuery asks whether the reader's session received one of Lines as cachebro's own words,
+// and records the lines in Add, which a hook is about to send to it.
 type GivenQuery struct {
 	Reader Reader   `json:"reader"`
 	Lines  []string `json:"lines,omitempty"`
 	Add    []string `json:"add,omitempty"`
 }
 
-// GivenAnswer has the first of the lines that was given, "" if none was.
+// GivenAnswer has the first of the lines that the session received, or "" if there is none.
 type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
 
-// What a reader's context still holds according to the client's own record, which is read
-// before every question; "": nothing is known.
+// The values for what a reader's context still holds. The hook finds it out from the client's
+// own record before every request. "" means that it is unknown.
 const (
 	ContextHeld   = "held"   // it has lost nothing so far
 	ContextUnsure = "unsure" // the record does not show whether it lost something
-	ContextFell   = "fell"   // it lost something, so nothing given earlier counts any more
+	ContextFell   = "fell"   // it lost something, so no earlier delivery counts any more
 )
 
 // SessionEvent reports an event: start, end, prompt, precompact, postcompact, subagent-start,
@@ -181,21 +184,21 @@ type SessionEvent struct {
 	Checked bool     `json:"checked,omitempty"`
 	// Text is the beginning of a prompt.
 	Text string `json:"text,omitempty"`
-	// Given is the number of tokens that came into the context with the event.
+	// Given is the number of tokens that the event added to the context.
 	Given int64 `json:"given,omitempty"`
-	// Beside: another project's daemon answers the session, so changes by others are not
-	// asked for here.
+	// Beside means that another project's daemon answers the session, so this daemon does not
+	// report changes by others.
 	Beside bool `json:"beside,omitempty"`
-	// Continues: nobody typed this prompt; the client sent it by itself.
+	// Continues means that the client sent this prompt by itself, without the user.
 	Continues bool `json:"continues,omitempty"`
 	// Causes are the tool calls and agents that the prompt reports on, best first.
 	Causes []string `json:"causes,omitempty"`
-	// Origin: the client's record will show whether somebody typed this prompt.
+	// Origin means that the client's record will show whether the user typed this prompt.
 	Origin bool `json:"origin,omitempty"`
 }
 
-// SharedSession is what the daemon of one project tells another's about a session that works
-// in both.
+// SharedSession is what the daemon of one project sends to the daemon of another about a
+// session that works in both.
 type SharedSession struct {
 	Known      bool           `json:"known"`
 	Client     string         `json:"client,omitempty"`
@@ -216,7 +219,7 @@ type SharedPrompt struct {
 	ID   string `json:"id"`
 	Time int64  `json:"time"`
 	Text string `json:"text,omitempty"`
-	// Continues is the prompt that this one belongs to, if nobody typed it.
+	// Continues is the prompt that this one belongs to, if the user did not type it.
 	Continues string `json:"continues,omitempty"`
 }
 
@@ -234,15 +237,17 @@ type SessionAnswer struct {
 	Epoch     uint64 `json:"epoch"`
 	Mounted   bool   `json:"mounted"`
 	NeedCheck bool   `json:"need_check,omitempty"`
-	// TellOrigin: report with an event "origin" whether somebody typed the prompt.
+	// TellOrigin asks the client to report with an event "origin" whether the user typed the
+	// prompt.
 	TellOrigin bool `json:"tell_origin,omitempty"`
-	// News, at a prompt, lists changes by others, since the previous prompt, to files that the
-	// main loop holds. Each change is reported once.
+	// News is set in the answer to a prompt. It lists the changes that others made since the
+	// previous prompt to files that the main loop holds. Each change is reported once.
 	News []News `json:"news,omitempty"`
 }
 
-// News is a change by somebody else to a file that a reader was shown. Diff, if short, leads
-// from what the reader was shown to the present content.
+// News is a change by somebody else to a file that a reader was shown. Diff, which is set
+// only if it is short, is the difference between what the reader was shown and the present
+// content.
 type News struct {
 	Text string `json:"text"`
 	Diff string `json:"diff,omitempty"`
@@ -260,13 +265,13 @@ type ToolCall struct {
 	PID        int      `json:"pid,omitempty"` // the client's process
 	Failed     bool     `json:"failed,omitempty"`
 	Background bool     `json:"background,omitempty"`
-	// Context says what the calling context still holds: ContextHeld or one of its siblings.
+	// Context tells what the calling context still holds. It is one of the Context constants.
 	Context string `json:"context,omitempty"`
-	// Given is, at the end of a call whose result nobody commits, the number of tokens that
-	// came into the context with it.
+	// Given is set at the end of a call whose result is not committed. It is the number of
+	// tokens that the call added to the context.
 	Given int64 `json:"given,omitempty"`
-	// Hold: if the call edits a file that others changed since it was shown, hold the call
-	// once and report what they changed.
+	// Hold asks the daemon to block the call once, and report the changes, if the call edits
+	// a file that others changed since it was shown.
 	Hold bool `json:"hold,omitempty"`
 	// Cwd is the working directory of a call to one of cachebro's own tools.
 	Cwd string `json:"cwd,omitempty"`
@@ -277,7 +282,8 @@ type ToolPlace struct {
 	Cwd string `json:"cwd,omitempty"`
 }
 
-// ToolBeginAnswer carries stale-write warnings in a form ready to inject.
+// ToolBeginAnswer carries warnings about writes to files that others have changed, in a form
+// ready to inject.
 type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Held is the reason why the call must not run, see ToolCall.Hold.
@@ -286,7 +292,7 @@ type ToolBeginAnswer struct {
 	TellOrigin bool `json:"tell_origin,omitempty"`
 }
 
-// SessionQuery names a session: "last" is the newest one, "" is unknown.
+// SessionQuery names a session. "last" is the newest one, "" is unknown.
 type SessionQuery struct {
 	Session string `json:"session,omitempty"`
 	Agent   string `json:"agent,omitempty"`
@@ -306,7 +312,7 @@ type WorkingSet struct {
 	Files   []WorkingFile `json:"files"`
 }
 
-// WorkingFile: Edits 0 means read only.
+// WorkingFile counts a session's reads and edits of a file.
 type WorkingFile struct {
 	Path    []byte    `json:"path"`
 	Edits   int       `json:"edits"`
@@ -317,7 +323,8 @@ type WorkingFile struct {
 	Deleted bool      `json:"deleted,omitempty"`
 }
 
-// Recovery is the input of the recovery block, the Stop line and the report.
+// Recovery is the data for the recovery block after a compaction, for the line that a Stop
+// hook shows, and for the report.
 type Recovery struct {
 	Known    bool       `json:"known"`
 	Branch   string     `json:"branch"`
@@ -327,14 +334,14 @@ type Recovery struct {
 	Metrics  Metrics    `json:"metrics"`
 	Modified int        `json:"modified"` // files changed in the last prompt
 	Mounted  bool       `json:"mounted"`
-	// Notes are what the session should be reminded of, most urgent first. MoreNotes is the
-	// number of the project's other notes.
+	// Notes holds the notes that the session should be reminded of, most urgent first.
+	// MoreNotes is the number of the project's other notes.
 	Notes     []Note `json:"notes,omitempty"`
 	MoreNotes int    `json:"more_notes,omitempty"`
 }
 
-// MetricsQuery asks for metrics. With Delta the answer has only what was added since the last
-// delta query.
+// MetricsQuery asks for metrics. If Delta is set, the answer has only what was added since
+// the last query with Delta.
 type MetricsQuery struct {
 	Session string `json:"session,omitempty"` // "last", an id, "" for all
 	Delta   bool   `json:"delta,omitempty"`
@@ -352,7 +359,7 @@ type Metrics struct {
 	Percent  float64      `json:"percent,required"`      // Saved / Full * 100
 	Cached   int          `json:"unchanged_answers"`
 	Diffs    int          `json:"diff_answers"`
-	Contexts int          `json:"contexts"` // epochs that paid for the schema
+	Contexts int          `json:"contexts"` // epochs that include the cost of the schema
 }
 
 // ToolMetric is one line of the report.
@@ -364,7 +371,7 @@ type ToolMetric struct {
 	Saved int64  `json:"saved_tokens"`
 }
 
-// Spend counts tokens that did not pass through MRead.
+// Spend counts tokens that were not delivered by MRead.
 type Spend struct {
 	Reader Reader `json:"reader"`
 	Tool   string `json:"tool"` // read, ls, search, recovery, schema, …
@@ -372,7 +379,7 @@ type Spend struct {
 	Sent   int64  `json:"sent_tokens"`
 	Kind   string `json:"kind"`             // result, overhead
 	Answer string `json:"answer,omitempty"` // unchanged, diff, full
-	// Credit: count the overhead only if the session has saved as much.
+	// Credit means that the overhead is counted only if the session has saved as many tokens.
 	Credit bool `json:"credit,omitempty"`
 }
 

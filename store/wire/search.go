@@ -17,14 +17,14 @@ const (
 
 // The modes of a search.
 const (
-	SearchText    = ""        // exact; if nothing is found: ranked, then similar file names
+	SearchText    = ""        // exact; if nothing is found, ranked; then similar file names
 	SearchExact   = "exact"   // every matching line, ordered by path and line
 	SearchRanked  = "ranked"  // natural language
 	SearchSymbols = "symbols" // definitions by name
 	SearchFiles   = "files"   // file names, fuzzily
 	SearchHistory = "history" // text in older versions and deleted files
 	SearchPrompt  = "prompt"  // the keywords of a person's prompt
-	SearchID      = "id"      // only in answers: the pattern was the id of a hit
+	SearchID      = "id"      // only in answers, if the pattern was the id of a hit
 )
 
 // SearchQuery asks the index. Patterns are literal text unless Regex is set.
@@ -38,14 +38,14 @@ type SearchQuery struct {
 	Exclude       []string `json:"exclude,omitempty"`
 	Kind          string   `json:"kind,omitempty"`  // code, doc, config, test, other, note
 	Limit         int      `json:"limit,omitempty"` // 0: 20; < 0: no limit
-	Body          bool     `json:"body,omitempty"`  // with the enclosing definition's text
+	Body          bool     `json:"body,omitempty"`  // include the enclosing definition's text
 	Session       string   `json:"session,omitempty"`
-	Gone          bool     `json:"gone,omitempty"`          // in file names: include deleted files, with Past
-	NoRefresh     bool     `json:"no_refresh,omitempty"`    // if nothing is mounted: do not look for changes first
+	Gone          bool     `json:"gone,omitempty"`          // when searching file names, include deleted files, with Past
+	NoRefresh     bool     `json:"no_refresh,omitempty"`    // if nothing is mounted, do not look for changes first
 	AllWorktrees  bool     `json:"all_worktrees,omitempty"` // include the files of linked worktrees inside the root
 }
 
-// SearchAnswer lists what was found, best first (SearchExact: in order).
+// SearchAnswer lists the hits, best first, or in order for SearchExact.
 type SearchAnswer struct {
 	Hits      []SearchHit `json:"hits"`
 	Files     int         `json:"files"`              // number of files with a hit, including those beyond the limit
@@ -84,8 +84,8 @@ type SearchHit struct {
 	LineBytes int `json:"line_bytes,omitempty"`
 }
 
-// Around returns about most bytes of the hit's line, with the match, an ellipsis where text
-// is left out, and the line's length if it is long.
+// Around returns the part of the hit's line around the match, of about most bytes. It has an
+// ellipsis where text is left out, and the line's length if the line is long.
 func (h SearchHit) Around(most int) string {
 	line := strings.TrimRight(h.Text, "\r")
 	size := max(h.LineBytes, len(line))
@@ -117,7 +117,7 @@ type Source struct {
 	EndLine     int    `json:"end_line"`
 }
 
-// Past tells when a text existed.
+// Past describes when a text existed.
 type Past struct {
 	First    Version `json:"first"` // the version in which it first appeared
 	Last     Version `json:"last"`
@@ -139,10 +139,11 @@ type OutlineRequest struct {
 	Symbol string `json:"symbol,omitempty"`
 }
 
-// MOutline: OutlineRequest → OutlineAnswer.
+// MOutline takes an OutlineRequest and returns an OutlineAnswer.
 const MOutline = "outline"
 
-// OutlineAnswer lists definitions in order; with Symbol, those with that name.
+// OutlineAnswer lists definitions in order. If the request has a Symbol, it lists only those
+// with that name.
 type OutlineAnswer struct {
 	Symbols []OutlineSymbol `json:"symbols"`
 	Lines   int             `json:"lines"` // of the file
@@ -165,13 +166,13 @@ type IndexFacts struct {
 	New     int             `json:"new"`
 	Deleted int             `json:"deleted"`
 	Live    int             `json:"live"`
-	// Missing says what a reindex could not index; "": nothing is missing.
+	// Missing describes what a reindex could not index; "" if nothing is missing.
 	Missing  string         `json:"missing,omitempty"`
 	Progress *IndexProgress `json:"progress,omitempty"`
 }
 
-// IndexProgress is the progress of indexing: first all files are examined, then the texts of
-// changed ones are indexed.
+// IndexProgress is the progress of indexing, which first examines all files and then indexes
+// the texts of changed ones.
 type IndexProgress struct {
 	Looking bool `json:"looking"`
 	Looked  int  `json:"looked"` // files examined so far; their total is not known in advance
@@ -179,8 +180,8 @@ type IndexProgress struct {
 	Of      int  `json:"of"` // files to index; 0: none are being indexed
 }
 
-// NearestBy says how the hits resemble a text that no line contains: by "meaning" or "file
-// name"; "" if the hits match what was asked for.
+// NearestBy returns "meaning" or "file name" if no line contains the text and the hits only
+// resemble it in that respect. It returns "" if the hits match the query.
 func (q SearchQuery) NearestBy(a SearchAnswer) string {
 	if q.Mode != SearchText || len(a.Hits) == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Request is one request as a handler gets it.
+// Request is one request as passed to a handler.
 type Request struct {
 	Method string
 	Params json.RawMessage
@@ -21,8 +21,8 @@ type Request struct {
 	Hello  Hello
 	Peer   Peer
 
-	// Written, if the handler sets it, is called after the answer was written, with the error
-	// if that failed. What a reader was shown counts only from then on.
+	// Written, if the handler sets it, is called after the answer was written, with an error
+	// if that failed. An answer counts as shown to the reader only from then on.
 	Written func(error)
 }
 
@@ -38,7 +38,7 @@ func (r *Request) Decode(v any) error {
 }
 
 // Handler answers one request with a result for the header (nil: empty) and a body. ctx ends
-// when the client has gone away or the server closes.
+// when the client disconnects or the server closes.
 type Handler func(ctx context.Context, r *Request) (result any, body []byte, err error)
 
 // ServerOptions configure a Server.
@@ -47,7 +47,7 @@ type ServerOptions struct {
 	// Hello answers the handshake; an error refuses the connection.
 	Hello func(Hello, Peer) (HelloAnswer, error)
 	Log   *slog.Logger // nil: silent
-	// MaxConns bounds the open connections; more are refused. 0: 512.
+	// MaxConns limits the open connections; further ones are refused. 0: 512.
 	MaxConns int
 	// WriteTimeout limits the wait for a client that does not read its answer. 0: 10 s.
 	WriteTimeout time.Duration
@@ -62,12 +62,12 @@ type Server struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	busy   atomic.Int64
-	// retiring: see Retire.
+	// retiring is set by Retire.
 	retiring atomic.Bool
 	began    time.Time
-	last     atomic.Int64 // when a request ended or a connection came or went; ns since began, because the clock may be set
+	last     atomic.Int64 // when a request ended, or a connection opened or closed last; ns since began, because the clock may be set
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	conns  map[*stream]struct{}
 	lis    map[net.Listener]struct{}
@@ -149,7 +149,7 @@ func (s *Server) start(c *net.UnixConn) {
 
 func (s *Server) touch() { s.last.Store(int64(time.Since(s.began))) }
 
-// Idle returns how long no request has come; 0 while a handler works.
+// Idle returns how long the server has received no request; 0 while a handler runs.
 func (s *Server) Idle() time.Duration {
 	if s.busy.Load() > 0 {
 		return 0
@@ -157,9 +157,9 @@ func (s *Server) Idle() time.Duration {
 	return time.Since(s.began) - time.Duration(s.last.Load())
 }
 
-// Retire ends the server without losing a request: it accepts no connections, existing ones
-// can send no more, and requests that have arrived are answered. A client whose request could
-// not be sent connects elsewhere; see Client.call.
+// Retire ends the server without losing a request. The server accepts no more connections and
+// reads no new requests, but answers those that have arrived. A client whose request could
+// not be sent connects to the next daemon; see Client.call.
 func (s *Server) Retire() {
 	s.retiring.Store(true)
 	s.mu.Lock()
@@ -168,7 +168,7 @@ func (s *Server) Retire() {
 		l.Close()
 	}
 	for st := range s.conns {
-		_ = st.c.CloseRead() // what has arrived can still be read
+		_ = st.c.CloseRead() // data that has arrived can still be read
 	}
 	s.mu.Unlock()
 	s.done.Wait()
@@ -215,9 +215,9 @@ func (s *Server) serve(st *stream) {
 	both.Wait()
 }
 
-// follow reads a request and, once the previous one is answered, works on it in this goroutine
-// while the other one reads on. Handing the request to another goroutine would make the client
-// wait until another thread has woken up.
+// follow reads a request and, once the previous one is answered, handles it in this goroutine
+// while the connection's other goroutine reads the next one. Passing the request to another
+// goroutine would make the client wait until another thread has woken up.
 func (cs *connState) follow(ctx context.Context) {
 	for range cs.reading {
 		in, ok := cs.read()
@@ -260,7 +260,8 @@ func (cs *connState) read() (in incoming, ok bool) {
 	return in, true
 }
 
-// connState is the state of a connection. Whoever holds working owns the fields below it.
+// connState is the state of a connection. The goroutine that holds the working token owns the
+// fields below it.
 type connState struct {
 	s       *Server
 	st      *stream
@@ -290,7 +291,7 @@ func (cs *connState) handle(ctx context.Context, in incoming) bool {
 	_ = cs.st.c.SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	werr := cs.st.writeFrame(a, body, nil)
 	var e *Error
-	if errors.As(werr, &e) { // the answer is too large; say so instead
+	if errors.As(werr, &e) { // the answer is too large, so send this error instead
 		if r.Written != nil {
 			r.Written(werr)
 			r.Written = nil
@@ -326,7 +327,7 @@ func (cs *connState) answer(ctx context.Context, r *Request) (any, []byte, error
 	}
 	if cs.hello.Version != cs.version && !anyVersion[r.Method] {
 		closeAll(r.Files)
-		return nil, nil, Errorf(ErrVersion, "restart what is older; cachebro mount replaces an older daemon",
+		return nil, nil, Errorf(ErrVersion, "restart the older program; cachebro mount replaces an older daemon",
 			"the store daemon is version %s, the client %s", cs.version, cs.hello.Version)
 	}
 	return cs.s.o.Handler(ctx, r)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A session may work in several projects, each with a daemon of its own. They are listed in a
-// small file per session, next to the state directories: one root per line, in the order in
-// which the session came to them.
+// A session may work in several projects, each with its own daemon. A small file per session,
+// next to the state directories, lists the roots of these projects, one per line, in the
+// order in which the session first used them.
 
-// sessionFile returns the file of a session, "" if no place for it is known.
+// sessionFile returns the path of a session's file, or "" if no state directory is known.
 func (p Paths) sessionFile(session string) string {
 	base, err := p.StateBase()
 	if err != nil || session == "" {
@@ -31,13 +31,13 @@ func (p Paths) SessionProjects(session string) []string {
 	return slices.DeleteFunc(noted(p.sessionFile(session)), func(root string) bool { return !filepath.IsAbs(root) })
 }
 
-// JoinSession notes that a session works in the project root.
+// JoinSession records that a session works in the project root.
 func (p Paths) JoinSession(session, root string) error { return note(p.sessionFile(session), root) }
 
 // SessionsWithin returns the sessions that clients began inside a "cachebro run".
 func (p Paths) SessionsWithin(run string) []string { return noted(p.sessionFile(run) + withinSuffix) }
 
-// NestSession notes that a client began a session inside a "cachebro run".
+// NestSession records that a client began a session inside a "cachebro run".
 func (p Paths) NestSession(run, session string) error {
 	return note(p.sessionFile(run)+withinSuffix, session)
 }
@@ -54,7 +54,7 @@ func noted(file string) []string {
 }
 
 // note adds a line to a file unless it is there. Two processes that do so at the same time
-// write it twice, which does no harm.
+// write the line twice, which does no harm.
 func note(file, line string) error {
 	if !filepath.IsAbs(file) || strings.Contains(line, "\n") || slices.Contains(noted(file), line) {
 		return nil
@@ -98,7 +98,7 @@ func (p Paths) NoteQueuedPrompt(session, turn, prompt string) error {
 
 const queuedSuffix = ".queued"
 
-// ForgetSessions removes the files of sessions that came to no new project since a time.
+// ForgetSessions removes the files of sessions that have used no new project since a time.
 func (p Paths) ForgetSessions(since time.Time) {
 	dir := filepath.Dir(p.sessionFile("any"))
 	entries, err := os.ReadDir(dir)

@@ -17,18 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start says how to start the daemon if none answers.
+// Start describes how to start the daemon if none answers.
 type Start struct {
 	Self string   // the executable, absolute
 	Args []string // nil: daemon --root ROOT
-	// Replace an older daemon (by version number) instead of failing with ErrVersion. A mount
-	// survives that, because mountd attaches again.
+	// Replace makes a client replace an older daemon (by version number) instead of failing
+	// with ErrVersion. A mount survives that, because mountd attaches again.
 	Replace bool
 	Within  time.Duration // time within which it must answer; 0: 5 s
 }
 
-// DialOrStart is Dial, but if no daemon runs it starts one, detached. The Client does so
-// again whenever the daemon has gone. Two clients that do this at the same time start only
+// DialOrStart is like Dial, but if no daemon runs it starts one, detached. The Client does so
+// again whenever the daemon has exited. Two clients that do this at the same time start only
 // one daemon.
 func DialOrStart(ctx context.Context, p Paths, h Hello, t Timeouts, s Start) (*Client, error) {
 	if !filepath.IsAbs(s.Self) {
@@ -67,7 +67,7 @@ func (st *starter) open(ctx context.Context) (*clientConn, error) {
 	return st.start(ctx)
 }
 
-// start starts the daemon under a lock, so that only one of several clients does.
+// start starts the daemon under a lock, so that only one of several clients starts it.
 func (st *starter) start(ctx context.Context) (*clientConn, error) {
 	root := st.c.hello.Root
 	state, err := st.p.MakeState(root)
@@ -133,7 +133,8 @@ func lockStart(ctx context.Context, path string) (func(), error) {
 	}
 }
 
-// spawn starts a process that outlives us, in a session of its own and with working directory /.
+// spawn starts a process that outlives this one, in its own session and with working
+// directory /.
 func spawn(self string, args []string, logFile string) (int, error) {
 	out, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -153,7 +154,8 @@ func spawn(self string, args []string, logFile string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The daemon may end while we live. Wait for it, so that it does not stay a zombie.
+	// The daemon may exit before this process does. Wait for it, so that it does not remain a
+	// zombie.
 	go func() { _, _ = p.Wait() }()
 	return p.Pid, nil
 }
@@ -189,7 +191,7 @@ func tail(path string, from int64) string {
 	return ""
 }
 
-// replace asks the older daemon to end and waits until it has.
+// replace asks the older daemon to exit and waits until it has.
 func (st *starter) replace(ctx context.Context) error {
 	old := st.c.Hello().PID
 	if _, err := st.c.Call(ctx, MShutdown, Empty{}, nil, nil); err != nil && !errors.Is(err, ErrNoDaemon) {

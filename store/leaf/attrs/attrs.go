@@ -1,7 +1,8 @@
-// Package attrs knows which extended attributes of a file belong to its history: the users'
-// own, access control lists and capabilities. mountd and the store daemon read them into a
-// Set, the version log stores the Set unchanged, and package undo/apply restores it. The
-// package is a leaf: it knows no project, and writes only to the file that it is given.
+// Package attrs defines which extended attributes of a file belong to its history, namely the
+// users' own attributes, access control lists and capabilities. mountd and the store daemon
+// read them into a Set, the version log stores the Set unchanged, and package undo/apply
+// restores it. The package is a leaf. It does not depend on projects, and writes only to the
+// file passed to it.
 package attrs
 
 import (
@@ -13,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set holds the attributes of one file: "" if they are unknown, None if there are none.
-// Otherwise it is a byte 1, then the name and value of each attribute, each preceded by its
-// length as a uvarint, sorted by name. Equal attributes give equal Sets.
+// Set holds the attributes of one file. It is "" if they are unknown and None if there are
+// none. Otherwise it is a byte 1, then the name and value of each attribute, each preceded by
+// its length as a uvarint, sorted by name. Equal attributes give equal Sets.
 type Set string
 
 // None is the Set of a file without attributes, as most are.
@@ -27,13 +28,13 @@ const Capability = "security.capability"
 // most bounds the size of a Set in bytes. Attributes that need more count as unknown.
 const most = 256 << 10
 
-// Kept reports whether an attribute belongs into a Set. The system's own labels and checksums
-// do not.
+// Kept reports whether an attribute is included in a Set. The system's own labels and
+// checksums are not.
 func Kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == Capability
 }
 
-// Of returns the Set of some attributes.
+// Of returns the Set with the given attributes.
 func Of(m map[string]string) Set {
 	names := make([]string, 0, len(m))
 	for n := range m {
@@ -49,7 +50,8 @@ func Of(m map[string]string) Set {
 	return Set(b)
 }
 
-// All returns the attributes in a Set, false if they are unknown or the Set is damaged.
+// All returns the attributes in a Set. It returns false if they are unknown or the Set is
+// damaged.
 func (s Set) All() (map[string]string, bool) {
 	if s == "" || s[0] != None[0] {
 		return nil, false

@@ -1,16 +1,15 @@
-// Package cache keeps values that are costly to compute again, in bounded memory.
+// Package cache caches values that are costly to compute, in bounded memory.
 package cache
 
 import "sync"
 
-// Cache is a bounded cache of two generations. Entries that are used stay; entries not touched
-// while a whole generation filled up are dropped. There is no list to maintain, so a hit costs
-// one map look-up.
+// Cache is a bounded cache of two generations. An entry is dropped if it was not used while a
+// whole generation filled up. There is no list to maintain, so a hit costs one map look-up.
 type Cache[K comparable, V any] struct {
 	cost  func(V) int // nil: every entry costs 1
 	limit int         // cost limit of one generation
 
-	// mu guards young, old and used; a leaf lock.
+	// mu guards young, old and used. No other lock is taken while it is held.
 	mu         sync.Mutex
 	young, old map[K]V
 	used       int
@@ -82,7 +81,7 @@ func (c *Cache[K, V]) putLocked(k K, v V) {
 	}
 }
 
-// Drop forgets k.
+// Drop removes the entry of k.
 func (c *Cache[K, V]) Drop(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +92,7 @@ func (c *Cache[K, V]) Drop(k K) {
 	delete(c.old, k)
 }
 
-// Clear forgets everything.
+// Clear removes all entries.
 func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package cmdline reduces a command line to what may be kept of it: no secrets, and at most a
-// kilobyte. It is a leaf: mountd uses it for the command lines of processes, the daemon for
-// what agents say that they run, and the history's clients to display it.
+// Package cmdline prepares command lines for storage. It removes secrets and limits the
+// length to a kilobyte. mountd uses it for the command lines of processes, the daemon for the
+// commands that agents report, and the history's clients for display. The package is a leaf.
 //
-// It masks the value of an option, variable or header whose name says that it is a secret;
-// tokens of a well-known form; passwords in addresses; and, in a command that names a file
-// that search does not show ([ignore.Secret]), all words except the program, its options and
-// such names, because what is written into such a file is a secret too. The rules err on the
+// It masks the value of an option, variable or header whose name indicates a secret, tokens
+// of a well-known form, and passwords in addresses. If a command names a file that may hold
+// secrets ([ignore.Secret]), it masks all words except the program, its options and the names
+// of such files, because text written into such a file is a secret too. The rules err on the
 // side of masking. They cannot find a secret that looks like an ordinary word in an ordinary
 // place.
 package cmdline
@@ -20,7 +20,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Max is the largest length of a kept command line, in bytes.
+// Max is the largest length of a stored command line, in bytes.
 const Max = 1 << 10
 
 // Hidden replaces a secret.
@@ -29,11 +29,12 @@ const Hidden = "***"
 // More ends a command line that was cut.
 const More = "…"
 
-// secretName matches what the name of a secret option, variable or header contains.
+// secretName matches the part that makes the name of an option, variable or header indicate a
+// secret.
 const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-]?key|access[_-]?key|auth[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|credential|bearer|cookie)`
 
 var (
-	// shapes matches tokens that are known by their form.
+	// shapes matches tokens that are recognised by their form.
 	shapes = text.LazyRegexp(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
 	// address matches a password or token before the host.
 	address = text.LazyRegexp(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
@@ -44,19 +45,19 @@ var (
 	pass  = text.LazyRegexp(`(\bpass:)([^\s'"]+)`)
 	// opaque matches long words that may be a key; patterns looks at their characters.
 	opaque = text.LazyRegexp(`[A-Za-z0-9+_=-]{32,}`)
-	// value matches an argument that makes the next one a secret.
+	// value matches an argument after which the next argument is a secret.
 	value = text.LazyRegexp(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
 )
 
-// short lists programs with a short option for a password, which is attached or the next
-// argument.
+// short lists programs that have a short option for a password. The password is attached to
+// the option or is the next argument.
 var short = map[string]string{
 	"mysql": "-p", "mysqldump": "-p", "mysqladmin": "-p", "mariadb": "-p", "mariadb-dump": "-p", "sshpass": "-p", "docker": "-p", "podman": "-p",
 	"redis-cli": "-a", "smbclient": "-U", "ldapsearch": "-w", "ldapmodify": "-w", "ldapadd": "-w", "mongo": "-p", "mongosh": "-p", "mongodump": "-p", "wget": "--password",
 	"unzip": "-P", "zip": "-P", "7z": "-p", "htpasswd": "-b", "bcp": "-P", "sqlcmd": "-P",
 }
 
-// Mask returns a list of arguments without secrets.
+// Mask returns the arguments with secrets replaced by Hidden.
 func Mask(args []string) []string {
 	out := make([]string, len(args))
 	secretFile := false
@@ -136,21 +137,21 @@ func patterns(s string) string {
 	})
 }
 
-// Text returns a shell command, or a sentence, without secrets.
+// Text returns a shell command, or a sentence, with secrets replaced by Hidden.
 func Text(s string) string {
 	parts := commands(shapes().ReplaceAllString(s, Hidden))
 	for i, p := range parts {
 		var secretFile bool
 		parts[i], secretFile = command(p)
 		if secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
-			return strings.Join(parts[:i+1], "") + Hidden // what follows is written into the file
+			return strings.Join(parts[:i+1], "") + Hidden // the text that follows is written into the file
 		}
 	}
 	return strings.Join(parts, "")
 }
 
 // command masks one simple command of a script, including its separator. secretFile reports
-// whether it names a file with secrets.
+// whether the command names a file with secrets.
 func command(s string) (masked string, secretFile bool) {
 	words := split(s)
 	program := -1
@@ -238,7 +239,7 @@ func Pack(args []string, cut bool) string {
 	for i, a := range args {
 		room := Max - b.Len() - len(More) - 2
 		if len(a) > room {
-			if i <= 2 { // of a script, at least the beginning is kept
+			if i <= 2 { // at least the beginning of a script is stored
 				a = strings.ToValidUTF8(a[:max(min(room, len(a)), 0)], "")
 				b.WriteString(sep(i) + a)
 			}
@@ -260,7 +261,8 @@ func sep(i int) string {
 	return "\x00"
 }
 
-// Unpack reverses Pack. Older versions stored a single text; it becomes one argument.
+// Unpack reverses Pack. Older versions stored a single text, which is returned as one
+// argument.
 func Unpack(s string) []string {
 	if s == "" {
 		return nil
@@ -274,7 +276,7 @@ var shells = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true
 // IsShell reports whether a program, given by its path or first argument, is a shell.
 func IsShell(program string) bool { return shells[strings.TrimPrefix(path.Base(program), "-")] }
 
-// scriptOf returns the index of the argument that is a shell's script, 0 if there is none.
+// scriptOf returns the index of the argument that is a shell's script, or 0 if there is none.
 func scriptOf(args []string) int {
 	if !IsShell(args[0]) {
 		return 0
@@ -287,7 +289,7 @@ func scriptOf(args []string) int {
 	return 0
 }
 
-// Show returns a command as a person would have typed it, in about width bytes. For a shell it
+// Show returns a command as a user would have typed it, in about width bytes. For a shell it
 // returns the script; long lists of arguments are shortened.
 func Show(args []string, width int) string {
 	if len(args) == 0 {

@@ -1,5 +1,5 @@
-// Package event defines what the overlay, the spool and the history share: what happened to a
-// path, whether its contents are kept, and how to recognise a file.
+// Package event defines types that the overlay, the spool and the history share, namely
+// operations on a path, classes of paths, and the identity of a file.
 package event
 
 // Settled is an extended attribute that no file has. A request for it on a mount's root is
@@ -8,7 +8,7 @@ package event
 // after close(2) has returned.
 const Settled = "user.cachebro.settled"
 
-// Op is what happened to a path. The values are stored, in the spool and in the log.
+// Op is an operation on a path. The values are stored, in the spool and in the log.
 type Op uint8
 
 // The operations.
@@ -29,18 +29,20 @@ const (
 	OpBaseline // found by a scan, or before the first destructive operation
 	OpOutside  // changed without going through the mount
 	OpMoved    // in the log only: the path was renamed away
-	OpSeen     // in the log only: nothing was mounted; a look at the file found it changed
+	OpSeen     // in the log only: the file was found changed while nothing was mounted
 )
 
 // Class of a path decides what is captured and indexed. The values are stored.
 type Class uint8
 
 const (
-	// Tracked: in git's index, or matched by no rule. Every version is kept.
+	// Tracked paths are in git's index, or are matched by no rule. Every version is stored.
 	Tracked Class = iota
-	// Ignored: matched by a gitignore rule. Only content about to be destroyed is kept.
+	// Ignored paths are matched by a gitignore rule. Their content is saved only before it is
+	// destroyed.
 	Ignored
-	// Excluded: .git, .cachebroignore, the built-in list. Nothing is kept.
+	// Excluded paths are .git and those excluded by .cachebroignore or the built-in list.
+	// Their content is never saved.
 	Excluded
 )
 

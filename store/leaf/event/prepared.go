@@ -2,9 +2,10 @@ package event
 
 import "github.com/fxamacker/cbor/v2"
 
-// Prepared is an extended attribute of directories in a mount. A thread sets it to announce files
-// that it is about to create there by mknod(2); each of them then appears at once with its
-// content, mode and time. It is never stored. If the mount supports it, the root has it, empty.
+// Prepared is an extended attribute of directories in a mount. A thread sets it to announce
+// files that it is about to create in the directory by mknod(2). Each of them then appears
+// with its content, mode and time in one step. The attribute is never stored. If the mount
+// supports it, the root has the attribute with an empty value.
 const Prepared = "user.cachebro.prepared"
 
 // MaxPrepared is the longest value of the attribute, as long as Linux allows.

@@ -1,7 +1,8 @@
-// Package gitdir tells which paths belong to git itself. Git's directories hold programs and
-// settings that the next git command runs, so nothing may be written there just because a
-// history, a message or a repository says so. Callers ask before they write to a path or trust
-// it; the answer depends on the name and on the directory's contents. The package is a leaf.
+// Package gitdir recognises paths that belong to git itself. Git's directories hold programs
+// and settings that the next git command runs, so nothing may be written there merely because
+// a history, a message or a repository contains such a path. Callers check a path before they
+// write to it or trust it. The result depends on the name and on the directory's contents.
+// The package is a leaf.
 package gitdir
 
 import (
@@ -15,9 +16,9 @@ import (
 	"unicode"
 )
 
-// Outside returns the git directory that a work tree's ".git" file or link names, if it is
-// outside of the work tree: that of a linked worktree, or a separate git directory. Otherwise
-// it returns "".
+// Outside returns the git directory that a work tree's ".git" file or link names, if that
+// directory is not in the work tree. This is the case for a linked worktree or a separate git
+// directory. Otherwise it returns "".
 func Outside(tree string) string {
 	at := named(tree)
 	if _, in := below(tree, at); in {
@@ -26,8 +27,8 @@ func Outside(tree string) string {
 	return at
 }
 
-// Apart returns the git directory of a work tree, or of the work tree that tree is part of, if
-// Split does not find it: it is outside of tree, or inside under another name than ".git".
+// Apart returns the git directory of a work tree, or of the work tree that tree is part of,
+// if Split does not find it, because it is not in tree or has another name than ".git".
 // Otherwise it returns "".
 func Apart(tree string) (dir string, inside bool) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err != nil {
@@ -47,7 +48,8 @@ func Apart(tree string) (dir string, inside bool) {
 	return at, in
 }
 
-// named returns the path that a work tree's ".git" file or link names, "" if there is none.
+// named returns the path that a work tree's ".git" file or link names, or "" if there is
+// none.
 func named(tree string) string {
 	name := filepath.Join(tree, ".git")
 	at, err := os.Readlink(name)
@@ -65,21 +67,21 @@ func named(tree string) string {
 	return filepath.Clean(at)
 }
 
-// below returns the path of at relative to dir, false if it is not in dir.
+// below returns the path of at relative to dir. It returns false if at is not in dir.
 func below(dir, at string) (string, bool) {
 	rel, err := filepath.Rel(dir, at)
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// Command returns a git command that examines a repository and runs nothing that its
-// configuration names: no monitor, no hook, no filter, no transport.
+// Command returns a git command that examines a repository and runs no program that its
+// configuration names, such as a monitor, hook, filter or transport.
 func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	quiet := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "--no-optional-locks", "--no-pager", "-C", dir}
 	return exec.CommandContext(ctx, "git", append(quiet, args...)...)
 }
 
-// Name reports whether some file system treats one part of a path as ".git": one that ignores
-// case, invisible characters or trailing characters, or one that has short names.
+// Name reports whether any file system treats one part of a path as ".git". Some file systems
+// ignore case, invisible characters or trailing characters, or have short names.
 func Name(part string) bool {
 	if part == ".git" {
 		return true
@@ -108,9 +110,9 @@ func In(path string) bool {
 	return false
 }
 
-// Is reports whether git would take a directory for one of its own: a bare repository, one
-// that a ".git" file points to, or that of a linked worktree. lstat examines a name in the
-// directory.
+// Is reports whether git would treat a directory as a git directory, such as a bare
+// repository, one that a ".git" file points to, or that of a linked worktree. lstat examines
+// a name in the directory.
 func Is(lstat func(name string) (fs.FileInfo, error)) bool {
 	if _, err := lstat("HEAD"); err != nil {
 		return false

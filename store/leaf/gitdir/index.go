@@ -12,15 +12,15 @@ import (
 type IndexEntry struct {
 	Mode, Object []byte
 	Flags        uint16 // only the upper four bits: the stage and two flags
-	More         []byte // the extended flags of version 3 and later; nil: none
+	More         []byte // the extended flags of version 3 and later; nil if there are none
 	Name         []byte
 }
 
-// ErrIndex: the data is not an index of git that this package can read.
+// ErrIndex means that the data is not an index of git that this package can read.
 var ErrIndex = errors.New("not an index of git, version 2 to 4")
 
-// indexHashes are the lengths of object names in bytes: SHA-1 and SHA-256. An index does not
-// say which one it uses.
+// indexHashes are the lengths of object names in bytes for SHA-1 and SHA-256. An index does
+// not record which one it uses.
 var indexHashes = []int{20, 32}
 
 // ReadIndex reads an index of git (gitformat-index(5), versions 2 to 4). It calls begin before

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Kind says how a file of a git directory is to be treated when it is kept or restored.
+// Kind determines how a file of a git directory is saved and restored.
 type Kind uint8
 
-// The kinds. Only State and Objects are worth keeping.
+// The kinds. Only State and Objects are worth saving.
 const (
 	Nothing Kind = iota // locks, temporary files, files that git can make again
 	State               // files that make up the state of the repository: HEAD, refs, index, config, hooks …
 	Objects             // objects and packs, which never change
 )
 
-// Split finds the git directory that a slash-separated path of a project is in: the ".git" of
-// a work tree, or the directory inside it that belongs to a submodule. rest is the path below
-// it, "" for the directory itself. Names that only other systems treat as ".git" do not count,
-// because git on this system does not treat them so.
+// Split finds the git directory that contains a slash-separated path of a project. It is the
+// ".git" of a work tree, or the directory in it that belongs to a submodule. rest is the path
+// relative to it, "" for the directory itself. Names that only other systems treat as ".git"
+// do not count, because git on this system does not treat them so.
 func Split(p string) (dir, rest string, ok bool) {
 	end := -1
 	for at := 0; ; {
@@ -71,7 +71,7 @@ func ofEvery(part string) bool {
 	return false
 }
 
-// KindOf returns the kind of a file, given its path below the git directory.
+// KindOf returns the kind of a file, given its path relative to the git directory.
 func KindOf(rest string) Kind {
 	base := rest[strings.LastIndexByte(rest, '/')+1:]
 	if below, ok := strings.CutPrefix(rest, "objects/"); ok {
@@ -97,12 +97,12 @@ func KindOf(rest string) Kind {
 	return State
 }
 
-// KeptObjects returns where, in the state directory's part for git, the lost objects of a git
-// directory are kept. It is an object directory in git's own format.
+// KeptObjects returns the path, in the state directory's part for git, where the lost objects
+// of a git directory are saved. It is an object directory in git's own format.
 func KeptObjects(dir string) string {
 	h := sha256.Sum256([]byte(dir))
 	return "objects/" + hex.EncodeToString(h[:6])
 }
 
-// KeptFile returns where the kept copy of another file is.
+// KeptFile returns the path of the saved copy of another file.
 func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

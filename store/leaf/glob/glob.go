@@ -1,9 +1,10 @@
-// Package glob matches paths against the globs of requests and of a repository's own files: *
-// and ? and [classes] within a name, ** for any number of directories, {a,b} for alternatives.
+// Package glob matches paths against globs from requests and from a repository's own files. A
+// glob may contain * and ? and [classes] within a name, ** for any number of directories, and
+// {a,b} for alternatives.
 //
 // The underlying library tries each combination of alternatives, so that thirty pairs of
-// braces take years. Here a glob with too many combinations is invalid and matches nothing. All
-// others take time proportional to glob × path.
+// braces take years. In this package a glob with too many combinations is invalid and matches
+// nothing. All other globs take time proportional to glob × path.
 package glob
 
 import (
@@ -29,15 +30,15 @@ func Match(glob, path string) bool {
 	return ok && err == nil
 }
 
-// covers reports whether a glob matches a path or a directory above it.
+// covers reports whether a glob matches a path or one of its ancestors.
 func covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
 
 // Wild reports whether a text is a glob and not just a path.
 func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 
-// Selects reports whether a glob written by a person matches a path. As in a gitignore file, a
-// glob without a slash matches names at any depth, one with a slash matches the whole path,
-// and a directory stands for everything below it.
+// Selects reports whether a glob written by a user matches a path. As in a gitignore file, a
+// glob without a slash matches names at any depth, a glob with a slash matches the whole
+// path, and a directory stands for its whole subtree.
 func Selects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")
@@ -48,7 +49,8 @@ func Selects(glob, path string) bool {
 	return covers(glob, path)
 }
 
-// bounded reports whether a glob is short and expands to few alternatives. It counts nested groups as if they stood side by side.
+// bounded reports whether a glob is short and expands to few alternatives. It counts nested
+// groups as if they were consecutive.
 func bounded(glob string) bool {
 	if len(glob) > maxLength {
 		return false

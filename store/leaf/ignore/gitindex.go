@@ -54,7 +54,7 @@ func readIndex(raw []byte) (*tracked, error) {
 			if n := len(t.begins); n > 0 {
 				switch bytes.Compare(all[t.begins[n-1]:], e.Name) {
 				case 0:
-					return nil // further stages of a conflict
+					return nil // one of the other stages of a conflict
 				case 1:
 					return gitdir.ErrIndex
 				}

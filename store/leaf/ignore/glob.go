@@ -2,11 +2,11 @@ package ignore
 
 import "strings"
 
-// Patterns are written by the authors of repositories, so the cost of a match is bounded: it
-// takes time proportional to pattern × name. Slashes make this possible. No wildcard except
-// "**" between slashes crosses a slash, so pattern and name are compared component by
-// component. Within a component, and among the components, only the last star needs
-// backtracking: whatever an earlier star could match in addition, the later one can match too.
+// Patterns are written by the authors of repositories, so the cost of a match must be
+// bounded. Here it is proportional to pattern × name. No wildcard except "**" between slashes
+// crosses a slash, so pattern and name are compared component by component. Within a
+// component, and among the components, only the last star needs backtracking, because any
+// text that an earlier star could match in addition can also be matched by the last one.
 
 // part is the part of a pattern for one component of a name, or a "**".
 type part struct {
@@ -17,7 +17,8 @@ type part struct {
 	some bool  // with many: at least one component
 }
 
-// op matches one byte: values below 256 match themselves, others are one of the following.
+// op matches one byte. A value below 256 matches that byte; other values are the following
+// constants.
 type op uint16
 
 const (
@@ -35,8 +36,8 @@ type set [4]uint64
 func (s *set) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
 func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 
-// compile reads a pattern like git's wildmatch with WM_PATHNAME. ok is false if the pattern
-// can match nothing.
+// compile parses a pattern with the syntax of git's wildmatch with WM_PATHNAME. ok is false
+// if the pattern cannot match any name.
 func compile(p string) (parts []part, ok bool) {
 	var at part // the part being read
 	plain := true
@@ -194,8 +195,8 @@ func (p *part) takes(o op, c byte) bool {
 	return o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c)
 }
 
-// place returns the first component, from at on, where parts, which follow a "**", can begin.
-// It returns a value beyond the name if there is none.
+// place returns the offset of the first component, from at on, at which parts can match.
+// parts follow a "**". place returns an offset beyond the name if there is none.
 func place(parts []part, name string, at int) int {
 	if len(parts) == 0 || parts[0].many || parts[0].ops != nil {
 		return at
@@ -260,8 +261,8 @@ func (p *part) match(s string) bool {
 	}
 }
 
-// class reads a bracket expression, of which p begins after the bracket. It returns the rest
-// after the closing bracket. ok is false if the class does not end or names an unknown
+// class parses a bracket expression; p begins after the opening bracket. It returns the rest
+// after the closing bracket. ok is false if the expression does not end or names an unknown
 // character class; then nothing matches.
 func class(p string) (s set, rest string, ok bool) {
 	negated := false

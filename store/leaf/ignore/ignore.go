@@ -1,15 +1,16 @@
-// Package ignore tells which paths of a project are tracked, ignored or excluded. This decides
-// what is captured and what is indexed.
+// Package ignore determines which paths of a project are tracked, ignored or excluded. This
+// decides what is captured and what is indexed.
 //
-// The rules are git's: .gitignore at every level, .git/info/exclude, the user's global file,
-// negation; a path in git's index is tracked whatever the rules say. The .gitignore files also
-// count without a repository. Our own rules come first: .git is excluded at every level, a
-// .cachebroignore (same syntax) excludes even paths that git tracks, and a short built-in list
-// excludes directories that any build can make again, but only where git ignores them.
+// The rules are git's, with .gitignore at every level, .git/info/exclude, the user's global
+// file and negation. A path in git's index is tracked even if a rule matches it. The
+// .gitignore files also count without a repository. cachebro's own rules come first. .git is
+// excluded at every level, a .cachebroignore (same syntax) excludes even paths that git
+// tracks, and a short built-in list excludes directories that any build can create again, but
+// only where git ignores them.
 //
-// The patterns are matched by our own code, because the available libraries disagree with git
-// on escapes, classes and double stars; a test compares our code with git check-ignore on
-// random trees and patterns.
+// This package matches the patterns itself, because the available libraries disagree with git
+// on escapes, classes and double stars. A test compares it with git check-ignore on random
+// trees and patterns.
 //
 // All files are read relative to the descriptor of the source directory, never through a
 // mountpoint. A Matcher is safe for concurrent use: it works on an immutable snapshot, which a
@@ -33,8 +34,8 @@ const (
 	Excluded = event.Excluded
 )
 
-// builtIn lists directories that tools make again by themselves. The value lists files of
-// which one must be next to the directory; nil: none is needed.
+// builtIn lists directories that tools create again by themselves. The value lists files of
+// which one must be next to the directory; nil means that none is needed.
 var builtIn = map[string][]string{
 	"node_modules":     {"package.json"},
 	"bower_components": {"bower.json"},
@@ -63,27 +64,28 @@ var builtIn = map[string][]string{
 	".pnpm-store":      nil,
 }
 
-// Rebuilt reports whether a directory of this name holds only what tools can make again. Names
-// that mean this only next to a certain file do not count.
+// Rebuilt reports whether a directory of this name holds only files that tools can create
+// again. It returns false for names that mean this only next to a certain file.
 func Rebuilt(name string) bool {
 	beside, ok := builtIn[name]
 	return ok && beside == nil || builtInAnywhere[name]
 }
 
-// Without a repository only these count as ignored. Nobody keeps work of their own in them.
+// Without a repository only these directories count as ignored, because nobody stores their
+// own work in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
 
-// uninvited directories are made by tools without being asked, so no ignore rule names them:
-// pnpm keeps its store on the file system of the project, and a mount is a file system of its
-// own.
+// uninvited lists directories that tools create unasked, so that no ignore rule names them.
+// pnpm places its store on the file system of the project, and a mount is a separate file
+// system.
 var uninvited = map[string]bool{".pnpm-store": true}
 
-// mac: macOS creates files of its own in every directory that it displays.
+// mac is true on macOS, which creates its own files in every directory that it displays.
 var mac = runtime.GOOS == "darwin" // a variable for the tests
 
-// ofMacOS reports whether macOS creates a name by itself: the Finder's window settings,
-// Spotlight's index, attributes on volumes that cannot store them. Nobody asked for them, and
-// they change each time a directory is displayed.
+// ofMacOS reports whether macOS creates a file of this name by itself, such as the Finder's
+// window settings, Spotlight's index, and attributes on volumes that cannot store them. Such
+// files change each time a directory is displayed.
 func ofMacOS(name string) bool {
 	switch name {
 	case ".DS_Store", ".Spotlight-V100", ".fseventsd", ".Trashes", ".TemporaryItems", ".DocumentRevisions-V100", ".apdisk", ".VolumeIcon.icns":
@@ -92,7 +94,7 @@ func ofMacOS(name string) bool {
 	return len(name) > 2 && strings.HasPrefix(name, "._")
 }
 
-// marks are files which say that their directory can be made again
+// marks are files whose presence means that their directory can be created again
 // (https://bford.info/cachedir/ and Python's PEP 405).
 var marks = []string{"CACHEDIR.TAG", "pyvenv.cfg"}
 
@@ -118,8 +120,8 @@ func IsRuleFile(path string) bool {
 	return false
 }
 
-// DecidesTracked reports whether a rule file may turn ignored files into tracked ones. Other
-// rule files only distinguish ignored from excluded files.
+// DecidesTracked reports whether a rule file may turn ignored files into tracked ones. Any
+// other rule file only distinguishes ignored from excluded files.
 func DecidesTracked(path string) bool {
 	switch path[strings.LastIndexByte(path, '/')+1:] {
 	case ".gitignore", ".cachebroignore", "exclude", ".git":

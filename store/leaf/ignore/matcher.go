@@ -12,7 +12,8 @@ import (
 // Options of a Matcher; the zero value is usable.
 type Options struct {
 	// ExcludesFile is the user's global ignore file (git's core.excludesFile), an absolute
-	// path outside of the project; "" or a missing file: none.
+	// path outside of the project. If it is "" or the file is missing, there are no global
+	// rules.
 	ExcludesFile string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -35,17 +36,17 @@ type snapshot struct {
 	dirs   *sync.Map // path → *dir
 
 	// mu is held for reading while a directory's rules are read into dirs, and for writing
-	// while some are dropped. Otherwise outdated rules that are just being read would be
-	// stored after the drop.
+	// while rules are dropped. Otherwise outdated rules being read during a drop could be
+	// stored after it.
 	mu sync.RWMutex
 }
 
 // dir holds the rules of one directory. Immutable.
 type dir struct {
 	path  string
-	down  string // for directories above the root: the path from it to the root
+	down  string // for a directory above the root, the path from it to the root
 	up    *dir
-	class Class // class of what is in it
+	class Class // class of its entries
 	own   bool  // excluded by a .cachebroignore, which the index does not override
 	marks bool  // excluded because of a file in it
 	repo  *repo
@@ -94,9 +95,9 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 	return in.repo != nil && in.repo.has(p, s.clock())
 }
 
-// Reload forgets the rules that a changed file may affect (see IsRuleFile). They are read again
-// when needed. A file of one directory does not affect unrelated directories, and a big tree
-// of packages has thousands of such files.
+// Reload drops the rules that a changed file may affect (see IsRuleFile). They are read again
+// when needed. Rules of unrelated directories are retained, because a big tree of packages
+// has thousands of such files.
 func (m *Matcher) Reload(p string) {
 	dir, base := path.Split(p)
 	dir = strings.TrimSuffix(dir, "/")
@@ -120,8 +121,9 @@ func (m *Matcher) Reload(p string) {
 	m.now.Store(m.build())
 }
 
-// Forget drops the rules of a directory, and with andBelow those of everything in it, because
-// it was renamed or removed and another directory may take its name.
+// Forget drops the rules of a directory and, if andBelow is set, those of its subtree. It is
+// called after the directory was renamed or removed, because another directory may get its
+// name.
 func (m *Matcher) Forget(p string, andBelow bool) { m.now.Load().drop(p, andBelow) }
 
 // drop removes a directory from the cache.
@@ -134,7 +136,7 @@ func (s *snapshot) drop(p string, andBelow bool) {
 	}
 }
 
-// dropKnown drops a directory and everything below it, if the directory is in the cache.
+// dropKnown drops a directory and its subtree, if the directory is in the cache.
 func (s *snapshot) dropKnown(p string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +145,7 @@ func (s *snapshot) dropKnown(p string) {
 	}
 }
 
-// dropBelow drops everything below a directory. mu is held for writing.
+// dropBelow drops the subtree of a directory. The caller holds mu for writing.
 func (s *snapshot) dropBelow(p string) {
 	s.dirs.Range(func(k, _ any) bool {
 		if strings.HasPrefix(k.(string), p+"/") {
@@ -153,7 +155,7 @@ func (s *snapshot) dropBelow(p string) {
 	})
 }
 
-// underGit reports whether a path is a .git or below one.
+// underGit reports whether a path is a .git or lies in one.
 func underGit(p string) bool {
 	for i := strings.Index(p, ".git"); i >= 0; {
 		end := i + len(".git")
@@ -185,7 +187,7 @@ func (s *snapshot) dir(p string) *dir {
 	return s.read(p)
 }
 
-// read is dir with mu held.
+// read does the work of dir. The caller holds mu.
 func (s *snapshot) read(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)
@@ -221,8 +223,8 @@ func (s *snapshot) enter(d *dir) {
 		return
 	}
 	r := s.source.findRepo(p)
-	// A clone in an ignored directory is ignored like the rest of it, but a linked worktree is
-	// a place where somebody works.
+	// A clone in an ignored directory is ignored like the rest of the directory. A linked
+	// worktree is not, because somebody works in it.
 	if r == nil || d.class != Tracked && !r.linked {
 		return
 	}
@@ -266,8 +268,8 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	return Tracked, false
 }
 
-// remade reports whether a directory is on the built-in list, or marked as one that can be
-// made again.
+// remade reports whether a directory is on the built-in list, or is marked as one that can be
+// created again.
 func (s *snapshot) remade(in *dir, name, p string) bool {
 	if beside, ok := builtIn[name]; ok {
 		if len(beside) == 0 {
@@ -295,8 +297,8 @@ const (
 	negated
 )
 
-// decide asks the .gitignore or .cachebroignore files of a directory and of those above it. The
-// nearest file with a matching pattern decides.
+// decide applies the .gitignore or .cachebroignore files of a directory and its ancestors.
+// The nearest file with a matching pattern decides.
 func decide(in *dir, p, name string, isDir, git bool) verdict {
 	for d := in; d != nil; d = d.up {
 		ps := d.bro

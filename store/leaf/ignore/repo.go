@@ -13,8 +13,8 @@ import (
 // indexEvery is the shortest interval between two checks of git's index.
 const indexEvery = time.Second
 
-// repo is a git repository whose work tree, or a part of it, is in the project. Immutable,
-// except for the index, which is read once a rule matches.
+// repo is a git repository whose work tree, or a part of it, is in the project. It is
+// immutable, except for the index, which is read as soon as a rule matches.
 type repo struct {
 	source  *source
 	dir     string // top of its work tree, relative to the root
@@ -62,7 +62,7 @@ func (r *repo) has(p string, now time.Time) bool {
 }
 
 // findRepo finds the repository whose top is a directory of the project. For the root it also
-// looks further up, because a part of a work tree can be mounted.
+// searches the ancestors, because a part of a work tree can be mounted.
 func (s *source) findRepo(dir string) *repo {
 	info, err := s.root.Lstat(path.Join(dir, ".git"))
 	if err == nil {
@@ -144,8 +144,9 @@ func (r *repo) look() indexSig {
 	return indexSig{size: info.Size(), mtime: info.ModTime().UnixNano(), inode: inodeOf(info)}
 }
 
-// read reads git's index. It returns nil if there is none or it cannot be decoded. Files that a
-// rule matches then count as ignored, and their content is still kept before it is destroyed.
+// read reads git's index. It returns nil if there is none or it cannot be decoded. Files that
+// a rule matches then count as ignored, and their content is still saved before it is
+// destroyed.
 func (r *repo) read() *tracked {
 	f, err := r.source.open(filepath.Join(r.gitDir, "index"))
 	if err != nil {

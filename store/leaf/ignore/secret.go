@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Names of files with credentials, in lower case. Source files that may hold some (settings.py,
-// config.php, database.yml, *.sql) are not listed, because too many of them hold none.
+// Names of files with credentials, in lower case. Source files that may hold credentials
+// (settings.py, config.php, database.yml, *.sql) are not listed, because most of them do not.
 var (
 	// secretEnds are the ends of names.
 	secretEnds = []string{
@@ -38,8 +38,9 @@ var (
 	}
 )
 
-// Secret reports whether a file's name suggests that it holds credentials. Such files are kept
-// like others, but never indexed, injected, shown in search or sent to a bucket.
+// Secret reports whether a file's name suggests that it holds credentials. The history
+// records such files like others, but they are never indexed, injected, shown in search or
+// sent to a bucket.
 func Secret(path string) bool {
 	path = strings.ToLower(path)
 	base := path[strings.LastIndexByte(path, '/')+1:]
@@ -57,7 +58,7 @@ func Secret(path string) bool {
 	})
 }
 
-// SecretPatterns returns the rules of Secret as globs, for people.
+// SecretPatterns returns the rules of Secret as globs, for display.
 func SecretPatterns() (out []string) {
 	for _, s := range secretEnds {
 		out = append(out, "*"+s)

@@ -14,7 +14,7 @@ const maxRules = 4 << 20
 // source reads the project's files through the descriptor of its root.
 type source struct {
 	root *os.Root
-	fd   *os.File // the root, to open files below it in one step; or nil
+	fd   *os.File // the root, to open files in it in one step; or nil
 	abs  string   // the root's path, "" if unknown; only compared, never opened
 }
 
@@ -65,8 +65,8 @@ func (s *source) file(name string) []byte {
 	return readAll(f, maxRules)
 }
 
-// local turns an absolute path into the project into a relative one, so that it is never
-// reached through a mount that covers the project.
+// local converts an absolute path of a file in the project into a relative one, so that the
+// file is never opened through a mount that covers the project.
 func (s *source) local(name string) string {
 	if filepath.IsAbs(name) && s.abs != "" && s.abs != "." {
 		if rel, err := filepath.Rel(s.abs, name); err == nil && filepath.IsLocal(rel) {
@@ -84,7 +84,7 @@ func (s *source) open(name string) (*os.File, error) {
 	return s.root.Open(name)
 }
 
-// read is file for a path that may be outside of the project.
+// read is like file, for a path that may be outside of the project.
 func (s *source) read(name string) []byte {
 	if filepath.IsAbs(name) {
 		return readOutside(name)

@@ -14,14 +14,15 @@ func openDir(root *os.Root) *os.File {
 	return f
 }
 
-// beneath opens a file of the project, or with path only its name (O_PATH), in one system call. os.Root
-// needs two for each directory on the way (17 for three files in a directory of depth 6). A nil
-// file means that there is none. known is false if the caller has to use another way.
+// beneath opens a file of the project in one system call. If path is set, it opens only a
+// reference to it (O_PATH). os.Root needs two calls for each directory on the way (17 for
+// three files in a directory of depth 6). A nil file means that there is none. known is false
+// if the system call is not available and the caller has to open the file differently.
 func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	if s.fd == nil {
 		return nil, false
 	}
-	// O_NONBLOCK, so that a FIFO with that name does not block us.
+	// O_NONBLOCK prevents a FIFO with that name from blocking the open.
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	if path {
 		how.Flags = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW

@@ -11,8 +11,8 @@ const (
 	Stat     Op = iota + 1 // asks for attributes, following a final symlink
 	Lstat                  // asks for attributes, not following a final symlink
 	Exist                  // asks whether the path exists and may be used
-	Open                   // opens; the flags decide
-	Open2                  // opens; the flags are in a struct
+	Open                   // opens for reading or writing, depending on the flags
+	Open2                  // like Open, with the flags in a struct
 	Exec                   // reads the file, and the interpreter that it names
 	List                   // lists an open directory
 	Readlink               // reads where a symlink points
@@ -22,11 +22,11 @@ const (
 	Move                   // removes the first name, creates the second
 	Hard                   // creates the second name, for the first one's file
 	Connect                // connects to a socket
-	Strange                // changes what paths mean
+	Strange                // changes the meaning of paths (mount, chroot, namespaces)
 )
 
-// Call gives the positions of a system call's arguments. -1: there is no such argument; for a
-// directory: the working directory.
+// Call gives the positions of a system call's arguments. -1 means that there is no such
+// argument; for a directory it means the working directory.
 type Call struct {
 	Op          Op
 	Dir, Path   int8
@@ -40,7 +40,7 @@ func at(o Op, flags int8) Call {
 }
 func plain(o Op) Call { return Call{Op: o, Dir: -1, Path: 0, Flags: -1, Dir2: -1, Path2: -1} }
 
-// Calls are the system calls that are watched, by number.
+// Calls describes the watched system calls, by number.
 var Calls = map[uint32]Call{
 	unix.SYS_OPENAT:            at(Open, 2),
 	unix.SYS_OPENAT2:           at(Open2, 2),

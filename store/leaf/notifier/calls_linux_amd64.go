@@ -7,7 +7,7 @@ const (
 	AuditArch  = unix.AUDIT_ARCH_X86_64
 	SysFstatat = unix.SYS_NEWFSTATAT
 	SysDup2    = unix.SYS_DUP2
-	// ForeignFrom: numbers from here on belong to the x32 interface.
+	// ForeignFrom is the first number of the x32 interface.
 	ForeignFrom = 0x40000000
 )
 

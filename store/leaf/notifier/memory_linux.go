@@ -16,7 +16,7 @@ import (
 // ErrHidden means that a path in a call's arguments cannot be read from the caller's memory.
 var ErrHidden = errors.New("named a file in a way that could not be seen")
 
-// Peek reads memory of a process that is waiting for us.
+// Peek reads memory of a process that waits for the answer to a notice.
 func Peek(pid uint32, addr uint64, buf []byte) bool {
 	local := []unix.Iovec{{Base: &buf[0]}}
 	local[0].SetLen(len(buf))
@@ -50,7 +50,7 @@ func (n *Notice) read() func(uint32, uint64, []byte) bool {
 	return n.Read
 }
 
-// Name returns the name that an argument points to, as the caller gave it.
+// Name returns the name that an argument points to, exactly as the caller passed it.
 func (n *Notice) Name(arg int8) (string, error) {
 	if n.name != "" && n.named == arg {
 		return n.name, nil

@@ -16,7 +16,7 @@ import (
 // NoticeSize is the size of the kernel's notice.
 const NoticeSize = 80
 
-// Notice is a call that is waiting for us (struct seccomp_notif).
+// Notice is a call that waits for an answer (struct seccomp_notif).
 type Notice struct {
 	ID   uint64
 	PID  uint32 // the thread's id
@@ -24,7 +24,7 @@ type Notice struct {
 	Arch uint32
 	Args [6]uint64
 
-	// Read reads the caller's memory, like Peek; nil: Peek.
+	// Read reads the caller's memory; nil means Peek.
 	Read func(pid uint32, addr uint64, buf []byte) bool
 
 	// name caches the string that argument number named pointed to when it was first read.
@@ -53,7 +53,7 @@ func ioctl(fd int, req uint, arg unsafe.Pointer) syscall.Errno {
 	return errno
 }
 
-// GoOn lets the kernel carry out the call with this id.
+// GoOn answers the call with this id, so that the kernel carries it out.
 func GoOn(fd int, id uint64) {
 	var resp [24]byte
 	binary.NativeEndian.PutUint64(resp[:], id)
@@ -67,8 +67,8 @@ func (n *Notice) Waits(fd int) bool {
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Taken returns the call whose notice is in b if it is still waiting: a killed process had
-// received it in Serve and left it unanswered. nil: there is none.
+// Taken returns the call whose notice is in b if a killed process received it in Serve
+// without answering it, and it is still waiting. Otherwise it returns nil.
 func Taken(fd int, b []byte) *Notice {
 	n := &Notice{}
 	n.decode(b)
@@ -78,12 +78,14 @@ func Taken(fd int, b []byte) *Notice {
 	return n
 }
 
-// Serve passes every call to see, which may be nil, and then lets it go on. It ends when no
-// process is left under the filter, or when stop (a descriptor, or -1) becomes readable, and
-// reports whether no process is left. The notice is in buf, of NoticeSize bytes. If that is
-// shared memory, another process can answer a call that a killed one had received.
+// Serve calls see, which may be nil, with every call and then lets the call continue. It
+// returns when no process is left under the filter, or when stop (a descriptor, or -1)
+// becomes readable, and reports whether no process is left. The notice is stored in buf, of
+// NoticeSize bytes. If buf is shared memory, another process can answer a call that a killed
+// process had received.
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
-	// Run the other side on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	// Wake the other side synchronously on this processor
+	// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	clear(buf)
 	shown := arrivalsOf(fd, stop)
@@ -120,14 +122,14 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	}
 }
 
-// arrivals waits for calls by Go's poller. At a thread that waits in poll(2) Go's runtime
-// looks each 20 µs: that was 40 % of what the calls of "git status" cost.
+// arrivals waits for calls with Go's poller. If a thread waits in poll(2) instead, Go's
+// runtime checks it every 20 µs, which was 40 % of the cost of the calls of "git status".
 type arrivals struct {
 	*os.File
 	conn syscall.RawConn
 }
 
-// arrivalsOf returns nil where that is impossible, or something else is to be waited for, too.
+// arrivalsOf returns nil if the poller cannot be used, or if Serve must also wait for stop.
 func arrivalsOf(fd, stop int) *arrivals {
 	if stop >= 0 {
 		return nil
@@ -149,7 +151,7 @@ func arrivalsOf(fd, stop int) *arrivals {
 	return &arrivals{f, conn}
 }
 
-// await returns when a call is shown, or the last process has ended.
+// await returns when a call has arrived, or the last process has ended.
 func (a *arrivals) await() {
 	_ = a.conn.Read(func(fd uintptr) bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -164,8 +166,9 @@ func Over(fd int) bool {
 	return err == nil && n > 0 && pfd[0].Revents&unix.POLLHUP != 0
 }
 
-// Leave starts the program self in a process that answers the calls of all processes that are still
-// under the filter after their command has ended. Without it their calls would fail.
+// Leave starts the program self in a process that answers the calls of all processes that are
+// still under the filter after their command has ended. Without this process their calls
+// would fail.
 func Leave(self string, listener *os.File) {
 	server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
 		ExtraFiles: []*os.File{listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}

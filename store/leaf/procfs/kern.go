@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Parsing of what darwin's kernel reports about processes. With the tag "portable" it is also
-// built on other systems, so that its tests run on Linux.
+// This file parses what darwin's kernel reports about processes. With the tag "portable" it
+// is also built on other systems, so that its tests run on Linux.
 
 // kernArgs parses the answer of sysctl kern.procargs2: the number of arguments in four bytes,
 // the program's path, NULs up to the next boundary, then the arguments and the environment

@@ -1,25 +1,25 @@
-// Package procfs reports what the system knows about processes: their owner, their command
-// line, their parent, and whether they still run. It is a leaf, used by the overlay, the hooks,
+// Package procfs reports what the system knows about processes, namely their owner, command
+// line and parent, and whether they still run. It is a leaf, used by the overlay, the hooks,
 // the socket's client, the daemon and the commands.
 //
-// There are two implementations: Linux's files below /proc (procfs_linux.go), and darwin's
-// sysctl(3) and proc_info(2) (procfs_darwin.go), whose answers are parsed in kern.go.
+// There are two implementations. procfs_linux.go reads the files in /proc. procfs_darwin.go
+// uses sysctl(3) and proc_info(2), whose answers are parsed in kern.go.
 //
 // The overlay needs it during a first write. So on Linux a file is read with as few system
 // calls as possible, and only the fields in use are parsed; libraries for /proc parse all of
 // them and do not report pending signals. The arguments and the environment are in the
-// process's memory: reading them may wait for an exec or a page fault. [ReadStat], [Comm] and
-// [Thread] never wait.
+// process's memory, so reading them may wait for an exec or a page fault. [ReadStat], [Comm]
+// and [Thread] never wait.
 //
-// There are no locks and no state. What cannot be read is left empty, or is an error, which is
-// [io/fs.ErrNotExist] for a process that is gone.
+// There are no locks and no state. A value that cannot be read is left empty, or an error is
+// returned, which is [io/fs.ErrNotExist] for a process that has ended.
 package procfs
 
 import (
 	"strings"
 )
 
-// Exiting is the bit of [Stat.Flags] which says that a process has begun to exit (PF_EXITING
+// Exiting is the bit of [Stat.Flags] that is set once a process has begun to exit (PF_EXITING
 // of linux/sched.h).
 const Exiting = 0x4
 
@@ -37,14 +37,14 @@ type Stat struct {
 	Foreground int
 	Flags      uint64 // the kernel's PF_ flags; only Exiting on systems other than Linux
 	Start      uint64 // in units of Tick, after boot on Linux, after 1970 on darwin
-	// Image distinguishes the programs that a process executes one after the other: it is the
-	// address at which the stack begins, which each exec chooses anew. 0 if that must not be
-	// seen, and once the process exits.
+	// Image distinguishes the programs that a process executes one after the other. It is the
+	// address at which the stack begins, which each exec chooses anew. It is 0 if this
+	// process may not see the address, and once the process exits.
 	Image uint64
 }
 
-// Args returns the arguments of a process, nil for a kernel thread and for a process that must
-// not be examined.
+// Args returns the arguments of a process, or nil for a kernel thread and for a process that
+// this process may not examine.
 func Args(pid int) []string {
 	b, err := Begin(pid, maxFile)
 	if err != nil || len(b) == 0 {

@@ -22,7 +22,8 @@ func All() []int {
 	return pids
 }
 
-// process asks the kernel, whose answer about a process that is gone is empty.
+// process asks the kernel about a process. For a process that has ended the kernel's answer
+// is empty.
 func process(pid int) (*unix.KinfoProc, error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	switch {
@@ -100,7 +101,7 @@ func Environ(pid int) ([]byte, error) {
 	return env, err
 }
 
-// Dir returns the working directory of a process, "" if it must not be seen.
+// Dir returns the working directory of a process, or "" if this process may not see it.
 func Dir(pid int) string {
 	const (
 		callPidInfo   = 2 // PROC_INFO_CALL_PIDINFO

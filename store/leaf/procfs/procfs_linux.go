@@ -27,7 +27,7 @@ func All() []int {
 	return pids
 }
 
-// Read returns the file /proc/PID/name. pid may be a thread's.
+// Read returns the content of /proc/PID/name. pid may be a thread's id.
 func Read(pid int, name string) ([]byte, error) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ func Read(pid int, name string) ([]byte, error) {
 		}
 		buf = buf[:len(buf)+n]
 		if name == "stat" || name == "status" || name == "comm" {
-			return buf, nil // these come in one piece
+			return buf, nil // the kernel returns these files in one read
 		}
 		if len(buf) == cap(buf) {
 			if len(buf) >= maxFile {
@@ -150,7 +150,7 @@ func Begin(pid, n int) ([]byte, error) {
 	}
 }
 
-// Comm returns the name of a process, at most 15 bytes, in the cheapest way.
+// Comm returns the name of a process, at most 15 bytes. It is cheaper than ReadStat.
 func Comm(pid int) (string, error) {
 	b, err := Read(pid, "comm")
 	return strings.TrimSuffix(string(b), "\n"), err
@@ -160,7 +160,8 @@ func Comm(pid int) (string, error) {
 // NUL.
 func Environ(pid int) ([]byte, error) { return Read(pid, "environ") }
 
-// Owner returns the effective user of a process: the owner of its directory in /proc.
+// Owner returns the effective user of a process, which is the owner of its directory in
+// /proc.
 func Owner(pid int) (uint32, bool) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
@@ -200,8 +201,8 @@ func Groups(field string) (groups []uint32) {
 // Tick is the unit of start times: clock ticks, 100 a second on every architecture.
 const Tick = 10 * time.Millisecond
 
-// Age returns how long ago a process with this start time was started, at most a Tick too
-// much. ok is false if that is unknown.
+// Age returns how long ago a process with this start time was started. The result may be up
+// to a Tick too large. ok is false if it is unknown.
 func Age(start uint64) (age time.Duration, ok bool) {
 	var up unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
@@ -217,7 +218,7 @@ func Zero() int64 {
 	return real.Nano() - boot.Nano()
 }
 
-// Dir returns the working directory of a process, "" if it must not be seen.
+// Dir returns the working directory of a process, or "" if this process may not see it.
 func Dir(pid int) string {
 	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
 	if err != nil {

@@ -73,7 +73,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errMalformed: the checksum is right, but the fields cannot be parsed.
+// errMalformed means that the checksum is right, but the fields cannot be parsed.
 var errMalformed = errors.New("malformed spool record")
 
 func putUint(b []byte, field int, v uint64) []byte {
@@ -93,7 +93,8 @@ func putString(b []byte, field int, s string) []byte {
 	return forceString(b, field, s)
 }
 
-// forceString also writes the empty string, because every element of a list counts.
+// forceString appends a string field even if the string is empty, because every element of a
+// list counts.
 func forceString(b []byte, field int, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<1|1)
 	b = binary.AppendUvarint(b, uint64(len(s)))

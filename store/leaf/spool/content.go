@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// maxIdle bounds the idle content files. A burst of handlers that copy at the same time opens
-// many of them, and while a file is open nothing in it can be released.
+// maxIdle limits the number of idle content files. Many handlers that copy at the same time
+// open many files, and no content of an open file can be released.
 const maxIdle = 4
 
 // contentFile is an append-only file of content bytes. It is flocked as long as new records
@@ -20,12 +20,12 @@ const maxIdle = 4
 type contentFile struct {
 	f     *os.File
 	n     uint32
-	off   int64 // where the next content begins; owned by whoever took the file
+	off   int64 // where the next content begins; owned by the goroutine that is using the file
 	dirty atomic.Bool
 }
 
-// Content is a content that is being written into the spool: Write it, then Commit or Abort.
-// It belongs to one goroutine.
+// Content is a content that is being written into the spool. After calls of Write, Commit or
+// Abort must be called. It belongs to one goroutine.
 type Content struct {
 	w   *Writer
 	cf  *contentFile
@@ -34,8 +34,8 @@ type Content struct {
 	sum uint32
 }
 
-// NewContent takes an idle content file or creates one. So there are as many files as contents
-// are ever written at the same time.
+// NewContent uses an idle content file or creates one. Therefore the number of files is the
+// largest number of contents that were ever written at the same time.
 func (w *Writer) NewContent() (*Content, error) {
 	w.poolMu.Lock()
 	if w.open == nil {
@@ -99,8 +99,8 @@ func (c *Content) Write(p []byte) (int, error) {
 func (c *Content) Len() int64 { return c.n }
 
 // Commit appends recs and after them the KindContent record in one write. The content belongs
-// to version seq, or, if that is 0, to the last of recs. After an error nothing was appended
-// and the content is given up.
+// to version seq or, if seq is 0, to the last of recs. After an error nothing was appended
+// and the content is discarded.
 func (c *Content) Commit(seq uint64, recs ...*Record) error {
 	rec := &Record{Kind: KindContent, For: seq, File: c.cf.n, Off: c.off, Len: c.n, Sum: c.sum}
 	if len(recs) > 0 {
@@ -118,7 +118,7 @@ func (c *Content) Commit(seq uint64, recs ...*Record) error {
 	return nil
 }
 
-// Abort gives up the content; its bytes will be overwritten.
+// Abort discards the content; its bytes will be overwritten.
 func (c *Content) Abort() {
 	if c.n > 0 {
 		_ = c.cf.f.Truncate(c.cf.off) // frees blocks on a disk that may be full
@@ -141,8 +141,8 @@ func (c *Content) give() {
 	w.leaveLocked(cf)
 }
 
-// LeaveIdle closes the content files that nobody is writing to, so that a Reader can release
-// them. It is for a spool above its cap whose reader has caught up.
+// LeaveIdle closes the content files that are not being written, so that a Reader can release
+// them. It is used when the spool is above its cap and its reader has caught up.
 func (w *Writer) LeaveIdle() {
 	w.poolMu.Lock()
 	defer w.poolMu.Unlock()
@@ -157,7 +157,7 @@ func (w *Writer) LeaveIdle() {
 	w.idle = still
 }
 
-// leaveLocked makes the upkeep close a content file. poolMu is held.
+// leaveLocked makes the upkeep goroutine close a content file. The caller holds poolMu.
 func (w *Writer) leaveLocked(cf *contentFile) {
 	w.left = append(w.left, cf)
 	w.mu.Lock()

@@ -9,9 +9,9 @@ import (
 )
 
 // Erase overwrites the contents before upTo that belong to records for which match returns
-// true, and returns how many bytes it overwrote. The reader must be done with everything
-// before upTo; afterwards those contents give ErrNoContent. Erase may run at the same time as
-// a Writer and a Reader.
+// true, and returns how many bytes it overwrote. The reader must have handled all records
+// before upTo. Afterwards reading those contents returns ErrNoContent. Erase may run at the
+// same time as a Writer and a Reader.
 func Erase(dir string, upTo Position, match func(*Record) bool) (erased int64, err error) {
 	r, err := OpenReader(dir, Position{})
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 // Joined is a record together with its content.
 type Joined struct {
 	Record *Record
-	// HasContent: Content is the content of a version, or of a late KindContent.
+	// HasContent means that Content is the content of a version, or of a late KindContent.
 	HasContent bool
 	Content    []byte
-	// Missing: the version should have content, but its Writer died before, a gap was
-	// recorded, it cannot be read (Err), or it did not come in time. In the last case the
-	// content follows later as a Joined of its own, whose Record is the KindContent.
+	// Missing means that the version should have content, but its Writer died before writing
+	// it, a gap was recorded, the content cannot be read (Err), or it was not written in
+	// time. In the last case the content follows later as a separate Joined whose Record is
+	// the KindContent.
 	Missing bool
 	Err     error
-	// Last is the highest Seq in it.
+	// Last is the highest Seq of the joined records.
 	Last uint64
 	// After is the Position to checkpoint once this Joined has been handled.
 	After Position
@@ -26,10 +27,10 @@ type Joined struct {
 // which is later in the log. Later records wait for it.
 type Joiner struct {
 	r *Reader
-	// MaxWait bounds how long a version without content delays the records after it. On a
-	// full disk its content may take hours.
+	// MaxWait limits how long a version without content delays the records after it. On a
+	// full disk it may take hours until the content is written.
 	MaxWait time.Duration
-	// MaxPending bounds how many records wait.
+	// MaxPending limits the number of waiting records.
 	MaxPending int
 
 	last    Position   // After of the last record that was returned
@@ -71,7 +72,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 		}
 		d := time.Minute
 		if len(j.pending) > 0 {
-			d = pause // its Writer may die without a sign
+			d = pause // its Writer may die, which causes no notification
 		}
 		if err := j.r.wait(ctx, d); err != nil {
 			return Joined{}, err
@@ -79,7 +80,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 	}
 }
 
-// TryNext is Next without waiting. It returns false if no record is available now.
+// TryNext is like Next, but does not wait. It returns false if no record is available now.
 func (j *Joiner) TryNext() (Joined, bool, error) {
 	for {
 		if len(j.pending) > 0 && j.pending[0].ready {
@@ -102,7 +103,8 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 				return Joined{}, false, nil
 			}
 			if !j.r.WriterAlive() {
-				// The Writer was dead before this check, so one more look shows all it wrote.
+				// The Writer was dead before this check, so one more read returns all that it
+				// wrote.
 				rec, err = j.r.TryNext()
 				if err != nil {
 					return Joined{}, false, err
@@ -122,7 +124,8 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 	}
 }
 
-// take adds a record, or joins a content to the version that waits for it.
+// take adds a record to the pending ones, or joins a content to the version that waits for
+// it.
 func (j *Joiner) take(rec *Record) {
 	h := &pending{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
 	switch {
@@ -147,7 +150,7 @@ func (j *Joiner) take(rec *Record) {
 	j.pending = append(j.pending, h)
 }
 
-// giveUp marks the records among the first n held ones that still wait for content as missing.
+// giveUp marks those of the first n pending records that still wait for content as Missing.
 func (j *Joiner) giveUp(n int) {
 	for _, h := range j.pending[:n] {
 		if !h.ready {
@@ -161,8 +164,8 @@ func (j *Joiner) giveUp(n int) {
 func (j *Joiner) Pending() int { return len(j.pending) }
 
 // Checkpoint returns where a later Reader may begin once everything returned so far has been
-// handled. If nothing is held and the result is not Before Head, everything appended so far
-// has been returned.
+// handled. If no record is pending and the result is not Before Head, everything appended so
+// far has been returned.
 func (j *Joiner) Checkpoint() Position {
 	if len(j.pending) > 0 {
 		return j.last

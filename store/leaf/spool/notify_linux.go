@@ -10,7 +10,7 @@ import (
 // only by a Reader that has nothing to do, so a busy Writer causes no events and an idle
 // Reader does not poll.
 type notifier struct {
-	f    *os.File // nil: inotify is not available (limits)
+	f    *os.File // nil if inotify is not available (limits)
 	done sync.WaitGroup
 }
 
@@ -26,8 +26,8 @@ func newNotifier(call func()) *notifier {
 		defer n.done.Done()
 		buf := make([]byte, 4096)
 		for {
-			// The kind of event does not matter. IN_IGNORED after a one-shot event only makes the
-			// Reader look once more.
+			// The kind of event does not matter. IN_IGNORED after a one-shot event only makes
+			// the Reader check once more.
 			if _, err := n.f.Read(buf); err != nil {
 				return
 			}
@@ -37,8 +37,8 @@ func newNotifier(call func()) *notifier {
 	return n
 }
 
-// arm asks for one call when path is written to or, for a directory, gets an entry. It reports
-// whether that is possible.
+// arm requests one call when path is written to or, for a directory, gets an entry. It
+// reports whether that is possible.
 func (n *notifier) arm(path string) bool {
 	if n.f == nil {
 		return false

@@ -24,7 +24,7 @@ func (p Position) Before(q Position) bool {
 	return p.Segment < q.Segment || p.Segment == q.Segment && p.Offset < q.Offset
 }
 
-// CorruptError reports bytes in a segment that were no records and have been skipped. Reading
+// CorruptError reports bytes in a segment that are not records and were skipped. Reading
 // continues after them.
 type CorruptError struct {
 	Segment  uint64
@@ -56,7 +56,8 @@ type Reader struct {
 	refs    map[uint32]Position
 	free    map[uint32]Position // content files seen unlocked, with the head at that time
 
-	// mu guards pos, torn, headSeg, headNum, for Head and Position.
+	// mu guards pos, torn, headSeg and headNum, because any goroutine may call Head and
+	// Position.
 	mu      sync.Mutex
 	pos     Position
 	torn    Position // end of the garbage that a dead Writer left after pos
@@ -102,7 +103,7 @@ func (r *Reader) Close() error {
 	return r.lock.Close()
 }
 
-// Poke makes a waiting Joiner.Next look again.
+// Poke makes a waiting Joiner.Next check for records again.
 func (r *Reader) Poke() {
 	select {
 	case r.poke <- struct{}{}:
@@ -117,7 +118,7 @@ func (r *Reader) Position() Position {
 	return r.pos
 }
 
-// wait returns when the log may have grown, at the latest after d.
+// wait returns when the log may have grown, but after d at the latest.
 func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	watched := ""
 	if r.f != nil {
@@ -127,14 +128,14 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	}
 	if r.note.arm(watched) {
 		r.polled = 0
-	} else { // no notification: poll, more and more slowly while nothing comes
+	} else { // without notification, poll, more and more slowly while no record arrives
 		r.polled = min(max(2*r.polled, 5*time.Millisecond), time.Second)
 		d = min(d, r.polled)
 	}
 	if !r.badFrom.IsZero() { // a torn record is completed within about a second, or never
 		d = min(d, max(100*time.Millisecond, time.Since(r.badFrom)/2))
 	}
-	// The watch is armed; look for what was appended before.
+	// The watch is armed. Check for records that were appended before that.
 	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {
 		return nil
 	}
@@ -190,7 +191,7 @@ func (r *Reader) TryNext() (*Record, error) {
 	}
 }
 
-// advance moves n bytes on and returns the former position.
+// advance moves the position n bytes forward and returns the former position.
 func (r *Reader) advance(n int) Position {
 	r.buf = r.buf[n:]
 	r.badFrom = time.Time{}
@@ -202,7 +203,7 @@ func (r *Reader) advance(n int) Position {
 	return was
 }
 
-// fill reads the segment again from pos on, more than have bytes if there are more.
+// fill reads the segment again from pos on. It reads more than have bytes if there are more.
 func (r *Reader) fill(have int) error {
 	if need := have + readAhead; cap(r.bufs) < need && have >= readAhead/2 {
 		r.bufs = make([]byte, need) // a record longer than readAhead
@@ -216,8 +217,8 @@ func (r *Reader) fill(have int) error {
 	return nil
 }
 
-// stuck decides about bytes that are no whole record: a write in progress, the torn tail of a
-// dead Writer, or damage. It reports whether to try again at once.
+// stuck handles bytes that are not a whole record. They are a write in progress, the torn
+// tail of a dead Writer, or damage. stuck reports whether to try again at once.
 func (r *Reader) stuck(v verdict) (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -320,7 +321,8 @@ func (r *Reader) Head() (Position, error) {
 		if head == r.pos || head == r.torn {
 			return r.pos, nil
 		}
-		// There is more than was read: records, or the mark that ends the segment.
+		// The segment is longer than what was read. It continues with records, or with the
+		// mark that ends it.
 		var mark [headerLen]byte
 		if st.Size >= headerLen {
 			if _, err := r.headSeg.ReadAt(mark[:], st.Size-headerLen); err != nil && !errors.Is(err, io.EOF) {
@@ -335,7 +337,7 @@ func (r *Reader) Head() (Position, error) {
 			return head, err
 		}
 		if r.headNum == was {
-			// The mark is the last thing in the log: the head is before it.
+			// The end mark is the last data in the log, so the head is before it.
 			head.Offset -= headerLen
 			if head.Before(r.pos) {
 				head = r.pos
@@ -380,7 +382,7 @@ func (r *Reader) newestLocked() (bool, error) {
 func (r *Reader) WriterAlive() bool {
 	ok, err := tryLock(r.lock, syscall.LOCK_SH)
 	if err != nil || !ok {
-		return true // in doubt, wait for it
+		return true // if unknown, assume that it is alive
 	}
 	_ = syscall.Flock(int(r.lock.Fd()), syscall.LOCK_UN)
 	return false

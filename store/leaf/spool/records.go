@@ -17,14 +17,14 @@ const (
 	KindReads                   // files that one process opened for reading, aggregated
 	KindNotice                  // one line for the log, such as: an excluded directory was deleted
 	KindGit                     // a git file that determines the repository's state is about to change, or just has (see Was)
-	KindBeside                  // Path was changed without the mount; Stat is what was found, zero: nothing
+	KindBeside                  // Path was changed bypassing the mount; Stat is what was found, zero if nothing was
 )
 
-// NotRead is the reason given by a baseline that records how a file was found but not its
-// content, because nothing threatens that.
+// NotRead is the reason in a baseline that records how a file was found without its content.
+// The content is not read, because it is not about to be destroyed.
 const NotRead = "not captured before it was renamed or changed"
 
-// Was says what a name in a git directory stood for before a KindGit. The values are stored;
+// Was describes what a name in a git directory was before a KindGit. The values are stored;
 // never reuse one.
 type Was uint8
 
@@ -37,9 +37,9 @@ const (
 	WasLink        // a symlink to Target
 	WasDir         // a directory, empty by now
 	WasSame        // as recorded before; the same process continues
-	WasLost        // it was not kept; Reason says why
+	WasLost        // it was not saved; Reason tells why
 	WasMoved       // a directory whose name is now Path2
-	WasObjects     // the object directory of a repository, which is losing objects; they are kept
+	WasObjects     // the object directory of a repository from which objects are removed; they are saved
 )
 
 // Record is one entry of the log. Which fields are used depends on Kind; the others are zero
@@ -58,27 +58,28 @@ type Record struct {
 	Target string // symlink
 	Node   uint64 // node id within this mount
 	Stat   event.Stat
-	// PID and Start name a process of an earlier KindProcess; 0: unknown.
+	// PID and Start identify a process of an earlier KindProcess; 0: unknown.
 	PID   uint32
 	Start uint64
 	UID   uint32
-	// Line groups what was done at a terminal: everything that its foreground does between
-	// two inputs has the same number. Numbers grow. 0: no terminal, or a background job.
+	// Line groups changes made at a terminal. All changes of its foreground processes between
+	// two inputs have the same number, and numbers increase. It is 0 without a terminal, or
+	// for a background job.
 	Line int64
 
-	// For KindVersion. HasContent: a KindContent with For == this Seq follows, unless mountd
-	// dies before.
+	// The following fields are for KindVersion. HasContent means that a KindContent with For
+	// == this Seq follows, unless mountd dies before.
 	HasContent bool
-	// TailFrom > 0: the content record holds only the bytes from here on; those before are
-	// the same as in the node's previous version.
+	// TailFrom, if above 0, means that the content record holds only the bytes from this
+	// offset on. The bytes before are those of the node's previous version.
 	TailFrom int64
-	// TooLarge: the file is above the size limit. Stat holds its size, and Hash its SHA-256
-	// if that was computed.
+	// TooLarge means that the file is above the size limit. Stat holds its size, and Hash its
+	// SHA-256 if that was computed.
 	TooLarge bool
 	Hash     []byte
-	// LastName: an unlink, or a rename over the path, removed the file's last name.
+	// LastName means that an unlink, or a rename over the path, removed the file's last name.
 	LastName bool
-	// Idle: captured while the file was still open.
+	// Idle means that the content was captured while the file was still open.
 	Idle bool
 
 	// KindContent
@@ -101,12 +102,12 @@ type Record struct {
 	Args, Dir string
 	Session   map[string]string
 
-	// For KindGap: Reason is a short sentence ("store too slow", "no space left on the state
-	// file system"), and For the version concerned, 0 if none. For KindNotice it is the line,
-	// for KindVersion the reason why there is no content.
+	// For KindGap, Reason is a short sentence ("store too slow", "no space left on the state
+	// file system"), and For is the version concerned, 0 if none. For KindNotice, Reason is
+	// the line. For KindVersion, it is the reason why there is no content.
 	Reason string
 
-	// For KindGit: Stat is that from before the change.
+	// The following fields are for KindGit. Stat describes the file before the change.
 	Was    Was
 	Before []byte
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrNoContent: the bytes that a KindContent record refers to do not exist or are not those
-// that were written (after a power loss, or because the file was released).
+// ErrNoContent means that the bytes that a KindContent record refers to do not exist or are
+// not those that were written (after a power loss, or because the file was released).
 var ErrNoContent = errors.New("content is not in the spool any more")
 
 // Content returns the bytes of a KindContent record after verifying them.
@@ -53,9 +53,9 @@ func (r *Reader) openContent(rec *Record) (*os.File, error) {
 	return f, nil
 }
 
-// Release deletes what is no longer needed once everything before pos has been handled: whole
-// segments, and content files that their Writer has left and that no record after pos refers
-// to.
+// Release deletes files that are no longer needed once all records before pos have been
+// handled. These are whole segments, and content files that their Writer has closed and that
+// no record after pos refers to.
 func (r *Reader) Release(pos Position) error {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *Reader) Release(pos Position) error {
 			fresh = append(fresh, n)
 		}
 	}
-	// A Writer that left a file has already appended its last record for it. So once this head
-	// is read, all records that refer to the file are known.
+	// A Writer that has closed a file has already appended its last record for it. So once
+	// this head is reached, all records that refer to the file are known.
 	head, err := r.Head()
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -97,8 +97,8 @@ func (r *Reader) Release(pos Position) error {
 	return errors.Join(errs...)
 }
 
-// left reports whether no Writer holds content file n. An empty file may just have been created
-// and not be locked yet.
+// left reports whether no Writer has content file n open. It returns false for an empty file,
+// which may just have been created and not be locked yet.
 func (r *Reader) left(n uint32) bool {
 	f, err := os.Open(filepath.Join(r.dir, contentName(n)))
 	if err != nil {

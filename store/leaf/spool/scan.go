@@ -56,8 +56,8 @@ func resync(b []byte, last uint64) (int, bool) {
 }
 
 // cutTail truncates the segment after its last valid record and returns that offset and the
-// record's Seq (0 if there is none). What is cut was never a whole record: a kill or a power
-// loss interrupted the write.
+// record's Seq (0 if there is none). The truncated bytes were never a whole record, because a
+// kill or a power loss interrupted the write.
 func cutTail(path string) (end int64, seq uint64, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

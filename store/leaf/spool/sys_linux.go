@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// keepSize is FALLOC_FL_KEEP_SIZE: the file size stays at the end of the records.
+// keepSize is FALLOC_FL_KEEP_SIZE. It leaves the file size at the end of the records.
 const keepSize = 1
 
 // allocate reserves blocks for the first n bytes of f without changing its size. It returns nil

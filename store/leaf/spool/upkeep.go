@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// wakeUpkeep tells the upkeep that there is work. mu may be held.
+// wakeUpkeep wakes the upkeep goroutine. mu may be held.
 func (w *Writer) wakeUpkeep() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is already pending
 	}
 }
 
@@ -57,7 +57,7 @@ func (w *Writer) makeSpare() bool {
 	}
 	err = allocate(f, size)
 	f.Close()
-	if err != nil { // if blocks cannot be reserved, leave the space to the present segment
+	if err != nil { // if blocks cannot be reserved, leave the space for the present segment
 		_ = os.Remove(path)
 		return false
 	}
@@ -109,7 +109,7 @@ func (w *Writer) Sync(upTo uint64) error {
 	segs := append(w.oldSegs[:len(w.oldSegs):len(w.oldSegs)], w.seg)
 	w.mu.Unlock()
 	// Every content that a record up to last refers to was written before that record. So a
-	// file that is not dirty now has nothing left to sync for these records.
+	// file that is not dirty now needs no sync for these records.
 	w.poolMu.Lock()
 	var dirty []*contentFile
 	for cf := range w.open {
@@ -139,8 +139,8 @@ func (w *Writer) Sync(upTo uint64) error {
 	return nil
 }
 
-// reservation is the content of the file "reserve": numbers from here on were never used, even
-// if a power loss has removed records from the log.
+// reservation is the content of the file "reserve". Numbers from these on were never used,
+// even if a power loss has removed records from the log.
 type reservation struct {
 	boot string
 	seq  uint64

@@ -16,14 +16,14 @@ import (
 
 // Options of a Writer. The zero value is what mountd uses.
 type Options struct {
-	SegmentSize int64 // size in bytes at which a segment is left; 0: 1 to 8 MiB, by how fast segments fill
-	ContentSize int64 // size at which a content file is left; 0: 16 MiB
-	// MinSeq is a lower bound of the first Seq. It is for a spool that was deleted although
-	// the store that knows its Seqs was not.
+	SegmentSize int64 // size in bytes at which a segment is closed; 0: 1 to 8 MiB, depending on how fast segments fill
+	ContentSize int64 // size at which a content file is closed; 0: 16 MiB
+	// MinSeq is a lower bound of the first Seq. It is used if the spool was deleted, but the
+	// store that contains its Seqs was not.
 	MinSeq uint64
-	// Boot identifies the boot of the machine. If it differs from that of the previous Writer,
-	// records may have been lost that a reader had already seen, so numbering continues at
-	// the reserved numbers. "": the kernel's boot id.
+	// Boot identifies the boot of the machine. If it differs from that of the previous
+	// Writer, records may have been lost that a reader had already seen, so numbering
+	// continues at the reserved numbers. "" means the kernel's boot id.
 	Boot string
 }
 
@@ -45,13 +45,13 @@ type Writer struct {
 	lock  *os.File
 	boot  string
 
-	// mu guards the log and is held during one pwrite. That is right here: the write goes to
-	// the page cache (1 to 2 µs, no disk), the end of the file must agree with the sequence
-	// number, and a queue in memory would be lost by kill -9.
+	// mu guards the log and is held during one pwrite. That is acceptable here, because the
+	// write goes to the page cache (1 to 2 µs, no disk), the end of the file must agree with
+	// the sequence number, and kill -9 would lose a queue in memory.
 	mu        sync.Mutex
 	seg       *os.File
 	segOff    int64
-	segLimit  int64     // size at which seg is left
+	segLimit  int64     // size at which seg is closed
 	segBegan  time.Time // when seg was begun
 	nextLimit int64     // size of the segment after seg, which may already be allocated
 	next      uint64    // Seq of the next record
@@ -80,13 +80,14 @@ type Writer struct {
 	sized    atomic.Int64 // when size was last counted, ns
 
 	wake chan struct{} // wakes the upkeep; closed by Close
-	// stirred has a value if something was appended since it was last received; never closed.
+	// stirred has a value if a record was appended since the last receive; it is never
+	// closed.
 	stirred chan struct{}
 	done    sync.WaitGroup
 }
 
 // OpenWriter opens the spool in dir (created if missing, 0700) and begins a new segment after
-// the last valid record. ErrLocked: another Writer is alive.
+// the last valid record. It returns ErrLocked if another Writer is alive.
 func OpenWriter(dir string, opt Options) (*Writer, error) {
 	least := opt.SegmentSize
 	if opt.SegmentSize <= 0 {
@@ -176,8 +177,8 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// createSegment creates an empty segment and allocates its space. A full disk is no error here:
-// records then fail one by one until there is space again.
+// createSegment creates an empty segment and allocates its space. A full disk is not an error
+// here; appends then fail until there is space again.
 func createSegment(path string, size int64) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -204,7 +205,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if w.closed {
 		return 0, os.ErrClosed
 	}
-	// For needs the Seqs, so the records are encoded under the lock: 0.3 µs.
+	// For needs the Seqs, so the records are encoded under the lock, which takes 0.3 µs.
 	b := (*bp)[:0]
 	for i, r := range recs {
 		r.Seq = w.next + uint64(i)
@@ -247,14 +248,14 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	return w.next - 1, nil
 }
 
-// Stirred has a value once something was appended since the last receive. It wakes one
-// goroutine that sleeps until then.
+// Stirred returns a channel that has a value if a record was appended since the last receive.
+// It wakes one waiting goroutine.
 func (w *Writer) Stirred() <-chan struct{} { return w.stirred }
 
 var bufs = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// rollLocked begins a new segment if possible. On a full disk the present one just grows,
-// because its allocated blocks may last longer. mu is held.
+// rollLocked begins a new segment if possible. On a full disk the present segment grows
+// instead, because it may still have allocated blocks. The caller holds mu.
 func (w *Writer) rollLocked() {
 	path := filepath.Join(w.dir, segmentName(w.next))
 	var f *os.File
@@ -266,7 +267,7 @@ func (w *Writer) rollLocked() {
 			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
 		}
 	} else if w.segOff < 2*w.segLimit {
-		w.wakeUpkeep() // not there yet; continue in this one for a while
+		w.wakeUpkeep() // the next segment is not ready, so continue in this one for a while
 		return
 	} else {
 		f, err = createSegment(path, w.nextLimit)
@@ -315,8 +316,8 @@ func (w *Writer) Size() int64 {
 	return w.size.Load()
 }
 
-// Close syncs and ends the Writer. Contents that are still being written fail with
-// os.ErrClosed.
+// Close syncs and ends the Writer. Writing a content that is not committed yet then fails
+// with os.ErrClosed.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if w.closed {

@@ -65,8 +65,9 @@ func EncodingOf(content []byte) Encoding {
 	return UTF8
 }
 
-// Shown returns the text of a content in the form that every reader is shown: UTF-16 with a mark
-// becomes UTF-8 without one; any other text stays as it is. ok is false for binary content.
+// Shown returns the text of a content in the form shown to readers. UTF-16 with a mark is
+// converted to UTF-8 without one; any other text is unchanged. ok is false for binary
+// content.
 //
 // Reading, searching, comparing and merging all work on this text, so they agree on its lines.
 // Like converts back.
@@ -78,8 +79,8 @@ func Shown(content []byte) (shown []byte, ok bool) {
 	return shown, bytes.IndexByte(shown[:min(len(shown), sniffed)], 0) < 0
 }
 
-// Binary reports whether content is not text to git and ripgrep: there is a NUL among the first
-// 8,000 bytes, and no mark of UTF-16. Text need not be UTF-8.
+// Binary reports whether git and ripgrep treat content as binary, that is, whether there is a
+// NUL among the first 8,000 bytes and no mark of UTF-16. Text need not be UTF-8.
 func Binary(content []byte) bool {
 	_, ok := Shown(content[:min(len(content), 2*sniffed+2)]) // UTF-16 takes at least two bytes for each shown one
 	return !ok
@@ -97,7 +98,8 @@ func Recoded(a, b []byte) bool {
 // Wide reports whether content has a byte order mark of UTF-16.
 func Wide(content []byte) bool { return wide(content) != UTF8 }
 
-// wide is EncodingOf judging only by the mark: UTF8 for everything that is not UTF-16.
+// wide is like EncodingOf, but judges only by the mark. It returns UTF8 for everything that
+// is not UTF-16.
 func wide(content []byte) Encoding {
 	for _, e := range [...]Encoding{UTF16LE, UTF16BE} {
 		if bytes.HasPrefix(content, []byte(marks[e])) {

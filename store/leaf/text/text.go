@@ -1,7 +1,7 @@
-// Package text is the only place that defines what the text of a file is: its encoding, its line
-// ends, whether it is binary, and how a changed text is written back. It also counts lines,
-// formats numbers and sizes, and measures the distance of two words. It is a leaf, so that all
-// reports format numbers in the same way and all readers agree on what is text.
+// Package text is the only place that defines the text of a file, that is, its encoding, its
+// line ends, whether it is binary, and how a changed text is written back. It also counts
+// lines, formats numbers and sizes, and measures the distance of two words. It is a leaf, so
+// that all reports format numbers in the same way and all readers agree on what is text.
 //
 // There are no locks and no state.
 package text
@@ -60,8 +60,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f TiB", f/1024)
 }
 
-// Distance returns the edit distance of two words: how many characters must be changed, added
-// or removed to turn a into b.
+// Distance returns the edit distance of two words, which is the number of characters that
+// must be changed, added or removed to turn a into b.
 func Distance(a, b string) int {
 	to := []rune(b)
 	row := make([]int, len(to)+1)
@@ -90,7 +90,8 @@ func Hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Clip shortens a text to width characters, of which the last is then "…".
+// Clip shortens a text that is longer than width characters to width characters, the last of
+// which is "…".
 func Clip(s string, width int) string {
 	r := []rune(s)
 	if width < 2 || len(r) <= width {

@@ -26,7 +26,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 	}
 }
 
-// bench keeps the contents of the files.
+// bench holds the subject and the contents of its files.
 type bench struct {
 	testing.TB
 	Subject
@@ -57,7 +57,7 @@ func (o *one) mind(path string) *Mind {
 	return o.minds[path]
 }
 
-// hear checks an answer that the reader really received.
+// hear checks an answer that the reader actually received.
 func (o *one) hear(r Read, a Answer) Answer {
 	o.b.Helper()
 	if a.Err != nil {
@@ -95,7 +95,7 @@ func (o *one) changed(r Read) {
 	}
 }
 
-// notUnchanged accepts a diff or the text, but no stub.
+// notUnchanged accepts a diff or the text, but not a stub.
 func (o *one) notUnchanged(r Read) {
 	o.b.Helper()
 	if a := o.read(r); a.Unchanged() {

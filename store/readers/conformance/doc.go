@@ -2,8 +2,8 @@
 // the daemon's socket, and MCP over stdio and HTTP. Each case is a way in which a read cache has
 // lied to a reader.
 //
-// A Subject provides what every entry point has: files and readers. What only some have (a client's
-// events, commits, a clock) are interfaces of their own; a case that needs one which the subject
-// lacks is skipped. Every answer is also compared with a Mind, a model of what its reader
-// believes.
+// A Subject provides what every entry point has: files and readers. Features that only some
+// entry points have (a client's events, commits, a clock) are separate interfaces. A case is
+// skipped if the subject lacks an interface that the case needs. Every answer is also
+// compared with a Mind, a model of what its reader believes.
 package conformance

@@ -18,8 +18,8 @@ import (
 // had.
 type Mind struct {
 	whole  *string        // the last whole text
-	latest map[int]string // by line number: lines told after whole
-	total  int            // number of lines, if told; -1: unknown
+	latest map[int]string // by line number, the lines received after whole
+	total  int            // number of lines; -1 if unknown
 	pages  string         // rows of a cut diff so far
 }
 
@@ -28,8 +28,8 @@ func NewMind() *Mind { return &Mind{latest: map[int]string{}, total: -1} }
 
 var unchangedRange = regexp.MustCompile(`· lines (\d+)-(\d+) of (\d+)`)
 
-// Hear takes an answer in. It returns an error if what the reader now believes of the asked lines
-// differs from the file.
+// Hear records an answer. It returns an error if the reader now believes something about the
+// requested lines that differs from the file.
 func (m *Mind) Hear(r Read, a Answer, file string) error {
 	switch {
 	case a.Unchanged():
@@ -106,8 +106,8 @@ func (m *Mind) set(text string) {
 	m.whole, m.latest, m.total, m.pages = &text, map[int]string{}, len(split(text)), ""
 }
 
-// line returns what the reader believes of one line. A line that was told without a newline is the
-// last one.
+// line returns what the reader believes about one line. A line that it received without a
+// newline is the last one.
 func (m *Mind) line(i int) (string, bool) {
 	if m.total >= 0 && i > m.total {
 		return "", false
@@ -182,9 +182,9 @@ func (m *Mind) changed(a Answer, file string) error {
 	return nil
 }
 
-// base returns the text that a diff has to start from: the last whole text, or a whole text made of
-// parts told later. Parts told after the whole text must agree with it or with the present file,
-// because the diff says nothing about any others.
+// base returns the text that a diff has to start from, which is the last whole text, or a
+// whole text joined from parts received later. Parts received after the whole text must agree
+// with it or with the present file, because the diff does not correct any other lines.
 func (m *Mind) base(label, file string) (string, error) {
 	g := sizes.FindStringSubmatch(label)
 	if g == nil {
@@ -218,8 +218,8 @@ func (m *Mind) base(label, file string) (string, error) {
 
 var oldEnd = regexp.MustCompile(`[Oo]ld (?:\d+-)?(\d+) (?:are|is) now`)
 
-// Span takes in lines of a file from first on, with a note which says that all other lines, before and
-// after them, are known.
+// Span records lines of a file from first on, with a note saying that the reader knows all
+// other lines, before and after them.
 func (m *Mind) Span(first int, text, note, file string) error {
 	bare := func(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
 	now, told := bare(file), bare(text)
@@ -253,7 +253,8 @@ func (m *Mind) Span(first int, text, note, file string) error {
 	return nil
 }
 
-// parts returns lines 1 to n as they were told since the last whole text, nil if one is missing.
+// parts returns lines 1 to n as they were received since the last whole text, or nil if one
+// is missing.
 func (m *Mind) parts(n int) []string {
 	out := make([]string, 0, n)
 	for i := 1; i <= n; i++ {
@@ -266,9 +267,9 @@ func (m *Mind) parts(n int) []string {
 	return out
 }
 
-// Edited takes in the reader's own edit. The reader knows the result if it knows the lines that the
-// edit touches; the numbers of later lines shift. If it cannot tell where the edit was, its beliefs
-// stay as they are.
+// Edited records the reader's own edit. The reader knows the result if it knows the lines
+// that the edit touches; the numbers of later lines shift. If it cannot tell where the edit
+// was, its beliefs stay as they are.
 func (m *Mind) Edited(old, new string) {
 	if m.consistent() {
 		m.set(Replace(*m.whole, old, new))
@@ -313,7 +314,8 @@ func (m *Mind) Edited(old, new string) {
 	}
 }
 
-// consistent reports whether everything told since the last whole text agrees with that text.
+// consistent reports whether everything received since the last whole text agrees with that
+// text.
 func (m *Mind) consistent() bool {
 	if m.whole == nil {
 		return false
@@ -327,5 +329,5 @@ func (m *Mind) consistent() bool {
 	return true
 }
 
-// Replace does what an edit tool does: it replaces the one occurrence of old by new.
+// Replace does what an edit tool does. It replaces the one occurrence of old by new.
 func Replace(text, old, new string) string { return strings.Replace(text, old, new, 1) }

@@ -1,7 +1,7 @@
 package conformance
 
-// ability is something that a subject or its readers must be able to do for a case to apply: what an
-// entry point does not have cannot go wrong there.
+// ability reports whether a subject and its readers have a feature without which a case does
+// not apply. A feature that an entry point lacks cannot fail there.
 type ability func(s Subject, r Reader) bool
 
 func of[T any](s Subject, r Reader) bool {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Subject is the thing under test: a project and its readers. Methods fail the test if they cannot do
-// what they are asked to.
+// Subject is the thing under test: a project and its readers. Methods fail the test if they
+// cannot do their work.
 type Subject interface {
 	Write(t testing.TB, path, content string)
 	Remove(t testing.TB, path string)
@@ -21,7 +21,7 @@ type Reader interface {
 	Read(t testing.TB, r Read) Answer
 }
 
-// Read is what a reader asks for; zero values as in the read_file tool.
+// Read is a request of a reader. Zero values mean the same as in the read_file tool.
 type Read struct {
 	Path       string
 	Offset     int
@@ -30,7 +30,7 @@ type Read struct {
 	DiffOffset int
 }
 
-// Answer is everything that the model gets.
+// Answer is everything that the model receives.
 type Answer struct {
 	Text string
 	Err  error
@@ -84,8 +84,9 @@ type Unknowing interface {
 	Unknown(t testing.TB) Reader
 }
 
-// Stealthy subjects can change a file unnoticed: with the same size and times, or underneath the
-// overlay. On a mount that cannot be bypassed this is impossible, and Hidden returns false.
+// Stealthy subjects can change a file unnoticed, either with the same size and times, or in
+// the directory that the overlay covers. On a mount that cannot be bypassed this is
+// impossible, and Hidden returns false.
 type Stealthy interface {
 	Hidden() bool
 	WriteSameStat(t testing.TB, path, content string)

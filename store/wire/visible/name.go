@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line removes characters that a terminal would act on from a name or a foreign text that
-// appears within a line of ours. Bytes that are not UTF-8 become U+FFFD.
+// Line removes characters that a terminal would act on from a name or other untrusted text
+// that appears within one of cachebro's lines. Bytes that are not UTF-8 become U+FFFD.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if Acts(r) {
@@ -18,9 +18,9 @@ func Line(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Name shows a path as git does: unchanged, or, if it holds control characters, quotes,
-// backslashes or bytes that are not UTF-8, C-escaped between double quotes. Letters of other
-// scripts stay readable (core.quotePath=false).
+// Name formats a path as git does. If it holds control characters, quotes, backslashes or
+// bytes that are not UTF-8, it is C-escaped between double quotes; otherwise it is unchanged.
+// Letters of other scripts stay readable (core.quotePath=false).
 func Name(path string) string {
 	plain := true
 	for i := 0; i < len(path) && plain; {
@@ -48,8 +48,8 @@ func Name(path string) string {
 	return b.String()
 }
 
-// Told returns a path for a sentence to a model: as Name shows it, and between double quotes
-// also if it holds blanks, so that no name can pass for a sentence of cachebro's.
+// Told returns a path for use in a sentence to a model. It is like Name, but also adds double
+// quotes if the path holds blanks, so that no name can pass for a sentence of cachebro's.
 func Told(path string) string {
 	name := Name(path)
 	if name[:min(len(name), 1)] != `"` && strings.ContainsFunc(name, unicode.IsSpace) {
@@ -58,7 +58,7 @@ func Told(path string) string {
 	return name
 }
 
-// Arg returns a path as a word of a command that a person may paste into a shell.
+// Arg returns a path quoted as one word of a command that the user may paste into a shell.
 func Arg(path string) string {
 	plain, control := path != "", false
 	for i := 0; i < len(path); {
@@ -88,7 +88,8 @@ func Arg(path string) string {
 	return b.String() + "'"
 }
 
-// needsEscape reports whether a terminal would act on a rune or hide it, or a quoted name needs it escaped.
+// needsEscape reports whether a rune must be escaped, because a terminal would act on it or
+// hide it, or because a quoted name requires it.
 func needsEscape(r rune, size int) bool {
 	return r == '"' || r == '\\' || r == utf8.RuneError && size <= 1 || !unicode.IsPrint(r) && r != ' '
 }

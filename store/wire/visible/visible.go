@@ -1,11 +1,11 @@
-// Package visible makes visible what a terminal would act on or hide. A file's name, a
-// commit's text or a program's output may hold control sequences, marks that reverse the
-// direction of text, and unusual line breaks. On a terminal they can hide a line, or add one
-// that nobody wrote.
+// Package visible makes characters visible that a terminal would act on or hide. A file's
+// name, a commit's text or a program's output may hold control sequences, marks that reverse
+// the direction of text, and unusual line breaks. On a terminal they can hide a line, or add
+// one that nobody wrote.
 //
 // Everything that cachebro sends to a terminal or a pager passes through a Writer. Output to
 // a file, a pipe or a program that asked for bytes does not. A Writer holds back the first
-// bytes of a character until the others have come.
+// bytes of a character until its other bytes have been written.
 package visible
 
 import (
@@ -32,8 +32,8 @@ type Writer struct {
 // New returns a Writer to to.
 func New(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Raw returns what w writes to, for the user's own programs and for output that must not be
-// changed.
+// Raw returns the stream that w writes to, for the user's own programs and for output that
+// must not be changed.
 func Raw(w io.Writer) io.Writer {
 	if v, ok := w.(*Writer); ok {
 		return v.to
@@ -57,7 +57,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what was held back.
+// Flush writes the bytes that were held back.
 func (w *Writer) Flush() error {
 	out, _ := show(w.held, true)
 	w.held = nil
@@ -114,8 +114,8 @@ func show(p []byte, last bool) (out, rest []byte) {
 	return out, nil
 }
 
-// colour returns the length of one of cachebro's own sequences at the beginning of p. more
-// reports that p may be the beginning of one.
+// colour returns the length of the colour sequence of cachebro's own at the beginning of p,
+// or 0 if there is none. more reports that p may be the beginning of one.
 func colour(p []byte) (n int, more bool) {
 	for _, s := range colours {
 		if bytes.HasPrefix(p, s) {
@@ -127,7 +127,8 @@ func colour(p []byte) (n int, more bool) {
 }
 
 // Controls makes the control characters in a text visible as a Writer does, cachebro's own
-// colours included, because text for a model passes through no Writer. Line ends and tabs stay.
+// colours included, because text for a model passes through no Writer. Line ends and tabs are
+// left unchanged.
 func Controls(s string) string {
 	acts := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) }
 	if !strings.ContainsFunc(s, acts) {
