@@ -19,12 +19,13 @@ import (
 
 func auditCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "audit export postgres://HOST/DATABASE | verify FILE", Short: "what was done, as a file that shows whether it was changed, and is true",
-		Long: `export writes what the flags choose to standard output, each line with a sum over all
-before it; the last sum is printed to standard error. Keep that elsewhere: whoever changes
-the file can make its sums anew, but not that one. verify reads such a file again, and
-with --sum compares its last sum. With --bucket it compares each line with what the
-machines have sent there: that tells whether the database was changed before export.`,
+		Use: "audit export postgres://HOST/DATABASE | verify FILE", Short: "export the history to a tamper-evident file, or verify such a file",
+		Long: `export writes the versions that the flags select to standard output, each line with a
+sum over all lines before it, and prints the last sum to standard error. Store that sum
+elsewhere: somebody who changes the file can compute its sums again, but cannot change
+the stored sum. verify checks such a file, and with --sum compares its last sum. With
+--bucket it compares each line with what the machines have sent there, which shows
+whether the database was changed before the export.`,
 		Example: `  cachebro-fleet audit export postgres://db/fleet --since 30d >june.audit
   cachebro-fleet audit verify june.audit --sum 5f1c…
   cachebro-fleet audit verify june.audit --bucket s3://histories/app`,
@@ -33,8 +34,8 @@ machines have sent there: that tells whether the database was changed before exp
 
 	fs := cmd.Flags()
 	asks := askingFlags(fs)
-	want := fs.String("sum", "", "verify: the last sum that the file must have")
-	buckets := fs.StringArray("bucket", nil, "verify: compare with a project's place `s3://BUCKET/PREFIX`; may be repeated")
+	want := fs.String("sum", "", "verify: fail unless the last sum of the file is this one")
+	buckets := fs.StringArray("bucket", nil, "verify: compare with the history of a project at `s3://BUCKET/PREFIX`; may be repeated")
 	identity := machines.IdentityFlag(e, fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -107,14 +108,14 @@ func verify(ctx context.Context, e *cli.Env, name, want string, buckets []string
 	fmt.Fprintf(e.Stdout, "whole: %s, sum %s\n", text.Count(int(n), "version"), sum)
 	switch {
 	case with == nil:
-		fmt.Fprintln(e.Stdout, "only the file itself was checked, not that it is what the machines have sent: --bucket compares with that")
+		fmt.Fprintln(e.Stdout, "only the file itself was checked; --bucket also compares it with what the machines have sent")
 	case against.Skipped > 0:
-		fmt.Fprintf(e.Stdout, "as the buckets have it: %s of %s; not compared: %s of other projects\n", text.Count(int(against.Versions), "version"), text.Count(against.Machines, "machine"), text.Count(against.Skipped, "machine"))
+		fmt.Fprintf(e.Stdout, "the same as in the buckets: %s of %s; not compared: %s of other projects\n", text.Count(int(against.Versions), "version"), text.Count(against.Machines, "machine"), text.Count(against.Skipped, "machine"))
 	default:
-		fmt.Fprintf(e.Stdout, "as the buckets have it: %s of %s\n", text.Count(int(against.Versions), "version"), text.Count(against.Machines, "machine"))
+		fmt.Fprintf(e.Stdout, "the same as in the buckets: %s of %s\n", text.Count(int(against.Versions), "version"), text.Count(against.Machines, "machine"))
 	}
 	if kept := against.Kept(); !kept.IsZero() {
-		fmt.Fprintf(e.Stdout, "the database says that it has dropped what was done before %s\n", kept.Format(time.DateOnly))
+		fmt.Fprintf(e.Stdout, "the database reports that everything before %s was deleted from it\n", kept.Format(time.DateOnly))
 	}
 	return nil
 }

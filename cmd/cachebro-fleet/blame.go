@@ -15,10 +15,10 @@ import (
 
 func blameCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "blame postgres://HOST/DATABASE PATH", Short: "who wrote each line of a file, on whatever machine",
-		Long: `Shows the file as the machine has it, or the one that wrote it last. A content that
-another machine had there before came from that one, by a pull or a copy: its lines are
-told of there.
+		Use: "blame postgres://HOST/DATABASE PATH", Short: "show who wrote each line of a file, on any machine",
+		Long: `Shows the file as it is on one machine, by default the one that wrote it last. If another
+machine had the same content at this path before, the content came from there, by a pull or
+a copy, so its lines are attributed to that machine.
 
 Example:
   cachebro-fleet blame postgres://db/fleet --bucket s3://histories/app src/main.go`,
@@ -26,8 +26,8 @@ Example:
 	}
 
 	fs := cmd.Flags()
-	address := fs.String("bucket", "", "the project's place `s3://BUCKET/PREFIX`, which has the contents")
-	machine := fs.String("machine", "", "as this machine has it: a host's `NAME`, or an id")
+	address := fs.String("bucket", "", "read the contents from the project's history at `s3://BUCKET/PREFIX`")
+	machine := fs.String("machine", "", "show the file as it is on this machine: a host's `NAME`, or an id")
 	identity := machines.IdentityFlag(e, fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -52,7 +52,7 @@ Example:
 		}
 		now, paint := e.Now(), e.Paint()
 		for _, l := range lines {
-			who := "older than what is kept (cachebro-fleet prune)"
+			who := "older than the stored history (cachebro-fleet prune)"
 			if l.Seq > 0 {
 				who = fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
 			}

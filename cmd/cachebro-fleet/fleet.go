@@ -37,17 +37,17 @@ func bucket(e *cli.Env, address, identity string) (p remote.Place, b *remote.Buc
 	return p, b, err
 }
 
-// asking holds the flags that choose versions.
+// asking holds the flags that select versions.
 type asking struct{ project, machine, path, session, since, until *string }
 
 func askingFlags(fs *pflag.FlagSet) asking {
 	return asking{
-		project: fs.String("project", "", "of this project: its `ADDRESS` s3://BUCKET/PREFIX, or the end of that"),
-		machine: fs.String("machine", "all", "of this machine: a host's `NAME`, or an id"),
-		path:    fs.String("path", "", "of this file, or of the directory with all below it"),
-		session: fs.String("session", "", "of the session whose `ID` begins so"),
-		since:   fs.String("since", "", "not before: a `TIME` (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d)"),
-		until:   fs.String("until", "", "not after: a `TIME` or an age"),
+		project: fs.String("project", "", "select this project: its `ADDRESS` s3://BUCKET/PREFIX, or the end of the address"),
+		machine: fs.String("machine", "all", "select this machine: a host's `NAME`, or an id"),
+		path:    fs.String("path", "", "select this file, or everything in this directory"),
+		session: fs.String("session", "", "select the session whose `ID` begins with this"),
+		since:   fs.String("since", "", "select nothing before this `TIME` (12:40, 2026-05-01 12:40) or age (10m, 2h, 3d)"),
+		until:   fs.String("until", "", "select nothing after this `TIME` or age"),
 	}
 }
 
@@ -63,7 +63,7 @@ func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
 	return q, err
 }
 
-// explained adds a hint to an error of the database.
+// explained adds a hint to an error from the database.
 func explained(err error) error {
 	if errors.Is(err, fleet.ErrUnknown) {
 		return cli.Hintf("select project, name, machine from machines", "%w", err)
@@ -73,7 +73,7 @@ func explained(err error) error {
 
 func logCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "log postgres://HOST/DATABASE", Short: "what was done, the newest first",
+		Use: "log postgres://HOST/DATABASE", Short: "show what was done, newest first",
 		Example: `  cachebro-fleet log postgres://db/fleet --machine all --since 1h
   cachebro-fleet log postgres://db/fleet --project app --path src/main.go
   cachebro-fleet log postgres://db/fleet --session 3f2a --json`,
@@ -82,8 +82,8 @@ func logCommand(e *cli.Env) *cobra.Command {
 
 	fs := cmd.Flags()
 	asks := askingFlags(fs)
-	limit := fs.IntP("limit", "n", 50, "at most so many versions; 0: all")
-	asJSON := fs.Bool("json", false, "print JSON, one version a line")
+	limit := fs.IntP("limit", "n", 50, "show at most this number of versions; 0 shows all")
+	asJSON := fs.Bool("json", false, "print JSON, one version per line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		q, err := asks.query(e)
@@ -91,7 +91,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		if *limit < 0 {
-			return e.Usagef("log: --limit is 0 or more")
+			return e.Usagef("log: --limit must be 0 or more")
 		}
 		d, err := open(ctx, e, args[0], 1)
 		if err != nil {
@@ -118,7 +118,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 			return err
 		})
 		if err == nil && more {
-			fmt.Fprintf(e.Stderr, "the newest %d are shown; --limit 0 shows all\n", *limit)
+			fmt.Fprintf(e.Stderr, "only the newest %d are shown; --limit 0 shows all\n", *limit)
 		}
 		return explained(err)
 	}
@@ -139,7 +139,7 @@ func line(e *cli.Env, v fleet.Version, now time.Time) string {
 	return fmt.Sprintf("%s  %s  %s  %-8s %s  %s", cli.Stamp(v.Time, now), p.Cyan(cli.OneLine(v.Machine)), p.Dim(strconv.FormatInt(v.Seq, 10)), v.Op, what, p.Dim(whose(v)))
 }
 
-// whose returns the session and what it did, or the process.
+// whose describes the session that made a version and what it did, or the process.
 func whose(v fleet.Version) string {
 	did := v.Action
 	if did == "" {

@@ -133,7 +133,7 @@ func TestFleet(t *testing.T) {
 	if said, _ := told(t, 0, "audit", "verify", file); !strings.Contains(said, "only the file itself was checked") {
 		t.Errorf("an audit without a bucket: %s", said)
 	}
-	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", lib, "--bucket", app); !strings.Contains(said, "as the buckets have it: 5 versions of 2 machines") {
+	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", lib, "--bucket", app); !strings.Contains(said, "the same as in the buckets: 5 versions of 2 machines") {
 		t.Errorf("an audit with the buckets: %s", said)
 	}
 	all, _ := told(t, 0, "audit", "export", db)
@@ -145,7 +145,7 @@ func TestFleet(t *testing.T) {
 	}
 	// Retention: what is a day old and older goes, and an audit says so.
 	told(t, 2, "prune", db, "--keep", "1h")
-	if said, _ := told(t, 0, "prune", db, "--keep", "1d"); !strings.Contains(said, "dropped: 1 day; what was done before ") {
+	if said, _ := told(t, 0, "prune", db, "--keep", "1d"); !strings.Contains(said, "deleted: 1 day; the database has nothing before ") {
 		t.Errorf("prune: %s", said)
 	}
 	lines(0, "--machine", "all")

@@ -15,9 +15,9 @@ import (
 	"cachebro/store/fleet"
 )
 
-// health holds what an indexer answers on /healthz and /metrics.
+// health holds the state that an indexer reports on /healthz and /metrics.
 type health struct {
-	late time.Duration // a project is overdue after this time without a round
+	late time.Duration // a project is overdue after this time without a successful round
 
 	mu       sync.Mutex // guards the fields below; a leaf
 	since    time.Time
@@ -30,14 +30,14 @@ type watched struct {
 	segments, versions int64
 	machines, problems int
 	took               time.Duration
-	last               time.Time // of the last round that did not fail as a whole
+	last               time.Time // time of the last round that did not fail as a whole
 }
 
 func newHealth(every time.Duration) *health {
 	return &health{late: max(5*every, 5*time.Minute), since: time.Now(), projects: map[string]*watched{}}
 }
 
-// round records one round. A problem with one machine is no failure of the round.
+// round records one round. A problem with one machine is not a failure of the round.
 func (h *health) round(project string, f fleet.Fed, err error, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,8 @@ func (h *health) round(project string, f fleet.Fed, err error, took time.Duratio
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue returns a project from which nothing was brought in for long, "" if there is none.
+// overdue returns a project from which nothing has been imported for too long, "" if there is
+// none.
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,10 +87,10 @@ func (h *health) write(w io.Writer) {
 	}{
 		{"rounds_total", "counter", "Rounds that looked at the project.", func(p *watched) float64 { return float64(p.rounds) }},
 		{"rounds_failed_total", "counter", "Rounds that failed as a whole.", func(p *watched) float64 { return float64(p.failed) }},
-		{"segments_total", "counter", "Segments that were brought in.", func(p *watched) float64 { return float64(p.segments) }},
-		{"versions_total", "counter", "Versions that were brought in.", func(p *watched) float64 { return float64(p.versions) }},
+		{"segments_total", "counter", "Segments that were imported.", func(p *watched) float64 { return float64(p.segments) }},
+		{"versions_total", "counter", "Versions that were imported.", func(p *watched) float64 { return float64(p.versions) }},
 		{"machines", "gauge", "Machines that write to the project.", func(p *watched) float64 { return float64(p.machines) }},
-		{"machines_problem", "gauge", "Machines of which not all could be read.", func(p *watched) float64 { return float64(p.problems) }},
+		{"machines_problem", "gauge", "Machines whose history could not be read completely.", func(p *watched) float64 { return float64(p.problems) }},
 		{"round_seconds", "gauge", "How long the last round took.", func(p *watched) float64 { return p.took.Seconds() }},
 		{"last_round_timestamp_seconds", "gauge", "When a round last succeeded; 0: never.", func(p *watched) float64 {
 			if p.last.IsZero() {
@@ -123,7 +124,7 @@ func (h *health) handler(ping func(context.Context) error) http.Handler {
 			return
 		}
 		if project := h.overdue(); project != "" {
-			http.Error(w, "nothing was brought in of "+project+" for "+h.late.String(), http.StatusServiceUnavailable)
+			http.Error(w, "nothing has been imported from "+project+" for "+h.late.String(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -137,7 +138,7 @@ func (h *health) serve(l net.Listener, ping func(context.Context) error) (stop f
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = srv.Serve(l) // until it is closed
+		_ = srv.Serve(l) // returns once the server is closed
 	}()
 	return func() {
 		_ = srv.Close()

@@ -19,23 +19,23 @@ import (
 
 func indexCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "index postgres://HOST/DATABASE", Short: "bring in what machines have sent to buckets",
-		Long: `Adds to the database what the machines of each project have sent since the last
-time; the tables are made where they are missing (doc/fleet.md describes them). Any
-number of these may run at once, on any machines, be killed, and run again.
+		Use: "index postgres://HOST/DATABASE", Short: "import the histories that machines have sent to buckets",
+		Long: `Adds to the database what the machines of each project have sent since the last time,
+and creates missing tables (doc/fleet.md describes them). Any number of indexers may run
+at once, on any machines, and may be killed and restarted.
 
-With --every it goes on, and logs lines of JSON to standard error; with --listen it then
-answers GET /metrics (Prometheus) and /healthz.`,
+With --every it keeps running, and logs lines of JSON to standard error. With --listen
+it also answers GET /metrics (Prometheus) and /healthz.`,
 		Example: `  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --bucket s3://histories/lib
   cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --every 10s --listen :9480`,
 		Args: e.Args(1, 1),
 	}
 
 	fs := cmd.Flags()
-	buckets := fs.StringArray("bucket", nil, "a project's place `s3://BUCKET/PREFIX`, as for cachebro remote add; may be repeated")
-	workers := fs.Int("workers", 4, "machines that are read at once")
-	every := fs.Duration("every", 0, "go on, and look again after this time")
-	listen := fs.String("listen", "", "answer /metrics and /healthz at this `ADDRESS` (:9480); with --every")
+	buckets := fs.StringArray("bucket", nil, "import a project from `s3://BUCKET/PREFIX`, as given to cachebro remote add; may be repeated")
+	workers := fs.Int("workers", 4, "read this number of machines at once")
+	every := fs.Duration("every", 0, "keep running, and look again after each interval of this length")
+	listen := fs.String("listen", "", "serve /metrics and /healthz at this `ADDRESS`, for example :9480; needs --every")
 	identity := machines.IdentityFlag(e, fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -43,11 +43,11 @@ answers GET /metrics (Prometheus) and /healthz.`,
 		case len(*buckets) == 0:
 			return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
 		case *workers < 1 || *workers > 1000:
-			return e.Usagef("index: --workers is 1 to 1000")
+			return e.Usagef("index: --workers must be 1 to 1000")
 		case fs.Changed("every") && *every < time.Second:
-			return e.Usagef("index: --every is a second or more")
+			return e.Usagef("index: --every must be a second or more")
 		case *listen != "" && *every == 0:
-			return e.Usagef("index: --listen goes with --every")
+			return e.Usagef("index: --listen needs --every")
 		}
 		d, err := open(ctx, e, args[0], *workers)
 		if err != nil {
@@ -63,7 +63,7 @@ answers GET /metrics (Prometheus) and /healthz.`,
 	return cmd
 }
 
-// indexer brings in projects repeatedly.
+// indexer imports projects repeatedly.
 type indexer struct {
 	e        *cli.Env
 	d        *fleet.DB
@@ -72,7 +72,7 @@ type indexer struct {
 	workers  int
 }
 
-// once looks at each project and says what it found.
+// once imports each project once and reports the result.
 func (x *indexer) once(ctx context.Context) error {
 	var problems []error
 	for _, address := range x.buckets {
@@ -85,11 +85,11 @@ func (x *indexer) once(ctx context.Context) error {
 		}
 		line := fmt.Sprintf("%s: %s, %s from %s", p.Short(), text.Count(f.Machines, "machine"), text.Count(int(f.Versions), "new version"), text.Count(f.Segments, "segment"))
 		if f.Busy > 0 {
-			line += fmt.Sprintf("; others feed %d", f.Busy)
+			line += fmt.Sprintf("; %d being imported by others", f.Busy)
 		}
 		fmt.Fprintln(x.e.Stdout, line)
 		if f.Unlisted != nil {
-			fmt.Fprintf(x.e.Stderr, "%s: machines that are missing from the list of them go unseen: %s\n", p.Short(), cli.OneLine(f.Unlisted.Error()))
+			fmt.Fprintf(x.e.Stderr, "%s: machines that are missing from the bucket's list of machines are not imported: %s\n", p.Short(), cli.OneLine(f.Unlisted.Error()))
 		}
 	}
 	err := errors.Join(problems...)
@@ -99,7 +99,7 @@ func (x *indexer) once(ctx context.Context) error {
 	return err
 }
 
-// feed brings in one project. If the address is invalid, the returned place has no bucket.
+// feed imports one project. If the address is invalid, the returned place has no bucket.
 func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet.Fed, error) {
 	p, b, err := bucket(x.e, address, x.identity)
 	if err != nil {
@@ -109,7 +109,7 @@ func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet
 	return p, f, err
 }
 
-// keepOn brings in all projects until ctx ends. A problem is logged when it begins and when it
+// keepOn imports all projects until ctx ends. A problem is logged when it begins and when it
 // ends, not in each round.
 func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string) error {
 	log := slog.New(slog.NewJSONHandler(x.e.Stderr, nil))
@@ -129,7 +129,7 @@ func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string
 			began := time.Now()
 			p, f, err := x.feed(ctx, address)
 			if ctx.Err() != nil {
-				log.Info("told to end")
+				log.Info("ending on request")
 				return nil
 			}
 			if p.Bucket == "" {
@@ -147,7 +147,7 @@ func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string
 			}
 			if text != said[project] {
 				if text == "" {
-					log.Info("no problem any more", "project", project)
+					log.Info("the problem is over", "project", project)
 				} else {
 					log.Warn("problem", "project", project, "machines", f.Problems, "err", text)
 				}
@@ -156,7 +156,7 @@ func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string
 		}
 		select {
 		case <-ctx.Done():
-			log.Info("told to end")
+			log.Info("ending on request")
 			return nil
 		case <-time.After(every):
 		}

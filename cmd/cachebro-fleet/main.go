@@ -1,7 +1,8 @@
-// Command cachebro-fleet keeps what many machines did in PostgreSQL. It is fed from the buckets
-// to which their histories are sent, and answers questions from the database. It is a separate
-// program, because whoever works on one machine needs none of it. In observe → version → index
-// → serve it comes after serve; it starts no daemon, mounts nothing and writes to no bucket.
+// Command cachebro-fleet stores the history of many machines in PostgreSQL. It imports from
+// the buckets to which the machines send their histories, and answers questions from the
+// database. It is a separate program, because somebody who works on one machine does not need
+// it. In observe → version → index → serve it comes after serve; it starts no daemon, mounts
+// nothing and writes to no bucket.
 package main
 
 import (
@@ -23,7 +24,7 @@ func run(e *cli.Env, args []string) int {
 	cobra.EnableCommandSorting = false
 	return e.Run(e.Group(&cobra.Command{
 		Use:     "cachebro-fleet COMMAND postgres://…",
-		Short:   "keeps what many machines did in PostgreSQL",
+		Short:   "stores the history of many machines in PostgreSQL",
 		Version: cli.Version,
 	}, indexCommand(e), logCommand(e), blameCommand(e), auditCommand(e), pruneCommand(e), versionCommand(e)), args)
 }

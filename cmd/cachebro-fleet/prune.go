@@ -13,10 +13,10 @@ import (
 
 func pruneCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "prune postgres://HOST/DATABASE --keep AGE", Short: "drop the days that are older than an age",
-		Long: `Drops whole days, in UTC and by the machines' clocks, with the commands, prompts and
-sessions that only they needed. The buckets keep what they have. An audit and blame say
-since when there is something.
+		Use: "prune postgres://HOST/DATABASE --keep AGE", Short: "delete the days that are older than an age",
+		Long: `Deletes whole days, in UTC and by the machines' clocks, with the commands, prompts and
+sessions that only they needed. Nothing is deleted from the buckets. audit and blame report
+since when there is history.
 
 Example:
   cachebro-fleet prune postgres://db/fleet --keep 90d`,
@@ -24,7 +24,7 @@ Example:
 	}
 
 	fs := cmd.Flags()
-	keep := fs.String("keep", "", "keep what is younger than this `AGE` (90d, 52w)")
+	keep := fs.String("keep", "", "delete days that are older than this `AGE` (90d, 52w)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		age, ok := wire.ParseAge(*keep)
@@ -37,7 +37,7 @@ Example:
 		}
 		defer d.Close()
 		p, err := d.Prune(ctx, e.Now().Add(-age))
-		fmt.Fprintf(e.Stdout, "dropped: %s; what was done before %s is not there any more\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
+		fmt.Fprintf(e.Stdout, "deleted: %s; the database has nothing before %s any more\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
 		return err
 	}
 	return cmd

@@ -73,7 +73,7 @@ func believed(b *bench, c *checks) {
 	count(five, 1, "was made from an older text and overwrote 1 line of ", "the lost update comes")
 	count(six, 3, head1, "once")
 	log, err := b.tool("log", "--lost")
-	c.that(err == nil && strings.Count(log, "lost update: without 1 line of ") == 1, "log --lost has it: %s", head(log))
+	c.that(err == nil && strings.Count(log, "lost update: missing 1 line of ") == 1, "log --lost has it: %s", head(log))
 	theirs("other-three", shell("true"))()
 	es := b.api.of("other-three")
 	c.that(len(es) > 0 && strings.Count(es[len(es)-1].body.words(), "overwrote 1 line of yours") == 1, "the other session is told too")

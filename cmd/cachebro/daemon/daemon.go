@@ -52,10 +52,10 @@ type Options struct {
 	Version string     // of this program
 	// Ignore decides the class of a path, besides the project's own ignore files.
 	Ignore ignore.Options
-	// IdleExit ends the daemon when for this long nobody has asked anything, nothing has
-	// happened on the mount and nothing was under way. 0 means 90 s, < 0 never.
+	// IdleExit is the time after which the daemon ends if no request has come, nothing has
+	// happened on the mount and no work was in progress. 0 means 90 s, < 0 never.
 	IdleExit time.Duration
-	// MemoryLimit is what the garbage collector keeps to, in bytes, while at most two
+	// MemoryLimit is the garbage collector's memory limit, in bytes, while at most two
 	// thirds of it are in use. 0 means 160 MiB, < 0 no limit.
 	MemoryLimit int64
 	// Workers is the number of threads for the index and exact queries; 0: GOMAXPROCS.
@@ -65,8 +65,8 @@ type Options struct {
 	Results results.Settings
 	// Embedder, if not nil, enables search by meaning. Run does not close it.
 	Embedder search.Embedder
-	// Tidy makes the daemon of another state directory keep that project to its share of
-	// the cap; nil: nobody does. It may take minutes.
+	// Tidy asks the daemon of another state directory to reduce that project to its share
+	// of the size cap. If Tidy is nil, this is not done. It may take minutes.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger // nil: daemon.log in the state directory
 	// Mirror says that the history is a copy of another machine's. It has no files, and
@@ -102,7 +102,7 @@ type Daemon struct {
 	printed   sessions.Kept
 	sending   *sending.Service
 
-	met     chan struct{} // closed once summon knows what is mounted; nil before serve
+	met     chan struct{} // closed once it is known what is mounted; nil before serve
 	meeting sync.Once     // closes met
 
 	table  map[string]wire.Handler // by method
@@ -114,17 +114,17 @@ type Daemon struct {
 	lost     atomic.Bool // its state directory, socket or project is gone
 }
 
-// endLimit bounds the end of a daemon that was told to end or whose place is gone, apart from
-// sending the last of the history. A merge of the index, a scan, or a library that spins on
-// deleted files must not delay it: what was synced is safe without a proper close.
+// endLimit bounds how long a daemon that must end goes on, not counting the time for sending
+// the last of the history. A merge of the index, a scan, or a library that spins on deleted
+// files must not delay the end, and synced data is safe without a proper close.
 const endLimit = time.Second
 
-// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client asks for
-// shutdown, its place (state directory, socket or project) is gone, or it has been idle for
-// too long. The process must end when Run returns: unless ctx itself has ended, Run leaves
-// behind work that does not stop within endLimit. Errors at start are those of wire
-// (ErrLocked with the holder's pid, ErrForeign, ErrNoSpace, ErrDamaged, ErrNewer), each
-// with a hint.
+// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client requests
+// shutdown, its state directory, socket or project is gone, or it has been idle for too long.
+// The process must exit when Run returns, because work that does not stop within endLimit may
+// still be running; only if the caller cancelled ctx does Run wait for all of it. Errors at
+// start are those of wire (ErrLocked with the holder's pid, ErrForeign, ErrNoSpace,
+// ErrDamaged, ErrNewer), each with a hint.
 func Run(caller context.Context, o Options) error {
 	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
 	defer stop()
@@ -143,14 +143,14 @@ func Run(caller context.Context, o Options) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-after(caller, limit):
-		return fmt.Errorf("what was under way did not stop within %v", limit)
+	case <-endTimer(caller, limit):
+		return fmt.Errorf("some work did not stop within %v", limit)
 	}
 }
 
-// after fires after d. It never fires if ctx has ended by itself, because whoever cancelled
-// ctx waits for the end.
-func after(ctx context.Context, d time.Duration) <-chan time.Time {
+// endTimer returns a channel that fires after d. If ctx itself has ended, the channel never
+// fires, because whoever cancelled ctx waits for the end.
+func endTimer(ctx context.Context, d time.Duration) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -244,12 +244,12 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	}
 	d.attribution, err = attribution.Open(d.store, d.log)
 	if err != nil {
-		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
+		d.log.Warn("earlier records of processes and tool calls are lost", "err", err)
 	}
 	texts := reads.NewTexts(d.store)
 	d.shown, err = readers.New(texts, d.store.KV("shown"), o.Shown)
 	if err != nil {
-		return nil, fmt.Errorf("read what was shown: %w", err)
+		return nil, fmt.Errorf("read what readers were shown: %w", err)
 	}
 	d.git = gitstate.New(wire.GitDir(state), d.store, d.source, d.log)
 	d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
@@ -320,7 +320,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.sending, err = sending.New(sending.Options{Store: d.store, Ingest: d.ingest, Parts: tidy.Portable(o.Root, o.Version), Log: d.log})
 	if err != nil {
-		return fmt.Errorf("read what was sent: %w", err)
+		return fmt.Errorf("read the state of sending: %w", err)
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
@@ -340,7 +340,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
 
 	places := d.places(path)
-	// work outlives ctx, so that what waits can still be sent; see Run.
+	// work outlives ctx, so that queued data can still be sent; see Run.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
@@ -375,7 +375,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	return serveErr
 }
 
-// close releases what open has taken, in reverse order.
+// close releases what open acquired, in reverse order.
 func (d *Daemon) close() error {
 	var errs []error
 	if d.shown != nil {
@@ -403,8 +403,8 @@ func (d *Daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// places returns the places without which the daemon ends. It notes their identity before
-// any request is answered: what replaces one later must not be taken for it.
+// places returns the places without which the daemon ends. It records their identity before
+// any request is answered, so that a later replacement is not mistaken for them.
 func (d *Daemon) places(socket string) []wire.Place {
 	places := []wire.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
@@ -417,11 +417,11 @@ func (d *Daemon) places(socket string) []wire.Place {
 	return places
 }
 
-// watchPlace ends a daemon that nobody can reach any more or whose files are gone.
+// watchPlace ends a daemon that clients can no longer reach or whose files are gone.
 func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
 	if err := wire.WaitGone(ctx, places...); err != nil {
 		d.lost.Store(true)
-		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
+		d.log.Error("the store daemon ends, because clients can no longer reach it or its project is gone", "err", err)
 		d.stop()
 	}
 }
@@ -440,7 +440,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 			return
 		}
 		if d.readOnly && d.store.Room().Above() {
-			d.log.Info("there is room again: the next daemon writes")
+			d.log.Info("the disk has room again, so the next daemon can write")
 			d.stop()
 			return
 		}
@@ -450,7 +450,8 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	}
 }
 
-// outside reports whether this is the user's own history, of changes outside of projects.
+// outside reports whether this is the user's own history, which records changes that are in no
+// project.
 func (d *Daemon) outside() bool { return d.o.Root == wire.OutsideRoot }
 
 // settle waits until everything done so far has been recorded; see ingest.Followers.
@@ -472,7 +473,7 @@ func (d *Daemon) settle() {
 		})
 	}
 	if err != nil {
-		d.log.Warn("what was done without the mount may not be known", "err", err)
+		d.log.Warn("changes that bypassed the mount may be missing", "err", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestFsckBringsBackWhatFilesHold(t *testing.T) {
 		}
 	}
 	a := ask[wire.StoreAnswer](p, c, wire.MStore, wire.StoreRequest{Do: "fsck"})
-	if a.OK || !strings.Contains(a.Text, "3 versions have lost their content (2 got it back from their files)") {
+	if a.OK || !strings.Contains(a.Text, "3 versions have lost their content (2 of them restored from their files)") {
 		t.Errorf("%v %s", a.OK, a.Text)
 	}
 	held := map[string]string{}

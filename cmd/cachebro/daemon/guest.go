@@ -8,22 +8,22 @@ import (
 	"cachebro/store/wire"
 )
 
-// The daemon ends when it has nothing to do, mounted or not. Whoever needs it starts it
-// again: mountd with the first record, a client with its first request. This file decides
-// when the daemon ends, and lets a new one learn of the mount.
+// The daemon ends when it has nothing to do, whether or not something is mounted. mountd
+// starts it again with its first record, and a client with its first request. This file
+// decides when the daemon ends, and lets a new daemon learn of the mount.
 
 // awake says what keeps the daemon from ending, "" if nothing does. A connection without
-// requests does not: its client connects again by itself. Nor does a mount: mountd's
-// heartbeats are requests, and come only while something happens.
+// requests does not keep it, because its client can connect again by itself. Neither does a
+// mount, because mountd's heartbeats are requests and come only while something happens.
 func (d *Daemon) awake() string {
 	if d.server.Idle() <= d.o.IdleExit {
-		return "somebody asked a moment ago, or was told of by mountd"
+		return "a recent request from a client or from mountd"
 	}
 	if d.survey.Scanning() {
 		return "a scan"
 	}
 	if ok, _ := d.ingest.Health(); d.ingest.Busy() && (ok || d.survey.Mounted()) {
-		return "records that are not in the log"
+		return "records that are not in the log yet"
 	}
 	if d.attribution.Carrying() {
 		return "a plan that is being carried out"
@@ -32,20 +32,20 @@ func (d *Daemon) awake() string {
 		return "the index"
 	}
 	if d.printed.Held() {
-		return "an output that a model was shown in part"
+		return "a saved output that an agent saw only in part"
 	}
 	if d.sending.Busy() {
-		return "what is not sent yet"
+		return "history that has not been sent yet"
 	}
 	return ""
 }
 
-// asked reports whether somebody waits for an answer at the moment. If so, the index leaves
-// a processor free.
+// asked reports whether a client is waiting for an answer at the moment. If so, the index
+// leaves a processor free.
 func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
 
-// leave ends an idle daemon, after doing what retention would have done in the next minutes.
-// It reports whether the end has begun.
+// leave ends an idle daemon, after doing the retention work that would have been due in the
+// next minutes. It reports whether it has begun to end.
 func (d *Daemon) leave(ctx context.Context) bool {
 	if d.o.IdleExit <= 0 || d.awake() != "" {
 		return false
@@ -63,8 +63,8 @@ func (d *Daemon) leave(ctx context.Context) bool {
 // summonWait bounds how long questions wait for mountd to attach.
 const summonWait = 2 * time.Second
 
-// summon asks mountd, if there is one, to attach, so that even the first requests are
-// answered with what is known of the mount. A mountd that started us attaches anyway.
+// summon asks mountd, if there is one, to attach, so that even the first requests are answered
+// with knowledge of the mount. A mountd that started this daemon attaches without being asked.
 func (d *Daemon) summon(ctx context.Context) {
 	defer d.meet()
 	ctx, cancel := context.WithTimeout(ctx, summonWait)
@@ -78,12 +78,12 @@ func (d *Daemon) summon(ctx context.Context) {
 	select {
 	case <-d.met:
 	case <-ctx.Done():
-		d.log.Warn("mountd does not attach")
+		d.log.Warn("mountd has not attached")
 	}
 }
 
-// meet lets the requests be answered that wait for what is mounted.
+// meet releases the requests that wait until it is known what is mounted.
 func (d *Daemon) meet() { d.meeting.Do(func() { close(d.met) }) }
 
-// unmet lists the methods that are answered before it is known what is mounted.
+// unmet lists the methods that are answered even before it is known what is mounted.
 var unmet = map[string]bool{wire.MAttach: true, wire.MHeartbeat: true, wire.MDetach: true, wire.MShutdown: true}

@@ -12,7 +12,8 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MStatus: onwire.Decoded(d.status), wire.MShutdown: d.shutdown}
 }
 
-// merge makes one table of those of all services. Two services for one method are an error.
+// merge combines the tables of all services into one. It returns an error if two services have
+// the same method.
 func merge(tables ...map[string]wire.Handler) (map[string]wire.Handler, error) {
 	all := map[string]wire.Handler{}
 	for _, t := range tables {

@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endingWait bounds the wait for a daemon that ends, or does not listen yet.
+// endingWait bounds the wait for a daemon that is ending, or does not listen yet.
 const endingWait = 5 * time.Second
 
-// lockState takes the project's lock. If the holder serves clients, it fails at once with
-// wire.ErrLocked and the holder's pid. A holder that does not serve is ending (its socket
-// goes first) or has just begun: lockState waits for it up to endingWait, because whoever
-// started us found nobody to ask. The kernel releases the lock when the process ends. began
-// is when the last holder took the lock, in ns, 0 if there was none.
+// lockState takes the project's lock. If the holder serves clients, lockState fails at once
+// with wire.ErrLocked and the holder's pid. A holder that does not serve clients is ending
+// (its socket is removed first) or has just started, so lockState waits for it up to
+// endingWait; whoever started this daemon could not connect to the holder either. The kernel
+// releases the lock when the process ends. began is when the last holder took the lock, in ns,
+// 0 if there was none.
 func lockState(state string, served func() bool) (lock *os.File, began int64, err error) {
 	path := filepath.Join(state, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -57,7 +58,7 @@ func lockState(state string, served func() bool) (lock *os.File, began int64, er
 		began = fi.ModTime().UnixNano()
 	}
 	_ = os.Chtimes(path, time.Time{}, time.Now()) // the disk may be too full for the pid
-	if err := f.Truncate(0); err == nil {         // the pid is a courtesy; a full disk must not stop us here
+	if err := f.Truncate(0); err == nil {         // the pid is only informative, so a full disk must not stop us here
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return f, began, nil

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// maxLog is the size at which the log is put aside as .1.
+// maxLog is the size at which the log is renamed to .1.
 const maxLog = 5 << 20
 
-// logFile is an io.Writer that rotates. Errors of writing are swallowed: a full
-// disk must not turn logging into a failure of what is logged.
+// logFile is an io.Writer that rotates. It ignores write errors, because a full disk must not
+// make the operations fail that are being logged.
 type logFile struct {
 	path string
 

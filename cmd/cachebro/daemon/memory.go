@@ -15,16 +15,17 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// usualMemory is the daemon's memory limit if nothing sets another, in bytes.
+// usualMemory is the daemon's default memory limit, in bytes.
 const usualMemory = 160 << 20
 
-// With a fixed memory limit the collector runs without end once the live heap comes near
-// it, as it does with a long history. So after each collection the limit becomes half as
-// much again as is alive, but never less than was asked for.
+// With a fixed memory limit the collector runs without end once the live heap comes near the
+// limit, as it does with a long history. So after each collection the limit becomes one and a
+// half times the live heap, but never less than was configured.
 
-// followMemory keeps the limit at floor bytes, and raises it only while more is alive, until
-// stop is called, which restores the previous limit. most, if not 0, is what the control
-// group allows: near it the collector runs more often, because the kernel would kill us.
+// followMemory keeps the limit at floor bytes, and raises it only while the live heap is
+// larger, until stop is called, which restores the previous limit. most, if not 0, is the
+// limit of the control group. Near it the collector runs more often, because the kernel would
+// kill the daemon.
 func followMemory(floor, most int64) (stop func()) {
 	was := debug.SetMemoryLimit(floor)
 	var ended atomic.Bool
@@ -51,8 +52,9 @@ func followMemory(floor, most int64) (stop func()) {
 // roomBesideHeap is what stacks, the collector and free spans need, in bytes.
 const roomBesideHeap = 32 << 20
 
-// collected is garbage as soon as it is made, so that its cleanup reports each collection. It
-// has a pointer, because the runtime packs small values without pointers together.
+// collected becomes garbage as soon as it is made, so that its cleanup reports each
+// collection. It has a pointer, because the runtime packs small values without pointers
+// together.
 type collected struct{ _ *collected }
 
 // alive returns the size of the heap that the last collection found alive, in bytes.
@@ -65,8 +67,8 @@ func alive() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// memoryFloor returns the daemon's memory limit if its control group allows most bytes (0:
-// any). The group also contains mountd and the programs of the project.
+// memoryFloor returns the daemon's memory limit if its control group allows most bytes (0: any
+// number). The group also contains mountd and the programs of the project.
 func memoryFloor(most int64) int64 {
 	if most == 0 {
 		return usualMemory
@@ -82,15 +84,16 @@ func batchBytes(floor int64) int64 {
 	return max(floor/128, 64<<10) // the documents of two batches take twenty times as much
 }
 
-// The bucket and the key under which a daemon stores how many processes of the control group
-// had been killed when it looked last, and when it found more.
+// Under this bucket and key a daemon stores how many processes of the control group had been
+// killed when it last looked, and when it found more.
 const (
 	keepMemory = "memory"
 	keepKilled = "killed"
 )
 
-// killedForMemory says, for status and log, how often the kernel has killed for the control
-// group's limit: a killed daemon cannot say so itself. "" if never in the last day.
+// killedForMemory says, for status and log, how often the kernel has killed processes because
+// of the control group's limit, "" if it has not in the last day. A killed daemon cannot
+// report this itself.
 func killedForMemory(st *store.Store, now time.Time) string {
 	most, killed := procfs.MemoryGroup()
 	return sayKilled(st.KV(keepMemory), most, killed, now)

@@ -253,7 +253,7 @@ func TestTwoClonesShareResults(t *testing.T) {
 		}
 	}
 	st := ask[wire.Status](ps[0], cs[0], wire.MStatus, wire.Empty{})
-	if !strings.Contains(st.Results.Text, "does not answer") || st.Results.Down == "" {
+	if !strings.Contains(st.Results.Text, "has not answered since") || st.Results.Down == "" {
 		t.Errorf("status: %+v", st.Results)
 	}
 }

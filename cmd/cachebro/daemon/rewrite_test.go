@@ -124,7 +124,7 @@ func TestStaleWarning(t *testing.T) {
 	p.write("a.go", "one\n2\nthree\n")
 	w := begin("e3")
 	if len(w) != 1 || !strings.HasPrefix(w[0], "cachebro: a.go was changed at ") || !strings.HasSuffix(w[0], "; line 2 differs. Editing is not blocked.") ||
-		!strings.Contains(w[0], " by a process outside the mount after you last read it at ") {
+		!strings.Contains(w[0], "by a process that bypassed the mount after you last read it at ") {
 		t.Errorf("%q", w)
 	}
 }

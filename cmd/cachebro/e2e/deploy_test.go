@@ -286,7 +286,7 @@ func TestPlatformEngineer(t *testing.T) {
 		"cachebro-fleet blame postgres://db/fleet --bucket s3://histories/app src/main.go": "// more",
 		"cachebro-fleet audit verify june.audit":                                           "whole: ",
 		"cachebro-fleet audit verify june.audit --bucket s3://histories/app":               "whole: ",
-		"cachebro-fleet prune postgres://db/fleet --keep 90d":                              "dropped: 0 days",
+		"cachebro-fleet prune postgres://db/fleet --keep 90d":                              "deleted: 0 days",
 		"cachebro-fleet index postgres://db/fleet-2 --bucket s3://histories/app":           "1 machine, ",
 		"curl -fsS http://localhost:9480/metrics":                                          "cachebro_fleet_machines_problem",
 	} {
@@ -297,7 +297,7 @@ func TestPlatformEngineer(t *testing.T) {
 	args, vars := service("prune")
 	prune := exec.Command(filepath.Join(bin, "cachebro-fleet"), args...)
 	prune.Env = vars
-	if out, err := prune.CombinedOutput(); err != nil || !strings.Contains(string(out), "dropped: 0 days") {
+	if out, err := prune.CombinedOutput(); err != nil || !strings.Contains(string(out), "deleted: 0 days") {
 		t.Errorf("%q: %v: %s", args, err, out)
 	}
 

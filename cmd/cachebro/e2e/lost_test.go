@@ -189,7 +189,7 @@ func TestLostUpdate(t *testing.T) {
 		t.Errorf("b.go, c.go: %d lost updates in\n%s", n, p.cb("log", "--versions", "--lost", p.dir))
 	}
 	story := p.cb("log", p.dir)
-	if n := strings.Count(story, "lost update: without 1 line of "); n != 1 {
+	if n := strings.Count(story, "lost update: missing 1 line of "); n != 1 {
 		t.Errorf("marked %d times in\n%s", n, story)
 	}
 	hisWord, herWord := a.prompt(), b.prompt()
@@ -238,7 +238,7 @@ func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	c.bash("cat b.go")
 	p.cb("undo", "--session", "session-c", "--yes", "--dir", p.dir)
 	said := c.prompt()
-	for _, want := range []string{"a.go: +1 -1 at ", "by undo of ", "-TWO", "+two", "b.go: +1 -1 at ", "c.go: as before your change, at "} {
+	for _, want := range []string{"a.go: +1 -1 at ", "by undo of ", "-TWO", "+two", "b.go: +1 -1 at ", "c.go: reverted to the text before your change, at "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}

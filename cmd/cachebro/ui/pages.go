@@ -211,7 +211,7 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 		return nil, err
 	}
 	out := storagePart{Sums: []fact{{"on disk", text.Bytes(u.Disk)}, {"free there", text.Bytes(u.Free)}, {"contents", text.Bytes(u.Contents)}, {"log and indexes", text.Bytes(u.Log)},
-		{"deleted, not yet given back", text.Bytes(u.Slack)}, {"versions", text.Thousands(int64(st.Store.Versions))}, {"files", text.Thousands(int64(st.Store.Files))}}}
+		{"deleted, but not yet freed on disk", text.Bytes(u.Slack)}, {"versions", text.Thousands(int64(st.Store.Versions))}, {"files", text.Thousands(int64(st.Store.Files))}}}
 	if u.Shared > 0 {
 		out.Sums = append(out.Sums, fact{"shared with other worktrees", text.Bytes(u.Shared)})
 	}

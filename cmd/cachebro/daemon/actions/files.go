@@ -16,12 +16,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// file is what is known of one path while going through the versions of an action.
+// file collects what is known of one path while the versions of an action are read.
 type file struct {
 	path    store.Path
 	existed bool          // before the action
-	before  store.Version // its version then; that of origin if the file was renamed
-	origin  store.Path    // the path where the file was before; "" if it was here
+	before  store.Version // its version then, or that of origin if the file was renamed
+	origin  store.Path    // the path that the file had before; "" if it had this one
 	now     store.Version // the last one of the action
 	made    bool          // the action made the file
 	deleted bool
@@ -30,19 +30,20 @@ type file struct {
 	comm    string
 }
 
-// history goes through the versions of an action, oldest first.
+// history reads the versions of an action, oldest first.
 type history struct {
 	v     *store.View
-	files map[store.Path]*file         // what is, or was last, at a path
-	moved map[store.Path]store.Version // moved away, with the other end not seen so far
-	// below is the first version that names each path, before what the path was before it.
+	files map[store.Path]*file         // the file that is, or was last, at a path
+	moved map[store.Path]store.Version // moved away, and the new path has not been seen yet
+	// below maps each path to the action's first version that names it, and before to the
+	// path's newest version before that one.
 	below  map[store.Path]uint64
 	before map[store.Path]store.Version
-	first  uint64 // the action's first version if some were passed over, else 0
+	first  uint64 // the action's first version if some of its versions were not read, else 0
 	a      *wire.Action
 }
 
-// filesOf says what became of each file. first is the action's first version.
+// filesOf returns the outcome for each file. first is the action's first version.
 func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([]*file, error) {
 	h := &history{v: v, files: map[store.Path]*file{}, moved: map[store.Path]store.Version{}, a: a}
 	if a.Least {
@@ -59,8 +60,8 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start returns the version from which on a path's changes are the action's: o, or if some
-// were passed over, the action's first version.
+// start returns the first version that counts as the action's change of a path. That is o or,
+// if some versions were not read, the action's first version.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first
@@ -68,7 +69,8 @@ func (h *history) start(o store.Version) uint64 {
 	return o.Seq
 }
 
-// look reads what the paths were before, all at once and in the order in which they lie.
+// look reads the state of all paths before the action, in one pass and in the order of the
+// keys.
 func (h *history) look(vs []store.Version) (err error) {
 	h.below = make(map[store.Path]uint64, len(vs))
 	for _, o := range vs {
@@ -104,7 +106,7 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	if f.existed {
 		f.before = before
 	}
-	if !found { // never looked at before: all that can be told is whether it was there
+	if !found { // the log has no earlier version, so only whether the file existed can be told
 		f.existed = o.Op == store.OpWrite || o.Op == store.OpTruncate || o.Op == store.OpChmod || o.Op == store.OpUnlink || o.Op == store.OpRmdir || o.Op == store.OpMoved
 	}
 	h.files[p] = f
@@ -193,7 +195,7 @@ func (h *history) rename(o store.Version) error {
 	return nil
 }
 
-// outcome returns what was changed in the end, in the order of paths.
+// outcome returns the changes that remain at the end of the action, sorted by path.
 func (h *history) outcome() []*file {
 	for p, o := range h.moved { // to a path that the filter leaves out
 		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm}
@@ -228,7 +230,7 @@ func (h *history) outcome() []*file {
 	return all
 }
 
-// same reports whether nothing differs that a history keeps.
+// same reports whether two versions agree in everything that a history records.
 func same(a, b store.Version) bool {
 	if dirMode(a.Stat.Mode) && dirMode(b.Stat.Mode) {
 		return a.Stat.Mode == b.Stat.Mode && a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
@@ -260,8 +262,8 @@ func (f *file) change() string {
 	return wire.FileModified
 }
 
-// fold puts what lies below a renamed or deleted directory under it, and leaves out
-// directories that were made for the files in them.
+// fold moves the files in the subtree of a renamed or deleted directory under that directory,
+// and leaves out directories that were made for the files in them.
 func fold(all []*file) (kept []*file, below map[*file][]*file) {
 	below = map[*file][]*file{}
 	top := map[store.Path]*file{} // renamed and deleted directories
@@ -314,7 +316,7 @@ const maxCompared = 2 << 20
 type lines struct {
 	s    *store.Store
 	w    *words
-	end  time.Time         // when counting stops; zero: nothing is counted
+	end  time.Time         // when counting stops; zero: lines are not counted
 	lost map[uint64]string // the lost updates, by version
 	back *takenBack
 }
@@ -414,7 +416,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 		a.Files = append(a.Files, x)
 	}
 	back.fill(a)
-	// Ignored files come last: nobody asks for them if there is anything else.
+	// Ignored files come last, because they are rarely of interest.
 	sort.SliceStable(a.Files, func(i, j int) bool { return !a.Files[i].Ignored && a.Files[j].Ignored })
 	if q.Together {
 		sort.SliceStable(a.Files, func(i, j int) bool { return a.Files[i].Seq > a.Files[j].Seq })

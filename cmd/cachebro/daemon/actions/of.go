@@ -10,8 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Of finds the action that a version belongs to, as the log shows it: has reports which
-// versions belong to it, span where it begins and ends, and command says what made it.
+// Of finds the action that a version belongs to, as the log shows it. has reports whether a
+// version belongs to that action, span is where the action begins and ends, and command says
+// what made it.
 func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newWords()
 	all := []store.Version{of}
@@ -54,8 +55,8 @@ func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) b
 	}, span, w.commands(all), nil
 }
 
-// Speaker says which action versions belong to, even versions that are in no log, and what
-// made them. It serves one query.
+// Speaker tells which action a version belongs to, even if the version is in no log, and what
+// made it. A Speaker serves one query.
 type Speaker struct{ w *words }
 
 // Speaker returns a new Speaker.
@@ -67,10 +68,11 @@ func (sp Speaker) Key(v store.Version) string {
 	return key
 }
 
-// Top returns the topmost ancestor for which is reports true of the process that made a
-// version, or that process itself. It does not look above the client of a session or an
-// agent. name is the command that started it, "" if that is not known. seen is when it was
-// first seen, if is reports true of it.
+// Top returns the topmost ancestor for which is returns true of the process that made a
+// version, or that process itself if there is none. It does not look above the client of a
+// session or an agent. name is the command that started the returned process, "" if that is
+// not known. seen is set only if is returns true for that process, and says when it was first
+// seen.
 func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)

@@ -15,11 +15,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// countFor bounds the time for reading a page and counting its lines. Counting gets at least
-// a third of it.
+// countFor bounds the time for reading a page and counting its lines. Counting gets at least a
+// third of that time.
 const countFor = 150 * time.Millisecond
 
-// Service answers for the log by action.
+// Service answers requests for the log by action.
 type Service struct {
 	store  *store.Store
 	book   attribution.ProcessBook
@@ -30,7 +30,8 @@ type Service struct {
 	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
 }
 
-// Beside sets the function that knows what was done to git's own files, which are in no version.
+// Beside sets the function that returns the operations on git's own files, which no version
+// records.
 func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
 	s.git = git
 }
@@ -84,8 +85,8 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	return a, nil, err
 }
 
-// gitOps adds what was done to git's own files: to the action that it is part of, or else
-// between the actions of a page.
+// gitOps adds each operation on git's own files to the action that it is part of, or else
+// places it between the actions of a page.
 func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
 	from, to, ok := during(out, q)
 	if !ok {

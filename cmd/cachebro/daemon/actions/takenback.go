@@ -15,7 +15,7 @@ import (
 // maxMarks bounds the cache of what plans did, in bytes.
 const maxMarks = 8 << 20
 
-// planMarks is what a finished plan did, by path.
+// planMarks says, for each path, what a finished plan did to it.
 type planMarks map[store.Path]store.Return
 
 func newMarks() *cache.Cache[string, planMarks] {
@@ -59,7 +59,7 @@ func (s *Service) marksOf(id string) (planMarks, error) {
 	return m, nil
 }
 
-// takenBack tells which changes later plans took back. It serves one query.
+// takenBack tells which changes were undone by later plans. It serves one query.
 type takenBack struct {
 	s     *Service
 	v     *store.View
@@ -76,13 +76,13 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
 }
 
-// of returns what took a path back from version seq to what it was at version before, or took
-// back some of its edits, the newest first. It returns nothing if the change was not taken
-// back, or was brought back since. own reports whether a version between the two belongs to
+// of returns the plans that returned a path from version seq to its state at version before,
+// or that undid some of its edits, newest first. It returns nothing if the change was not
+// undone, or was redone since. own reports whether a version between before and seq belongs to
 // the change.
 func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
-	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves taken back
+	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves undone
 	for _, plan := range t.plans {
 		if plan.Seq < seq {
 			break // this plan and the rest are older than the change
@@ -127,7 +127,8 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 	return out, nil
 }
 
-// took reports whether the plan that made version seq took a path to what it was at version back.
+// took reports whether the plan that made version seq returned a path to its state at version
+// back.
 func (t *takenBack) took(seq uint64, p store.Path, back uint64) (bool, error) {
 	v, err := t.v.Version(seq)
 	if errors.Is(err, store.ErrNotFound) || err == nil && v.Plan == "" {
@@ -152,10 +153,10 @@ func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) (
 	return append(out, wire.TakenBack{Plan: plan.ID, Kind: plan.Kind, Seq: seq, Edits: r.Edits, Part: r.Part}), nil
 }
 
-// sum adds up what took back the files of an action.
+// sum adds up the plans that undid files of an action.
 type sum struct {
 	of    map[string]*wire.TakenBack
-	whole int // files that were taken back as a whole
+	whole int // files that were undone completely
 }
 
 func (u *sum) add(by []wire.TakenBack, files int) {
@@ -186,7 +187,7 @@ func (u *sum) fill(a *wire.Action) {
 	a.Back = a.Count > 0 && u.whole == a.Count && !a.Least
 }
 
-// takenBackOf answers for one change of one file.
+// takenBackOf answers a request about one change of one file.
 func (s *Service) takenBackOf(_ context.Context, q wire.TakenBackQuery) (out wire.TakenBackAnswer, body []byte, err error) {
 	p, err := s.paths.Clean(q.Path)
 	if err != nil {

@@ -13,19 +13,20 @@ import (
 const (
 	defaultLimit = 100
 	defaultFiles = 1000
-	// silence is how long a job makes no change before it counts as ended, in ns.
+	// silence is the time without a change after which a job counts as ended, in ns.
 	silence = int64(30 * time.Second)
 	// clockSlack is how far the clocks of hooks and of the mount may differ, in ns.
 	clockSlack = int64(time.Second)
-	// maxVersions bounds what one page holds in memory; an action that has begun is
-	// read to its end.
+	// maxVersions bounds the versions that one page holds in memory. An action that has
+	// begun is still read to its end.
 	maxVersions = 50_000
-	// maxBeyond bounds how many versions of others are read to find the rest of the
+	// maxBeyond bounds how many versions of other actions are read to find the rest of the
 	// actions of a page.
 	maxBeyond = 10_000
-	// Of an action with many thousands of versions in a row only the newest are read (the
-	// first, where the log is read from its beginning): as many as the page has room for,
-	// wholeLeast at least. Reading all of them would take seconds.
+	// wholePage and wholeLeast bound how many versions of an action with many thousands in
+	// a row are read, because reading all of them would take seconds. As many are read as
+	// the page has room for, but at least wholeLeast: the newest, or the first if the log
+	// is read from its beginning.
 	wholePage  = 5000
 	wholeLeast = 1000
 )
@@ -35,12 +36,13 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	until    int64 // ns; nothing beyond this time belongs to it; 0: silence decides
-	// What was passed over, besides versions: how many, up to which one, up to which time.
+	until    int64 // ns; no version beyond this time belongs to it; 0: silence ends it
+	// The versions that were not read: how many, the farthest one, and the time of that
+	// one.
 	passed  int
 	far     uint64
 	farTime int64
-	blocks  int // of the log that it fills alone and that were read
+	blocks  int // blocks of the log that were read and hold only its versions
 }
 
 func (g *group) span() wire.ActionSpan {
@@ -64,7 +66,7 @@ func (g *group) last(oldest bool) int64 {
 	return min(t, g.farTime)
 }
 
-// over reports whether a version of time t comes too late, or too early, for g.
+// over reports whether a version of time t is too far from g to belong to it.
 func (g *group) over(t int64, oldest bool) bool {
 	last := g.last(oldest)
 	if g.until != 0 && !oldest {
@@ -192,14 +194,14 @@ func match(author string) func(store.Version) bool {
 	}
 }
 
-// writer is who made a version of a path.
+// writer is an action that made a version of a path.
 type writer struct {
 	key string
 	v   store.Version
 	job job
 }
 
-// meanwhile notes who changed a path between two versions of the same action.
+// meanwhile records who changed a path between two versions of the same action.
 func (w *words) meanwhile(before []writer, now writer) []writer {
 	if n := len(before); n > 0 && before[n-1].key == now.key {
 		return before

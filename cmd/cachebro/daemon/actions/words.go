@@ -21,7 +21,8 @@ const (
 	maxExpanded = 90  // the same if a shell may have expanded the arguments
 )
 
-// starters are terminals and servers. What they and agents start is not their own doing.
+// starters are terminals and servers. The processes that they or agents start are actions of
+// their own.
 var starters = []string{
 	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
 }
@@ -35,7 +36,8 @@ type job struct {
 	group uint32
 }
 
-// words says who did what. It serves one query, and caches what it looked up.
+// words describes actions and who carried them out. It serves one query, and caches its
+// lookups.
 type words struct {
 	s        *Service
 	programs map[attribution.ProcessID][]attribution.Process
@@ -59,10 +61,10 @@ func (s *Service) newWords() *words {
 // maxLife bounds how many versions of an empty file are read to find the one that made it.
 const maxLife = 8
 
-// doer returns the version that says whose doing v is. That is v itself, unless a process
-// removes a file or directory that was empty all its life and was made by a process below
-// it, or by itself: bubblewrap makes such placeholders in the tree to mount something over,
-// and the client that ran it removes them after the command.
+// doer returns the version whose author v is attributed to. That is v itself, unless a process
+// removes a file or directory that was always empty and was made by that process or a
+// descendant of it: bubblewrap makes such placeholders in the tree as mount points, and the
+// client that ran it removes them after the command.
 func (w *words) doer(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v
@@ -109,7 +111,7 @@ func (w *words) heldNothing(made, removed store.Version) bool {
 	return err == nil && nothing
 }
 
-// startedBy reports whether process a is by, or runs below it.
+// startedBy reports whether process a is by or a descendant of it.
 func (w *words) startedBy(a, by store.Actor) bool {
 	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: by.PID, Start: by.Start}
 	if id == above {
@@ -273,7 +275,7 @@ func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok b
 	return all[i], true
 }
 
-// say fills in who carried out an action, and what it was.
+// say fills in who carried out an action, and what the action was.
 func (w *words) say(a *wire.Action, g *group) {
 	newest := g.versions[0]
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
@@ -314,8 +316,9 @@ func (w *words) say(a *wire.Action, g *group) {
 	a.Actor = onwire.Actor(by)
 }
 
-// leftAlone counts the paths that an undo left alone. Git's own files do not count: the undo
-// names them only to say that they stay, and how to take them back.
+// leftAlone counts the paths that an undo did not change. Git's own files do not count,
+// because the undo names them only to say that it does not change them, and which command
+// does.
 func leftAlone(all []store.Conflict) (n int) {
 	for _, x := range all {
 		if _, _, own := gitdir.Split(string(x.Path)); !own {
@@ -328,8 +331,8 @@ func leftAlone(all []store.Conflict) (n int) {
 // maxCommands is how many commands of one action are named.
 const maxCommands = 4
 
-// commands says in words what made the versions of an action. A typed line or a process group
-// may hold several commands: each is named, in the order in which they began to write.
+// commands describes what made the versions of an action. A typed line or a process group may
+// hold several commands, which are all named in the order of their first writes.
 func (w *words) commands(vs []store.Version) string {
 	type of struct {
 		process attribution.ProcessID
@@ -351,7 +354,7 @@ func (w *words) commands(vs []store.Version) string {
 		wrote[by] = true
 		v = w.doer(v)
 		if v.Actor.ToolCall != "" || v.Plan != "" || v.Actor.PID == 0 {
-			return w.command(v, job{}) // one tool call, one plan, or changes beside the mount
+			return w.command(v, job{}) // one tool call, one plan, or changes that bypassed the mount
 		}
 		j := w.jobOf(v.Actor)
 		id := of{j.root.ProcessID, j.root.Comm, v.Actor.Session}
@@ -385,7 +388,7 @@ func cutText(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }
 
-// command says in words what made a version.
+// command describes what made a version.
 func (w *words) command(v store.Version, j job) (said string) {
 	v = w.doer(v)
 	switch c := w.call(v.Actor.ToolCall); {
@@ -404,7 +407,7 @@ func (w *words) command(v store.Version, j job) (said string) {
 	case v.Actor.Tool != "":
 		said = v.Actor.Tool
 	case v.Actor.PID == 0:
-		said = cmp.Or(map[string]string{"outside": "changed beside the mount"}[v.Actor.Comm], v.Actor.Comm, "somebody")
+		said = cmp.Or(map[string]string{"outside": "changed bypassing the mount"}[v.Actor.Comm], v.Actor.Comm, "somebody")
 	case !j.ok && v.Actor.Args != "":
 		said = cmdline.Line(v.Actor.Args, maxWords)
 	default:
@@ -445,7 +448,7 @@ func (w *words) inProject(dir string) string {
 	return strings.ToValidUTF8(dir, "�")
 }
 
-// above returns the processes that started one, up to the agent or the terminal.
+// above returns the ancestors of a process, up to the agent or the terminal.
 func (w *words) above(p attribution.Process) (all []wire.Ancestor) {
 	for len(all) < 8 {
 		up, ok := w.program(p.Parent, "", p.Seen)

@@ -1,6 +1,6 @@
-// Package answers keeps answers. Those of exact searches and of memo depend only on what their
-// key says, and may be shared with other projects and machines; others hold for this project
-// only. The package also computes a digest of the tracked files.
+// Package answers caches answers. The answers of exact searches and of memo depend only on
+// their keys, and may be shared with other projects and machines; other answers are valid for
+// this project only. The package also computes a digest of the tracked files.
 package answers
 
 import (
@@ -13,32 +13,32 @@ import (
 	"cachebro/store/wire"
 )
 
-// Answers holds the kept answers. The methods may be called concurrently.
+// Answers is the cache. The methods may be called concurrently.
 type Answers struct {
 	store  *store.Store
 	ingest *ingest.Ingester
 	survey *survey.Survey
 	log    *slog.Logger
-	off    bool // nothing is to be kept
+	off    bool // nothing is cached
 
 	cache  *results.Cache // memory, disk and Redis
 	local  *results.Cache // memory and disk
 	shared *results.Cache // Redis; nil: none
-	kept   *results.Kept  // nil: could not be opened
-	redis  *results.Redis // nil: not set, or unusable
+	kept   *results.Kept  // nil: it could not be opened
+	redis  *results.Redis // nil: not configured, or unusable
 	bad    string         // what is wrong with the settings
 
 	digests *digests
 }
 
-// Open opens the kept answers. It never fails: without a store there are fewer hits.
+// Open opens the cache. It never fails: without a store there are only fewer hits.
 func Open(s results.Settings, st *store.Store, in *ingest.Ingester, sv *survey.Survey, log *slog.Logger) *Answers {
 	an := &Answers{store: st, ingest: in, survey: sv, log: log, off: s.Off, digests: &digests{store: st}}
 	an.open(s)
 	return an
 }
 
-// Handlers returns the handlers of the requests about kept answers, by method.
+// Handlers returns the handlers of the requests about cached answers, by method.
 func (an *Answers) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MResults: an.request}
 }

@@ -44,8 +44,9 @@ func (an *Answers) open(s results.Settings) {
 		an.shared = results.New(results.Options{Stores: []results.Store{an.redis}, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	}
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
-	// A bundle holds until something changes that it was made from, however long that
-	// takes. It names versions, whose numbers are the project's own, so it is not shared.
+	// A bundle is valid until something that it was made from changes, however long that
+	// takes. It names versions, whose numbers mean something in this project only, so it is
+	// not shared.
 	here := []results.Store{results.NewMemory(0)}
 	if an.kept != nil {
 		here = append(here, an.kept)
@@ -60,9 +61,9 @@ func (an *Answers) Close() {
 	}
 }
 
-// Token returns a digest of the tracked files at a path. ok is false if it cannot be told:
-// nothing is mounted, somebody may write underneath, the spool has not been read to its end,
-// or a file is being written.
+// Token returns a digest of the tracked files at a path. ok is false if the digest cannot be
+// trusted, because nothing is mounted, somebody may write to the directory that the mount
+// covers, the spool has not been read to its end, or a file is being written.
 func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
 	mounted, attach, _ := an.survey.MountState()
 	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, ingest.FreshWait) || an.ingest.WritingBelow(p) {
@@ -76,7 +77,7 @@ func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq u
 	return sum.String(), seq, true
 }
 
-// request stores and returns answers that clients made.
+// request stores and returns answers that clients computed.
 func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ResultsRequest
 	if err := r.Decode(&q); err != nil {
@@ -116,36 +117,36 @@ func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, e
 	return []any{args, sum.String()}, err
 }
 
-// Shared answers a call whose key says everything that the answer depends on, so that other
-// projects and machines may use it.
+// Shared answers a call whose key contains everything that the answer depends on, so that
+// other projects and machines may use the answer.
 func (an *Answers) Shared(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
 	return an.cache.Do(ctx, c)
 }
 
-// Own answers a call whose key holds for this project alone.
+// Own answers a call whose key is valid for this project only.
 func (an *Answers) Own(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
 	return an.local.Do(ctx, c)
 }
 
-// Clear drops all answers. It names those that could not be reached.
+// Clear drops all answers. It returns descriptions of those that it could not reach.
 func (an *Answers) Clear(ctx context.Context) (unreached []string) {
 	if err := an.cache.Clear(ctx); err != nil {
-		where := "answers that were kept"
+		where := "cached answers"
 		if an.redis != nil {
 			where += ", here or on " + an.redis.Host()
 		}
 		unreached = append(unreached, fmt.Sprintf("%s: %v", where, err))
 	}
 	if err := an.local.Clear(ctx); err != nil {
-		unreached = append(unreached, fmt.Sprintf("bundles that were kept: %v", err))
+		unreached = append(unreached, fmt.Sprintf("cached bundles: %v", err))
 	}
 	return unreached
 }
 
-// localTTL is how long Own keeps an answer at most.
+// localTTL is the longest time for which Own caches an answer.
 const localTTL = 90 * 24 * time.Hour
 
-// Status describes the kept answers for cachebro status.
+// Status describes the cache for cachebro status.
 func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
 	st := &wire.ResultsState{Stats: json.RawMessage("{}")}
 	s := an.cache.Stats()
@@ -156,7 +157,7 @@ func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
 	var parts []string
 	for _, tool := range slices.Sorted(maps.Keys(s.Tools)) {
 		if n := s.Tools[tool]; n.Hits+n.Joined+n.Misses > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d of %d kept", tool, n.Hits+n.Joined, n.Hits+n.Joined+n.Misses))
+			parts = append(parts, fmt.Sprintf("%s %d of %d cached", tool, n.Hits+n.Joined, n.Hits+n.Joined+n.Misses))
 		}
 	}
 	if an.off {
@@ -171,7 +172,7 @@ func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
 	switch r := an.redis; {
 	case r != nil:
 		if since, why := r.Down(); !since.IsZero() {
-			st.Down = fmt.Sprintf("redis at %s does not answer since %s, local only: %v", r.Host(), since.Format("15:04:05"), why)
+			st.Down = fmt.Sprintf("redis at %s has not answered since %s, so only the local cache is used: %v", r.Host(), since.Format("15:04:05"), why)
 			parts = append(parts, st.Down)
 		} else {
 			parts = append(parts, "shared through redis at "+r.Host())

@@ -48,8 +48,8 @@ func (d digest) plus(o digest, minus bool) digest {
 	return d
 }
 
-// digests holds a digest for each tracked file and each directory. It follows the version log
-// when asked.
+// digests holds a digest for each tracked file and each directory. It reads the version log
+// when a digest is requested.
 type digests struct {
 	store *store.Store
 
@@ -60,7 +60,8 @@ type digests struct {
 	sums  map[store.Path]digest // of directories, "" the root
 }
 
-// at returns the digest of what is at a path now, and the place in the log where that holds.
+// at returns the digest of the file or directory at a path now, and the place in the log for
+// which the digest holds.
 func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
 	if err := t.follow(); err != nil {
 		return digest{}, 0, err
@@ -71,8 +72,8 @@ func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 
-// follow reads what is new in the log. It reads without the lock: several may read the same,
-// and the first to come back applies it.
+// follow applies the new versions of the log. It reads them without the lock: several
+// goroutines may read the same versions, and the first to finish applies them.
 func (t *digests) follow() error {
 	t.mu.Lock()
 	built, seq := t.built, t.seq
@@ -112,7 +113,7 @@ func (t *digests) follow() error {
 	return nil
 }
 
-// set records a version as the present state of its path. The caller holds mu, or the only
+// set records a version as the present state of its path. The caller holds mu, or has the only
 // reference.
 func (t *digests) set(v store.Version) {
 	was, had := t.files[v.Path]
@@ -143,9 +144,9 @@ func (t *digests) set(v store.Version) {
 	}
 }
 
-// digestOf hashes what a search can see of a path: its name and content. Only tracked regular
-// files count: a search sees nothing else, and directories are in the log on one machine and
-// not on another.
+// digestOf hashes what a search can see of a path, namely its name and content. Only tracked
+// regular files count, because a search sees nothing else, and not every machine has
+// directories in its log.
 func digestOf(v store.Version) (digest, bool) {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink

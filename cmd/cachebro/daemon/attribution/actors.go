@@ -12,13 +12,13 @@ import (
 // Outsider is the actor of changes that did not go through the mount.
 var Outsider = store.Actor{Comm: "outside"}
 
-// ByWhom names who made a version, in words that fit into a sentence.
+// ByWhom describes who made a version, as a phrase that fits into a sentence.
 func ByWhom(a store.Actor) string {
 	switch {
 	case a.Tool != "" && a.Tool != "Bash":
 		return a.Tool
 	case a.Comm == Outsider.Comm && a.PID == 0:
-		return "a process outside the mount"
+		return "a process that bypassed the mount"
 	case a.Comm != "" && a.PID != 0:
 		return fmt.Sprintf("%s (pid %d)", onwire.Display(store.Path(a.Comm)), a.PID)
 	case a.Comm != "":

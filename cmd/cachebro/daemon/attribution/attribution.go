@@ -67,7 +67,7 @@ type Attribution struct {
 	swept time.Time            // when ForgetOld last ran
 	meet  func(session string) // see Meets
 
-	// mu guards what follows; nothing is waited for while it is held.
+	// mu guards the fields below. Nothing waits while holding it.
 	mu       sync.Mutex
 	procs    map[Key]*process
 	clients  map[Key][]sessionAt
@@ -110,7 +110,7 @@ func newAttribution() *Attribution {
 	}
 }
 
-// process takes in a KindProcess record.
+// process records the process that a KindProcess record describes.
 func (a *Attribution) process(r *spool.Record) {
 	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
 	for _, name := range event.SessionVariables {
@@ -131,7 +131,7 @@ func (a *Attribution) process(r *spool.Record) {
 		if p.args == "" && p.comm == old.comm {
 			p.args = old.args
 		}
-		// The process was given to init: the parent at its birth says more.
+		// The process was reparented to init: its original parent says more.
 		if p.parent.PID <= 1 && old.parent.PID > 1 {
 			p.parent = old.parent
 		}
@@ -142,7 +142,7 @@ func (a *Attribution) process(r *spool.Record) {
 	}
 }
 
-// shrinkLocked forgets the half of the processes that have not been seen for longest.
+// shrinkLocked forgets the half of the processes that were seen least recently.
 func (a *Attribution) shrinkLocked() {
 	all := make([]*process, 0, len(a.procs))
 	for _, p := range a.procs {
@@ -155,7 +155,7 @@ func (a *Attribution) shrinkLocked() {
 	}
 }
 
-// client notes that a process works for a session from t on.
+// client records that a process works for a session from t on.
 func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	if key.PID == 0 || id == "" {
 		return
@@ -169,7 +169,7 @@ func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	a.clients[key] = append(list, sessionAt{t, id})
 }
 
-// Prompt notes that a session works on a prompt from t on.
+// Prompt records that a session works on a prompt from t on.
 func (a *Attribution) Prompt(id store.SessionID, prompt string, t int64) {
 	if id == "" || prompt == "" {
 		return
@@ -291,8 +291,9 @@ func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	return all, known
 }
 
-// findLocked finds the session of the processes in chain: that of the nearest client, whose
-// index is at, or else the one that an environment names, with at -1.
+// findLocked finds the session of the processes in chain. If a client is among them, that is
+// the session of the nearest client, whose index is at. Otherwise it is the session that an
+// environment names, and at is -1.
 func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
@@ -310,7 +311,7 @@ func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at i
 	return "", -1, false
 }
 
-// Actor returns who is behind a record.
+// Actor returns the author of a record.
 func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Actor {
 	out := store.Actor{PID: key.PID, Start: key.Start, UID: uid}
 	a.mu.Lock()
@@ -362,7 +363,7 @@ func (a *Attribution) Continue(prompt, typed string) {
 	}
 }
 
-// typedLocked returns the prompt that a person typed and that prompt belongs to.
+// typedLocked returns the prompt, typed by a person, that another prompt belongs to.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -371,7 +372,7 @@ func (a *Attribution) typedLocked(prompt string) string {
 }
 
 // PromptOf returns the prompt, typed by a person, that a client means by prompt. A sub-agent
-// works for the prompt that started it, however many came since.
+// works for the prompt that started it, even if newer prompts have come since.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// What attribution knows must outlive the daemon: mountd introduces a process only once, and
-// a tool call may run while the daemon is restarted. It is stored in the KV bucket
-// "attribution", keyed by the kind of entry.
+// This state must outlive the daemon, because mountd reports a process only once, and a tool
+// call may run while the daemon is restarted. It is stored in the KV bucket "attribution",
+// keyed by the kind of entry.
 const (
 	bucket = "attribution"
 
@@ -62,16 +62,16 @@ func (a *Attribution) keep(key string, v any) {
 		err = a.store.KV(bucket).Set(key, b)
 	}
 	if err != nil { // only attribution after a restart suffers, no content
-		a.log.Warn("not kept for the next daemon", "key", key, "err", err)
+		a.log.Warn("not stored for the next daemon", "key", key, "err", err)
 	}
 }
 
-// Rows collects what is to be kept of processes. A build brings thousands of them, so those
-// of a batch are stored in one step.
+// Rows collects the rows of processes that are to be stored. A build starts thousands of
+// processes, so all rows of a batch are stored in one step.
 type Rows struct{ known, said map[string][]byte }
 
 // Meets sets a function that is called with each session that the environment of a process
-// names, before the process is taken in. It may be called often and must return soon.
+// names, before that process is recorded. It may be called often and must return soon.
 func (a *Attribution) Meets(meet func(session string)) { a.meet = meet }
 
 // Calls returns the tool calls of a session that began since (ns) and may write anywhere,
@@ -89,7 +89,7 @@ func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall)
 	return all
 }
 
-// TakeCall takes in a tool call that another project's daemon knows of.
+// TakeCall records a tool call that another project's daemon reported.
 func (a *Attribution) TakeCall(c wire.SharedCall) {
 	a.begin(c.Call, Key{uint32(max(c.Call.PID, 0)), c.PStart}, c.Begin)
 	if c.End != 0 {
@@ -101,7 +101,8 @@ func (a *Attribution) TakeCall(c wire.SharedCall) {
 	a.saveWindow(c.Call.ToolUse)
 }
 
-// Introduce takes in a KindProcess record and adds to rows what is to be kept of it.
+// Introduce records the process of a KindProcess record, and adds to rows what must be stored
+// of it.
 func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	if a.meet != nil {
 		for _, session := range r.Session {
@@ -156,7 +157,7 @@ func (a *Attribution) saveWindow(toolUse string) {
 	}
 }
 
-// Client notes that a process works for a session from t (ns) on. Like the methods below, it
+// Client records that a process works for a session from t (ns) on. Like the methods below, it
 // stores this for the next daemon.
 func (a *Attribution) Client(key Key, id store.SessionID, t int64) {
 	a.client(key, id, t)
@@ -169,8 +170,8 @@ func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
 	a.saveWindow(call.ToolUse)
 }
 
-// Works notes which process carries out an open call of our own server's tools, and for which
-// paths. It returns false if no such call is known.
+// Works records which process carries out an open call of a tool of our own server, and for
+// which paths. It returns false if no such call is known.
 func (a *Attribution) Works(call wire.ToolCall, owner Key) bool {
 	a.mu.Lock()
 	known := false
@@ -193,7 +194,7 @@ func (a *Attribution) EndTool(toolUse string, background, failed bool, t int64) 
 	a.saveWindow(toolUse)
 }
 
-// BeginAgent notes that a prompt started a sub-agent at t (ns).
+// BeginAgent records that a prompt started a sub-agent at t (ns).
 func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, t int64) {
 	if agent == "" || prompt == "" {
 		return
@@ -204,13 +205,13 @@ func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, 
 	a.keep(keepAgent+string(session)+"/"+agent, keptAgent{string(session), agent, prompt, t})
 }
 
-// BeginPlan notes that from t (ns) on, what owner writes belongs to a plan.
+// BeginPlan records that everything that owner writes from t (ns) on belongs to a plan.
 func (a *Attribution) BeginPlan(id string, owner Key, t int64) {
 	a.beginPlan(id, owner, t)
 	a.keep(keepPlan+id, planWindow{Owner: owner, Begin: t})
 }
 
-// EndPlan notes that the plan ended at t (ns).
+// EndPlan records that the plan ended at t (ns).
 func (a *Attribution) EndPlan(id string, t int64) {
 	if w, ok := a.endPlan(id, t); ok {
 		a.keep(keepPlan+id, w)
@@ -224,8 +225,8 @@ func (a *Attribution) saveClient(key Key) {
 	a.keep(keepClient+key.String(), list)
 }
 
-// Open loads what the last daemon knew; after a reboot that is void, because no process is
-// the same. If it returns an error, earlier knowledge is lost, but the result is usable.
+// Open loads what the last daemon stored. After a reboot it discards that, because no process
+// is the same. If Open returns an error, the stored state is lost, but the result is usable.
 func Open(st *store.Store, log *slog.Logger) (*Attribution, error) {
 	a := newAttribution()
 	a.store, a.log = st, log
@@ -307,11 +308,11 @@ func dropAll(kv store.KV, prefix string) error {
 	return kv.SetAll(gone)
 }
 
-// keepFor is how long ended windows and silent processes are kept on disk.
+// keepFor is how long ended windows and inactive processes are stored on disk.
 const keepFor = 24 * time.Hour
 
-// ForgetOld bounds what is kept on disk. One goroutine calls it, as often as it likes; it
-// acts once an hour.
+// ForgetOld deletes old entries from disk. One goroutine may call it as often as it likes,
+// because it acts once an hour.
 func (a *Attribution) ForgetOld() {
 	if time.Since(a.swept) < time.Hour {
 		return

@@ -53,7 +53,7 @@ type row struct {
 	Seen   int64  `json:"t"`
 }
 
-// ProcessRow returns the row that keeps a process.
+// ProcessRow returns the row that stores a process.
 func ProcessRow(p Process) (key string, val []byte) {
 	val, err := json.Marshal(row{p.Parent.PID, p.Parent.Start, p.UID, p.Group, []byte(strings.Join(p.Args, "\x00")), []byte(p.Dir), p.Seen})
 	if err != nil {
@@ -81,7 +81,7 @@ type ProcessBook struct{ kv store.KV }
 // OpenProcesses returns the book of a store.
 func OpenProcesses(st *store.Store) ProcessBook { return ProcessBook{st.KV(ProcessBucket)} }
 
-// Keep writes rows; a nil value deletes one.
+// Keep writes rows. A nil value deletes the row.
 func (b ProcessBook) Keep(rows map[string][]byte) error { return b.kv.SetAll(rows) }
 
 // Programs returns all programs that a process is known to have run, the first one first.

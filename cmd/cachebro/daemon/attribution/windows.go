@@ -21,8 +21,8 @@ func ownTool(tool string) bool {
 		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo") || strings.HasSuffix(tool, "update_node")
 }
 
-// writesNothing reports whether a tool is one of our server's that does not write. No hook
-// reports the end of such a call; what is written meanwhile is somebody else's.
+// writesNothing reports whether a tool is one of our own server's and does not write. No hook
+// reports the end of a call of such a tool, so a write in the meantime is somebody else's.
 func writesNothing(tool string) bool {
 	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 	return ours && !ownTool(tool)
@@ -69,9 +69,9 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 	return a.pickShellLocked(shell, chain, at, branch, t)
 }
 
-// birthLocked finds the tool call during which a process of the chain began: the oldest one
-// whose environment names a session. A command that was detached from its client
-// (setsid … &) can be recognised only so.
+// birthLocked finds the tool call during which a process of the chain began. It looks at the
+// oldest process whose environment names a session. A command that was detached from its
+// client (setsid … &) can be recognised in no other way.
 func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool) {
 	for i := len(chain) - 1; i >= 0; i-- {
 		p := a.procs[chain[i]]
@@ -100,7 +100,7 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 
 // beganLocked reports whether a process began while a tool call ran. The end of a call is
 // reported late, and a start time is at most a tick early, so a process that began after the
-// call is never taken for the call's.
+// call is never attributed to it.
 func (a *Attribution) beganLocked(key Key, w *window) bool {
 	if a.boot == 0 {
 		return false
@@ -135,7 +135,7 @@ func pickOwn(ws []*window, path string) (*window, bool) {
 // client's direct child (branch) belongs to the command during which it started.
 func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key, t int64) (*window, bool) {
 	fits := ws
-	bound := false // the branch was started for one command: it is no shell that stays
+	bound := false // the branch was started for one command, so it is not a shell that runs several
 	if at > 0 && a.boot != 0 {
 		var in, open []*window
 		for _, w := range ws {
@@ -151,7 +151,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 			fits, bound = in, true
 		case len(open) > 0:
 			fits = open
-		default: // it began in no call, so only the tolerance of the clocks is left
+		default: // it began during no call, so only the tolerance of the clocks remains
 			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.End+windowSlack })
 			if len(fits) == 0 {
 				return nil, false
@@ -204,7 +204,8 @@ func flat(s string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer(`'`, "", `"`, "", `\`, "").Replace(s)), " ")
 }
 
-// beginPlan and endPlan enclose what a process writes for a plan.
+// beginPlan begins the time in which the writes of a process belong to a plan; endPlan ends
+// it.
 func (a *Attribution) beginPlan(id string, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -30,7 +30,7 @@ type Section struct {
 // factsVersion changes when factsOf does: rows of another version are made anew.
 const factsVersion = 1
 
-// mostRead bounds the files whose text is looked at.
+// mostRead is the size in bytes of the largest file whose text is read.
 const mostRead = 2 << 20
 
 // factsOf returns what a file contributes.
@@ -61,7 +61,7 @@ func factsOf(p string, content []byte) Facts {
 
 const mostSections = 200
 
-// sections cuts a document at its headings. What stands before the first heading is a section
+// sections cuts a document at its headings. The text before the first heading is a section
 // too.
 func sections(p string, content []byte, lines int) []Section {
 	var out []Section

@@ -90,8 +90,8 @@ func (g *Graph) take(ctx context.Context) error {
 
 func (g *Graph) release() { <-g.turn }
 
-// Forget removes what the files at and below a path contribute from the graph and from the rows
-// that are kept. Nothing is read again before release is called: by then their contents are gone.
+// Forget removes what the files at and below a path contribute from the graph and from the
+// stored rows. The graph reads no file until release is called; by then the contents are gone.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
 	if err := g.take(ctx); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (g *Graph) Forget(ctx context.Context, path string) (release func(), err er
 	return g.release, nil
 }
 
-// build makes the graph from the present files, using the rows that were kept.
+// build makes the graph from the present files, using the stored rows.
 func (g *Graph) build(ctx context.Context) error {
 	kept := map[string]keptRow{}
 	if g.o.Rows != nil {
@@ -164,7 +164,7 @@ func (g *Graph) build(ctx context.Context) error {
 	return nil
 }
 
-// rows returns what versions contribute, reading contents in parallel, and keeps what is new.
+// rows returns what versions contribute. It reads contents in parallel, and stores new rows.
 func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]keptRow) ([]row, error) {
 	out := make([]row, len(vs))
 	var read []int
@@ -218,8 +218,8 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	return out, nil
 }
 
-// read reads what a version's content contributes. A content that is missing contributes
-// nothing: the row is made again when the path has another version.
+// read reads what a version's content contributes. A missing content contributes nothing, and
+// the row is made again when the path has another version.
 func (g *Graph) read(r *row) {
 	r.facts = &Facts{}
 	if r.v.Blob == (store.Hash{}) {
@@ -237,7 +237,7 @@ func (g *Graph) read(r *row) {
 	}
 }
 
-// keep stores rows, a few at a time: one transaction has its limits.
+// keep stores rows in several transactions, because the size of one is limited.
 func (g *Graph) keep(rows map[string][]byte) {
 	if g.o.Rows == nil {
 		return

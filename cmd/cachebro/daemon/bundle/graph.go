@@ -96,8 +96,8 @@ func New(o Options) *Graph {
 	}
 }
 
-// counts reports whether a version makes its path a node: a tracked regular
-// file that is no secret.
+// counts reports whether a version makes its path a node, that is, whether it is a tracked
+// regular file that is no secret.
 func (g *Graph) counts(v store.Version) bool {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
@@ -107,14 +107,14 @@ func (g *Graph) counts(v store.Version) bool {
 	return !g.o.Secret(v.Path)
 }
 
-// row is a version with what its content says.
+// row is a version with what its content contributes.
 type row struct {
 	v     store.Version
 	facts *Facts
 	text  []byte // of cachebro.yml
 }
 
-// applyLocked takes rows, in order, as the present state of their paths. g.mu is held.
+// applyLocked makes rows, in order, the present state of their paths. g.mu is held.
 func (g *Graph) applyLocked(rows []row) {
 	for _, r := range rows {
 		p := string(r.v.Path)
@@ -200,15 +200,16 @@ func (g *Graph) removeLocked(e *entry) {
 	}
 }
 
-// cameOrWentLocked marks the files that looked for a name as to be linked again.
+// cameOrWentLocked marks the files that looked for a name to be linked again, because the name
+// appeared or disappeared.
 func (g *Graph) cameOrWentLocked(name string) {
 	for p := range g.watch[name] {
 		g.stale[p] = struct{}{}
 	}
 }
 
-// modulesLocked collects the Go modules and marks all Go files as to be linked again, because
-// their imports may mean something else now.
+// modulesLocked collects the Go modules and marks all Go files to be linked again, because
+// their imports may now mean something else.
 func (g *Graph) modulesLocked() {
 	g.mods = nil
 	for p := range g.bases["go.mod"] {
@@ -238,7 +239,7 @@ func (g *Graph) unlinkLocked(e *entry) {
 	e.probes, e.out = nil, nil
 }
 
-// linkLocked finds what a file's specs mean now.
+// linkLocked resolves a file's specs to the present files.
 func (g *Graph) linkLocked(e *entry) {
 	g.unlinkLocked(e)
 	add := func(spec string, kind linkKind) {
@@ -274,7 +275,7 @@ func (g *Graph) linkLocked(e *entry) {
 	}
 }
 
-// thereLocked returns the file or directory that a place stands for, if any.
+// thereLocked returns the file or directory that exists at a place, if any.
 func (g *Graph) thereLocked(at string) (string, bool) {
 	if base, ok := strings.CutPrefix(at, "**/"); ok {
 		if len(g.bases[base]) == 1 {

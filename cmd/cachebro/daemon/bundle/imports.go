@@ -17,16 +17,16 @@ import (
 // in import lines and in the paths that a document mentions. These are the edges of the
 // project's graph.
 //
-// Finding is in two steps, because the first depends on the file's bytes alone
-// and can be kept with them, while the second changes when files come and go:
+// Imports are resolved in two steps. The first depends on the file's bytes alone, so its
+// result can be stored with them. The second changes when files appear and disappear:
 //
 //   - ImportsOf gives specs, words like "go:cachebro/store" or "js:./util".
 //   - ImportTargets gives the places where the file that a spec means may lie, in the
 //     order in which they count. A place that ends with a slash is a directory,
 //     one that begins with "**/" is the only file of that name.
 //
-// Go is read by its own parser, the others by the shape of their import lines.
-// A spec that means something outside of the project leads to no place that exists.
+// Go is read by its own parser, other languages by the shape of their import lines. A spec for
+// something that is not in the project leads to no existing place.
 
 // mostSpecs bounds the specs of one file.
 const mostSpecs = 500
@@ -138,7 +138,7 @@ func python(content []byte, add func(lang, spec string)) {
 	})
 }
 
-// Module is what a go.mod says of its directory: the import path that it has.
+// Module is a directory with a go.mod, and the import path that the go.mod gives it.
 type Module struct {
 	Dir  string `cbor:"1,keyasint"` // "" or with a final slash
 	Name string `cbor:"2,keyasint"`

@@ -41,8 +41,8 @@ func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
 	return "", "", false
 }
 
-// isPathLocked reports whether an entry of cachebro.yml has no source and its name is a path:
-// it then only says more about that path.
+// isPathLocked reports whether an entry of cachebro.yml has no source and is named like a
+// path. Such an entry only adds information about that path.
 func (g *Graph) isPathLocked(n manifest.Node) bool {
 	if len(n.Source) > 0 {
 		return false
@@ -51,7 +51,7 @@ func (g *Graph) isPathLocked(n manifest.Node) bool {
 	return err == nil && (g.files[p] != nil || p == "./" || g.dirs[strings.TrimSuffix(p, "/")+"/"] > 0)
 }
 
-// saidLocked returns what cachebro.yml says of a node.
+// saidLocked returns the entry of cachebro.yml for a node.
 func (g *Graph) saidLocked(id, kind string) manifest.Node {
 	for _, n := range g.man.Nodes {
 		if n.Name == id && (kind == KindGroup) != g.isPathLocked(n) {
@@ -98,7 +98,7 @@ func (g *Graph) belowLocked(dir string) []string {
 	return out
 }
 
-// matchLocked returns the files that a path or pattern of cachebro.yml means.
+// matchLocked returns the files that a path or pattern of cachebro.yml matches.
 func (g *Graph) matchLocked(pattern string) []string {
 	if strings.ContainsAny(pattern, "*?[{") {
 		var out []string
@@ -320,7 +320,7 @@ func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 	return out
 }
 
-// allMineLocked reports whether every file of a directory is a member.
+// allMineLocked reports whether all files of a directory are members.
 func (g *Graph) allMineLocked(dir string, mine map[string]bool) bool {
 	n := 0
 	for p := range mine {

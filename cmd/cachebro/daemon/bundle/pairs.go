@@ -161,8 +161,8 @@ func (p *Pairs) dropLocked(wrote, read string) {
 	p.dirty[wrote] = true
 }
 
-// Renamed moves what is known of a file to its new name. What is known of the new name stays: a
-// save through a temporary file is a rename too.
+// Renamed moves the pairs of a file to its new name. Existing pairs of the new name remain,
+// because a save through a temporary file is a rename too.
 func (p *Pairs) Renamed(from, to string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

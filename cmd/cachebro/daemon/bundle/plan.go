@@ -48,13 +48,13 @@ func (q Query) filled() Query {
 	return q
 }
 
-// Plan is all that a bundle will consist of. Its text depends on nothing else.
+// Plan is everything that a bundle will consist of. The bundle's text depends on nothing else.
 type Plan struct {
 	Ref, Kind, Label, Summary string
 	Count                     int       // files
 	Lines                     int       // of all files
 	Members                   string    // a hash over the names and hashes of all files
-	Files                     []FileRow // the first of them; a file's own row for a file
+	Files                     []FileRow // the first files; for a file, its own row
 	Symbols                   []Blob    // whose definitions are listed
 	Docs                      []Chunk   // pieces of documents
 	Versions                  []string  // newest first
@@ -71,7 +71,7 @@ type FileRow struct {
 	Summary string
 }
 
-// Blob is a content and the path that it has.
+// Blob is a content and its path.
 type Blob struct {
 	Path string
 	Hash store.Hash
@@ -99,7 +99,7 @@ func (p *Plan) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ErrNoNode says that a reference matches no node, and what may have been meant.
+// ErrNoNode reports that a reference matches no node, and which nodes may have been meant.
 type ErrNoNode struct {
 	Ref  string
 	Near []string

@@ -150,8 +150,8 @@ type symbolKey struct {
 
 const mostCached = 2000
 
-// definitions returns what a content defines. It is kept by content: after a change only the
-// changed files are parsed again.
+// definitions returns what a content defines. It caches the result by content, so that after a
+// change only the changed files are parsed again.
 func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 	key := symbolKey{path.Ext(b.Path), b.Hash}
 	lines, ok := g.symbols.Get(key)

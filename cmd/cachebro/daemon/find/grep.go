@@ -12,7 +12,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// mostKept bounds the lines of an answer that is kept.
+// mostKept is the number of lines up to which an answer is cached.
 const mostKept = 5000
 
 // grepAnswer is search.Result as it is stored. Paths and lines are bytes.
@@ -35,8 +35,8 @@ type grepLine struct {
 	At, Before, Size int
 }
 
-// grep is Index.Grep with kept answers. The state of the files is part of the key, so a state
-// that comes back finds its answers, even on other machines.
+// grep is Index.Grep with a cache. The state of the files is part of the key, so when files
+// return to an earlier state, its answers are found again, even on other machines.
 func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
 	token, seq, ok := f.Answers.Token(ctx, scope)
@@ -59,7 +59,8 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 				return results.Answer{}, err
 			}
 			fresh = &r
-			// Keep the answer only if nothing happened meanwhile, not even there and back.
+			// Cache the answer only if no file changed meanwhile, not even there and
+			// back.
 			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil
@@ -75,7 +76,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 		return *fresh, err
 	}
 	r, err := decodeGrep(raw)
-	if err != nil { // what another machine stored is not ours to trust
+	if err != nil { // an answer from another machine is not trusted
 		f.Log.Warn("results: an answer cannot be read", "err", err)
 		return f.Index.Grep(ctx, q)
 	}

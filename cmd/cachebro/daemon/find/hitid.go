@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// hitIDs remembers which definition was handed out under which id. The ids of files and
+// hitIDs maps ids to the definitions for which they were handed out. The ids of files and
 // versions can be resolved without it.
 type hitIDs struct {
 	mu    sync.Mutex // guards known, used
@@ -57,7 +57,7 @@ func (t *hitIDs) uses() map[store.Path]int {
 
 var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses|not)-([0-9a-f]{8})$`)
 
-// fetch answers a query that is the id of a hit with the text it stands for.
+// fetch answers a query that is the id of a hit with the text of that hit.
 func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
 	m := hitIDShape.FindStringSubmatch(id)
 	if m == nil {

@@ -13,14 +13,15 @@ import (
 // kindNote is the kind of a search for notes only.
 const kindNote = "note"
 
-// A search that is not for notes only shows notesTold notes, after notesAfter other hits.
+// A search that is not for notes only shows at most notesTold notes, after notesAfter other
+// hits.
 const (
 	notesTold  = 3
 	notesAfter = 5
 )
 
-// noteFit is how well a note must fit to be shown unasked. A lower score means that it shares
-// one common word of several.
+// noteFit is the score from which on a note is shown without being asked for. A lower score
+// means that the note shares only one common word of several.
 const noteFit = 0.34
 
 // searchNotes answers a search for notes: those with a matching line, or else

@@ -7,9 +7,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// reindex looks at every file and updates the index, or with "full" makes it anew. It ends
-// when everything is indexed, when the store takes nothing, or with ctx; the follower does
-// the rest.
+// reindex looks at every file and updates the index, or rebuilds it if do is "full". It ends
+// when everything is indexed, when the store accepts no versions, or with ctx; the follower
+// does the rest.
 func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full rebuilds the whole index", "forget needs a path")
@@ -25,7 +25,7 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 		if err := f.Index.Reset(); err != nil {
 			return err
 		}
-		// Twice, for what came while the first pass ran.
+		// Catch up twice, because files may change during the first pass.
 		for range 2 {
 			if err := f.Index.CatchUp(ctx); err != nil {
 				return err

@@ -237,8 +237,8 @@ func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error
 	return err
 }
 
-// passing reports whether a name that is gone belonged to a file on its way to another name,
-// as in an atomic save.
+// passing reports whether a deleted name was only a temporary name of a file that now has
+// another one, as in an atomic save.
 func (f *Finder) passing(v store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false
@@ -253,7 +253,7 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 		return err
 	}
 	if r.Cut {
-		a.Warning = fmt.Sprintf("only the newest part of the history was looked at (%s): the rest takes too long; give a path", text.Count(r.Versions, "content"))
+		a.Warning = fmt.Sprintf("only the newest part of the history was searched (%s), because the rest would take too long; give a path", text.Count(r.Versions, "content"))
 	}
 	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
 	a.NotSearched = r.NotSearched

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes the file to share from's disk blocks, which btrfs, xfs and others can, and
-// returns to; nil if that is impossible. It needs neither the directory nor the name.
+// clone makes the file to share the disk blocks of from, as btrfs, xfs and others can, and
+// returns to. It returns nil if that is impossible. The other parameters are not needed here.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes a file in the directory at that shares the disk blocks of from, and returns it;
-// nil if the file system cannot, and only APFS can. The new file takes the name from the old
-// one; the caller closes both.
+// clone makes a file in the directory at that shares the disk blocks of from, and returns it.
+// It returns nil if the file system cannot do that; only APFS can. The new file replaces the
+// file with that name; the caller closes both.
 func clone(at int, name string, _, from *os.File) *os.File {
 	tmp := name + ".cachebro"
 	if unix.Fclonefileat(int(from.Fd()), at, tmp, unix.CLONE_NOFOLLOW) != nil {

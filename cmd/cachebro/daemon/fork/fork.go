@@ -1,11 +1,11 @@
-// Package fork fills an empty directory with the tree of a moment, for a copy in which
-// somebody else works. The directory comes as a descriptor, so the daemon writes where
-// its client may, and nowhere else.
+// Package fork fills an empty directory with the tree of a moment, as a copy in which somebody
+// else works. The client passes the directory as a descriptor, so the daemon writes only where
+// its client may write.
 //
-// The present tree is taken from the project itself, beside its mount: disk blocks are
-// shared if the file system can, and copied by the kernel if not. For an earlier moment, what
-// has not changed since is taken in the same way; the rest comes out of the history. What git
-// ignores is taken as it is now, if it is asked for.
+// The present tree is copied from the project itself, bypassing its mount. Disk blocks are
+// shared if the file system supports that, and otherwise copied by the kernel. For an earlier
+// moment, files that have not changed since are copied in the same way; the rest comes from
+// the history. Files that git ignores are copied as they are now, if that is requested.
 package fork
 
 import (
@@ -111,7 +111,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 }
 
 // Fill fills a directory that is empty, except perhaps for a .git, with what a history had at
-// a moment. There is no project beside it.
+// a moment. It copies nothing from a project.
 func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
 	if err := empty(to); err != nil {
 		return wire.ForkAnswer{}, err
@@ -127,8 +127,8 @@ func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.F
 	return f.out, err
 }
 
-// fits checks that a directory is empty and does not lie in the project: to write through our
-// own mount would be to wait for ourselves.
+// fits checks that a directory is empty and not in the project: writing through our own mount
+// would make the daemon wait for itself.
 func (s *Service) fits(to *os.File) error {
 	fi, err := to.Stat()
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Service) fits(to *os.File) error {
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", to.Fd())); err == nil {
 		for _, top := range []string{s.root, s.survey.Mountpoint()} {
 			if _, in := onwire.Below(name, top); in && top != "" {
-				return wire.Errorf(wire.ErrBadRequest, "name a directory beside it", "a fork cannot lie in its own project")
+				return wire.Errorf(wire.ErrBadRequest, "name a directory next to it", "a fork cannot lie in its own project")
 			}
 		}
 	}
@@ -172,10 +172,10 @@ func (s *Service) settle(ctx context.Context) error {
 	return err
 }
 
-// entry is a name to make in the fork.
+// entry is a file, directory or other name to make in the fork.
 type entry struct {
 	undo.Entry
-	live bool       // from the tree as it is now, else from the history
+	live bool       // copied from the tree as it is now, else from the history
 	at   store.Path // where it is in the project now, if it is live
 }
 
@@ -183,11 +183,11 @@ type entry struct {
 type filler struct {
 	store   *store.Store
 	plan    undo.Planner
-	from    *os.File        // the project itself, beside its mount; nil if there is none
+	from    *os.File        // the project itself, bypassing its mount; nil if there is none
 	rules   *ignore.Matcher // nil: take everything that the history has
 	now     bool            // fork the tree as it is now
 	ignored bool
-	linked  []string // worktrees of the project's repository that lie in it
+	linked  []string // worktrees of the project's repository that lie in the project
 	own     bool     // files get their owners, because we are root
 	group   errgroup.Group
 
@@ -213,8 +213,8 @@ func (f *filler) made(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills to with what was in p at the moment and, if asked for, with the ignored files that
-// lie there now, or where that directory is now.
+// dir fills to with what p contained at the moment and, if requested, with the ignored files
+// that are there now, or that are where that directory is now.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)
@@ -229,7 +229,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 		if err != nil {
 			return err
 		}
-		if there { // else another directory may have been made in its place
+		if there { // otherwise another directory may have been made in its place
 			now = at
 		}
 	}
@@ -265,8 +265,8 @@ func (f *filler) tracked(p store.Path, mode uint32) bool {
 	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
 
-// live takes what is in the project's directory now into the fork's directory p. For an earlier
-// moment that is only what git ignores and the history does not have.
+// live copies what is in the project's directory now to the fork's directory p. For an earlier
+// moment it copies only what git ignores and the history does not have.
 func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
 	in, err := source.OpenBeneath(f.from, string(now), false)
 	if err != nil {
@@ -301,7 +301,7 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 }
 
 // entry makes one name in the directory in. It returns only errors of the fork's file system;
-// what cannot be read from the project is noted as lost.
+// a name that cannot be read from the project is reported as lost.
 func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -324,7 +324,8 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 			}
 			return f.finish(e, sub)
 		}
-		// The limit also bounds the descriptors: a directory that finds no room is filled here.
+		// The limit also bounds the descriptors. When it is reached, this goroutine
+		// fills the directory.
 		if !f.group.TryGo(fill) {
 			return fill()
 		}
@@ -343,7 +344,7 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 	case unix.S_IFSOCK: // of no use without the server that made it
 		return nil
 	}
-	f.lost(e.Path, "it is no file, directory or link")
+	f.lost(e.Path, "it is not a file, directory or link")
 	return nil
 }
 
@@ -388,7 +389,7 @@ func (f *filler) file(e entry, at int, name string) error {
 		_, err = to.Write(b)
 	}
 	if errors.Is(err, errMoving) && !e.live {
-		f.lost(e.Path, "it changed while it was copied: make the fork again")
+		f.lost(e.Path, "it changed while it was being copied; make the fork again")
 		return unix.Unlinkat(at, name, 0)
 	}
 	if err != nil && !errors.Is(err, errMoving) {
@@ -403,8 +404,8 @@ var errMoving = errors.New("the file is being written")
 
 const takeTries = 3
 
-// take copies a whole file, as far as its writers let it: after a few tries, a file that is
-// written without end is left as cp would copy it. all is to, or what has taken its place.
+// take copies a whole file. If a file is written without end, take gives up after a few tries
+// and leaves the copy as cp would have made it. all is to, or the file that replaced it.
 func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
 	all = to
 	// Attributes are not copied, so they are not read either: that would be three calls for
@@ -447,10 +448,10 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 }
 
 // errOther reports that the project has something else there now.
-var errOther = errors.New("it is no regular file any more")
+var errOther = errors.New("it is no longer a regular file")
 
-// open opens the project's own file. For an earlier moment it does so only if the file is still
-// what it was: the kernel changes the ctime with every change.
+// open opens the project's own file. For an earlier moment it does so only if the file has not
+// changed since, which its ctime shows: the kernel changes the ctime with every change.
 func (f *filler) open(e entry) (*os.File, error) {
 	if f.from == nil {
 		return nil, errOther

@@ -1,12 +1,12 @@
-// Package gitstate knows what became of the project's git directories, and plans how to take
-// it back. Git's own files are no files of the project, so nothing else shows, searches or
-// undoes them.
+// Package gitstate records what happened to the project's git directories, and plans how to
+// undo it. Git's own files are not files of the project, so no other package shows, searches
+// or undoes them.
 //
-// A row says what one name in a git directory stood for before somebody changed it. What it
-// stood for afterwards is in the path's next row or, if there is none, what is there now. The
-// contents lie in the rows or, as another name of the same file, in the state directory's part
-// for git, where mountd put them (fusefs/capture/git.go); removed objects lie there without
-// rows, as a directory of objects that git can read.
+// A row says what one name in a git directory stood for before somebody changed it. Its state
+// after the change is in the path's next row or, if there is none, is the present state. The
+// contents are in the rows or, as hard links, in the git part of the state directory, where
+// mountd saved them (fusefs/capture/git.go). Removed objects are saved there without rows, as
+// an object directory that git can read.
 package gitstate
 
 import (
@@ -31,19 +31,19 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// row is what a path of a git directory was until somebody changed it. It is stored as a CBOR
-// map, under the day and the number of the spool's record.
+// row is the state of a path of a git directory before somebody changed it. It is stored as a
+// CBOR map, under the day and the number of the spool's record.
 type row struct {
 	Seq    uint64      `cbor:"-"`
 	Path   []byte      `cbor:"1,keyasint"`
 	Was    spool.Was   `cbor:"2,keyasint"`
 	Time   int64       `cbor:"3,keyasint"`
-	Until  int64       `cbor:"4,keyasint,omitempty"` // when the same process changed it last
+	Until  int64       `cbor:"4,keyasint,omitempty"` // time of the last change by the same process
 	Mode   uint32      `cbor:"5,keyasint,omitempty"`
 	UID    uint32      `cbor:"6,keyasint,omitempty"`
 	GID    uint32      `cbor:"7,keyasint,omitempty"`
 	Size   int64       `cbor:"8,keyasint,omitempty"`
-	Before []byte      `cbor:"9,keyasint,omitempty"` // the content, or the name of the kept file
+	Before []byte      `cbor:"9,keyasint,omitempty"` // the content, or the name of the saved file
 	Begin  int64       `cbor:"10,keyasint,omitempty"`
 	Target []byte      `cbor:"11,keyasint,omitempty"` // of a symlink; the new name of a directory
 	Why    string      `cbor:"12,keyasint,omitempty"`
@@ -57,7 +57,7 @@ func (r *row) until() int64 { return max(r.Time, r.Until) }
 
 func (r *row) path() string { return string(r.Path) }
 
-// version returns a version that stands for a row where the log is asked who did what.
+// version returns a version that represents a row in questions to the log about who did what.
 func (r *row) version() store.Version {
 	return store.Version{Path: store.Path(r.Path), Time: r.Time, Actor: r.Actor, Plan: r.Plan}
 }
@@ -69,21 +69,21 @@ const (
 
 func key(r *row) string { return fmt.Sprintf("r/%08x/%016x", r.Time/day, r.Seq) }
 
-// Service keeps the rows and answers for them.
+// Service stores the rows and answers requests about them.
 type Service struct {
-	dir     string // where mountd keeps files
+	dir     string // where mountd saves files
 	kv      store.KV
 	source  *source.Source
 	actions *actions.Service
 	log     *slog.Logger
-	budget  int64 // bytes of what is kept
+	budget  int64 // of saved files, in bytes
 
 	// mu guards what follows.
 	mu   sync.Mutex
 	open map[string]*row // by path: the newest row
 	due  map[string]*row // by key: to be stored
 	kept usage
-	// digests caches the digests of kept indexes.
+	// digests caches the digests of saved indexes.
 	digests map[string][32]byte
 }
 
@@ -92,7 +92,7 @@ func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Ser
 	return &Service{dir: dir, kv: st.KV(bucket), source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
 
-// Speaks sets the service that says in words what was done.
+// Speaks sets the service that describes who did what.
 func (s *Service) Speaks(a *actions.Service) { s.actions = a }
 
 const maxOpen = 10_000
@@ -139,22 +139,22 @@ func (s *Service) Keep() error {
 	return s.kv.SetAll(vals)
 }
 
-// history is the rows from a time on, by path and in order.
+// history holds the rows since a time, by path and in order.
 type history struct {
 	s      *Service
 	rows   []*row
 	chains map[string][]*row
 	at     map[*row]int       // a row's index in its chain
-	was    map[string][]thing // by path: what it was before each row of its chain, then what is there now
+	was    map[string][]thing // by path: its state before each row of its chain, then its present state
 	packed map[string]map[string]string
 	dir    *source.Dir
 }
 
-var errTooMany = errors.New("too many changes of git's own files to look at at once")
+var errTooMany = errors.New("too many changes of git's own files to examine at once")
 
 const maxRows = 200_000
 
-// since reads the rows from a time on. close releases the project's directory.
+// since reads the rows since a time. close releases the project's directory.
 func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	h := &history{s: s, chains: map[string][]*row{}, at: map[*row]int{}, was: map[string][]thing{}, packed: map[string]map[string]string{}}
 	if from > 0 {
@@ -194,8 +194,8 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	return h, nil
 }
 
-// join puts the rows into their chains. It joins a row to the one before if the same process
-// went on while the daemon was replaced.
+// join puts the rows into their chains. It merges a row with the previous one if the same
+// process continued while the daemon was replaced.
 func (h *history) join() {
 	rows := h.rows[:0]
 	for _, r := range h.rows {
@@ -205,7 +205,7 @@ func (h *history) join() {
 				c[n-1].Until, c[n-1].Op = max(c[n-1].Until, r.until()), r.Op
 				continue
 			}
-			r.Was, r.Why = spool.WasLost, "its beginning is not known"
+			r.Was, r.Why = spool.WasLost, "the state before it is not known"
 		}
 		h.at[r] = len(c)
 		h.chains[r.path()] = append(c, r)
@@ -220,13 +220,13 @@ func (h *history) close() {
 	}
 }
 
-// operation is the rows of one git command with everything that it started, or of another
+// operation holds the rows of one git command and everything that it started, or of another
 // process.
 type operation struct {
 	key     string // the key of its action in the log
 	pid     uint32 // of the topmost process
 	command string
-	seen    int64 // when git's process was first seen; 0 if it is another process, which may be old
+	seen    int64 // when git's process was first seen; 0 for other processes, which may be old
 	rows    []*row
 }
 
@@ -239,7 +239,8 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// since returns from when on its process changed what belongs to it: files come before refs.
+// since returns the time from which the changes of its process belong to the operation. Git
+// changes files before refs.
 func (o *operation) since() int64 {
 	if o.seen > 0 {
 		return min(o.seen, o.begin())
@@ -247,10 +248,10 @@ func (o *operation) since() int64 {
 	return o.begin() - silence
 }
 
-// silence ends an operation, as it does a job in the log.
+// silence is the time without a change that ends an operation, as it ends a job in the log.
 const silence = int64(30 * time.Second)
 
-// undoing begins the name of the plan under which an undo writes.
+// undoing is the prefix of the plan's name under which an undo writes.
 const undoing = "git undo-"
 
 // operations groups the rows into operations.
@@ -306,7 +307,7 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 // errNone ends a scan.
 var errNone = errors.New("enough")
 
-// none reports whether nothing is known of any repository, as in most projects.
+// none reports whether nothing is recorded of any repository, as in most projects.
 func (s *Service) none() bool {
 	return s.kv.Scan("r/", func(string, []byte) error { return errNone }) == nil
 }

@@ -16,16 +16,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// Selection says whose changes are meant.
+// Selection says whose changes are to be undone.
 type Selection struct {
 	Filter store.Filter // session, agent, prompt, tool call, since, match
 	Key    string       // of one action
 	ID     uint64       // of one operation
-	Last   bool         // the last operation that a person would notice and that was not taken back,
+	Last   bool         // the last operation that a person would notice and that was not undone,
 	Before uint64       // before this one; 0: of all
 }
 
-// beyond is how much later a file's last change may be than its record. If it is later still,
+// beyond is how much later than its record a file's last change may be. If it is later still,
 // somebody has changed the file without going through the mount.
 const beyond = int64(2 * time.Second)
 
@@ -73,7 +73,7 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	return of, has
 }
 
-// stands reports whether an operation has not been taken back already.
+// stands reports whether an operation is still in effect, that is, has not been undone.
 func (h *history) stands(o *operation) bool {
 	paths, before, _ := h.ends(o)
 	return slices.ContainsFunc(paths, func(p string) bool {
@@ -81,8 +81,8 @@ func (h *history) stands(o *operation) bool {
 	})
 }
 
-// ofOthers reports whether an operation was done in a worktree that lies elsewhere: its
-// state goes with files that are not in this project.
+// ofOthers reports whether an operation was done in a worktree that is not in the project. The
+// state of such a worktree belongs to files elsewhere.
 func (h *history) ofOthers(o *operation) (others bool) {
 	for _, r := range o.rows {
 		base, at := h.worktreeElsewhere(r.path())
@@ -94,8 +94,9 @@ func (h *history) ofOthers(o *operation) (others bool) {
 	return others
 }
 
-// worktreeElsewhere finds the worktree that a path belongs to, if git knows it and it does not
-// lie in the project. base is what git keeps of it, at the directory of the worktree itself.
+// worktreeElsewhere finds the worktree that a path belongs to, if git knows the worktree and
+// it is not in the project. base is git's own directory for the worktree, and at the worktree
+// itself.
 func (h *history) worktreeElsewhere(p string) (base, at string) {
 	dir, rest, _ := gitdir.Split(p)
 	base, _ = checkout(dir, rest)
@@ -110,8 +111,8 @@ func (h *history) worktreeElsewhere(p string) (base, at string) {
 	return base, at
 }
 
-// leaveWorktrees leaves alone what belongs to worktrees elsewhere, unless a worktree is taken
-// back as a whole.
+// leaveWorktrees excludes what belongs to worktrees elsewhere, unless the making or removal of
+// a whole worktree is undone.
 func (h *history) leaveWorktrees(changes []*change) {
 	whole := map[string]bool{}
 	for _, c := range changes {
@@ -127,7 +128,8 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text says what a selection did to refs, "" if nothing, and returns the newest operation.
+// Text describes what a selection did to refs, "" if nothing, and returns the newest
+// operation.
 func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
 	if s.none() {
 		return "", 0, nil
@@ -141,8 +143,8 @@ func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, erro
 	return said, id, nil
 }
 
-// textOfAll says what operations did; of many, only what the newest did. id is the newest
-// operation of which there is something to say.
+// textOfAll describes what operations did. If there are many, it describes only the newest. id
+// is the newest operation with a description.
 func (h *history) textOfAll(of []*operation) (said string, id uint64) {
 	var all []string
 	for _, o := range of {
@@ -179,7 +181,7 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 	return h, of, has, nil
 }
 
-// LastPrompt returns the newest prompt that changed something of git's, and when.
+// LastPrompt returns the newest prompt that changed git's own files, and when it did.
 func (s *Service) LastPrompt(ctx context.Context, session store.SessionID) (prompt string, at time.Time, err error) {
 	h, err := s.since(ctx, 0)
 	if err != nil {
@@ -202,9 +204,9 @@ type change struct {
 	conflict    *store.Conflict
 }
 
-// Plan plans how to take a selection back. It touches only what still is as the chosen actors
-// left it. What belongs together, such as HEAD, the index and the branch, is taken back
-// together or not at all.
+// Plan plans how to undo a selection. It changes only paths that are still as the chosen
+// actors left them. Paths that belong together, such as HEAD, the index and the branch, are
+// undone together or not at all.
 func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error) {
 	var out wire.GitPlan
 	if s.none() {
@@ -263,13 +265,13 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	for _, c := range changes {
 		why := c.conflict
 		if b := blocked[c.unit]; why == nil && b != nil {
-			why = &store.Conflict{Path: store.Path(c.path), Why: "left with " + b.path + ", which it belongs to"}
+			why = &store.Conflict{Path: store.Path(c.path), Why: "not undone, because it belongs to " + b.path + ", which cannot be undone"}
 		}
 		switch {
 		case why != nil:
 			out.Conflicts = append(out.Conflicts, wire.Conflict{Path: []byte(why.Path), Why: why.Why, Actor: onwire.Actor(why.Actor), Time: onwire.Time(why.Time)})
 		case c.before.kind == lost:
-			out.Lost = append(out.Lost, wire.Conflict{Path: []byte(c.path), Why: cmp.Or(c.before.why, "it was not kept")})
+			out.Lost = append(out.Lost, wire.Conflict{Path: []byte(c.path), Why: cmp.Or(c.before.why, "its content was not saved")})
 		default:
 			if st, ok := h.step(c); ok {
 				out.Steps = append(out.Steps, st)
@@ -280,8 +282,8 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	return out, nil
 }
 
-// changeOf compares a path before its first chosen row with what it is now, and looks for
-// others who changed it since.
+// changeOf compares a path before its first chosen row with its present state, and looks for
+// changes by others since.
 func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
@@ -300,7 +302,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 			c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since", Actor: by.Actor, Time: by.until()}
 		}
 	}
-	const beside = "by somebody who did not go through the mount"
+	const beside = "by a process that bypassed the mount"
 	switch last := chain[len(chain)-1]; {
 	case c.conflict != nil || last.Was == spool.WasMoved:
 	case c.now.kind == file && c.now.ctime > last.until()+beyond:
@@ -325,15 +327,15 @@ func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 			switch {
 			case !has[r]:
 			case r.Was == spool.WasMoved && top.kind == absent && h.now(string(r.Target)).ino == r.Ino:
-				why[c.dir] = "in a directory that was moved; ask again when it is back"
+				why[c.dir] = "in a directory that was moved; try again once the directory is back"
 			case r.Was == spool.WasMoved && top.ino != r.Ino:
-				why[c.dir] = "the directory is neither here nor where it was moved to"
+				why[c.dir] = "the directory is neither at this path nor where it was moved to"
 			case r.Was == spool.WasDir:
 				is = true
 			}
 		}
 		if top.kind == absent && !is && why[c.dir] == "" && !strings.Contains(c.dir, "/modules/") {
-			why[c.dir] = "in a directory that is not here any more"
+			why[c.dir] = "in a directory that no longer exists"
 		}
 	}
 	for _, c := range changes {

@@ -65,9 +65,9 @@ func (h *history) text(o *operation) string {
 func (h *history) textOf(d string, paths []string, before, after map[string]thing) string {
 	head := path.Join(d, "HEAD")
 	if b, ok := before[head]; ok && b.kind != absent && after[head].kind == absent {
-		return "the repository was removed (kept)"
+		return "the repository was removed (a copy is saved)"
 	} else if ok && b.kind == absent && after[head].kind != absent {
-		return "a repository that was not there"
+		return "a new repository"
 	}
 	if b, ok := before[d]; ok && b.kind == moved {
 		return "moved to " + b.target
@@ -134,7 +134,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]thin
 	return strings.Join(said, ", ")
 }
 
-// textOfOthers says what an operation did that changed no refs: it staged something, say.
+// textOfOthers describes an operation that changed no refs, for example one that staged files.
 func (h *history) textOfOthers(d string, paths []string, before, after map[string]thing) []string {
 	if before[path.Join(d, "objects")].kind == objects {
 		return []string{"objects removed (kept)"}
@@ -159,7 +159,7 @@ func (h *history) textOfOthers(d string, paths []string, before, after map[strin
 	return nil
 }
 
-// refs returns the refs that the paths are about as they were: the packed ones, overridden by
+// refs returns the state of the refs that the paths may hold: the packed refs, overridden by
 // the loose ones.
 func (h *history) refs(d string, paths []string, at map[string]thing) map[string]string {
 	out := map[string]string{}
@@ -188,7 +188,8 @@ func (h *history) refs(d string, paths []string, at map[string]thing) map[string
 	return out
 }
 
-// packedRefs returns the refs in a packed-refs file. If many operations need it, it is read once.
+// packedRefs returns the refs in a packed-refs file. A file that many operations need is read
+// only once.
 func (h *history) packedRefs(p string, t thing) map[string]string {
 	id := fmt.Sprint(p, " ", t.kept, " ", t.here)
 	if t.kind != file || t.kept == "" && !t.here {
@@ -250,7 +251,7 @@ func shortHead(s string) string {
 	return "?"
 }
 
-// stashes counts what a stash gained or lost.
+// stashes counts the stashes that an operation added or removed.
 func (h *history) stashes(d string, before, after map[string]thing) string {
 	p := path.Join(d, "logs/refs/stash")
 	count := func(m map[string]thing) int { return bytes.Count(h.read(p, m[p]), []byte{'\n'}) }

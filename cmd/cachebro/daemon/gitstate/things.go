@@ -39,11 +39,11 @@ type thing struct {
 	why      string
 	ino      uint64
 	ctime    int64
-	size     int64 // file: only this much of its content counts
+	size     int64 // file: only the first size bytes of its content count
 
-	kept   string // file: the name of the kept file,
+	kept   string // file: the name of the saved file,
 	inline []byte // or the content
-	here   bool   // or the content is that of the file there now
+	here   bool   // or the content is that of the file at the path now
 }
 
 // before returns what a row's path was before the row.
@@ -60,7 +60,7 @@ func (h *history) before(r *row) thing {
 	return h.was[r.path()][h.at[r]]
 }
 
-// thingOf returns what a row's path was before the row; after is what it was afterwards.
+// thingOf returns the state of a row's path before the row; after is its state afterwards.
 func (h *history) thingOf(r *row, after thing) thing {
 	t := thing{kind: file, mode: r.Mode & 0o7777, uid: r.UID, gid: r.GID, size: r.Size}
 	switch r.Was {
@@ -71,11 +71,11 @@ func (h *history) thingOf(r *row, after thing) thing {
 	case spool.WasKept:
 		t.kept = string(r.Before)
 		if _, err := os.Lstat(h.s.keptFile(t.kept)); err != nil {
-			t.kind, t.why = lost, "it was kept for a limited time, which is over"
+			t.kind, t.why = lost, "the saved copy has expired"
 		}
 	case spool.WasBegin:
 		if after.kind != file || after.size < r.Begin {
-			return thing{kind: lost, why: "what was appended to it is not there any more"}
+			return thing{kind: lost, why: "the file was replaced or cut, so its earlier content is gone"}
 		}
 		t.inline, t.kept, t.here, t.size = after.inline, after.kept, after.here, r.Begin
 	case spool.WasLink:
@@ -92,13 +92,13 @@ func (h *history) thingOf(r *row, after thing) thing {
 	return t
 }
 
-// after returns what a row's path was when the row's process had changed it.
+// after returns the state of a row's path after the row.
 func (h *history) after(r *row) thing {
 	h.before(r)
 	return h.was[r.path()][h.at[r]+1]
 }
 
-// now returns what a path is now.
+// now returns the present state of a path.
 func (h *history) now(p string) thing {
 	st, target, err := source.LstatBeneath(h.dir.File, p)
 	if err != nil {
@@ -115,7 +115,7 @@ func (h *history) now(p string) thing {
 		t.kind, t.target = link, target
 	case unix.S_IFREG:
 	default:
-		t.kind, t.why = lost, "it is neither file nor directory"
+		t.kind, t.why = lost, "it is neither a file nor a directory"
 	}
 	return t
 }
@@ -193,7 +193,7 @@ func (p *part) Read(b []byte) (int, error) {
 
 func (p *part) Close() error { return p.from.Close() }
 
-// sum returns the text by which a plan's client recognises a thing.
+// sum returns the text by which the client of a plan recognises a thing.
 func (h *history) sum(p string, t thing) string {
 	switch t.kind {
 	case absent:
@@ -217,8 +217,8 @@ func (h *history) sum(p string, t thing) string {
 	return "?"
 }
 
-// same reports whether two things are equal as far as git is concerned: an index that only
-// has newer times of the same files is the same.
+// same reports whether two things are equal as far as git is concerned. Two indexes that
+// differ only in the times of their files are the same.
 func (h *history) same(p string, a, b thing) bool {
 	if a.kind == moved && b.kind == dir {
 		return a.ino == b.ino
@@ -236,7 +236,7 @@ func (h *history) same(p string, a, b thing) bool {
 	return h.sum(p, a) == h.sum(p, b)
 }
 
-// staged returns the digest of an index. The digest of a kept index, which never changes, is
+// staged returns the digest of an index. The digest of a saved index, which never changes, is
 // computed once.
 func (h *history) staged(p string, t thing) (sum [32]byte, ok bool) {
 	if t.kept == "" {

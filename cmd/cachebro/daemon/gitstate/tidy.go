@@ -22,19 +22,19 @@ const (
 	tidyEvery = 10 * time.Minute
 )
 
-// usage is how much is kept.
+// usage is how much is saved.
 type usage struct {
 	at     time.Time
 	files  int
 	bytes  int64
 	oldest time.Time
-	wants  time.Time // some of what was lost before this had to make room
+	wants  time.Time // some saved files lost before this time were dropped to make room
 }
 
 // keyWants holds usage.wants, ns since the epoch in decimal.
 const keyWants = "wants"
 
-// wants returns the time before which some of what was lost had to make room, in ns.
+// wants returns, in ns, the time before which some saved files were dropped to make room.
 func (s *Service) wants() (ns int64) {
 	if b, ok, err := s.kv.Get(keyWants); err == nil && ok {
 		ns, _ = strconv.ParseInt(string(b), 10, 64)
@@ -51,10 +51,10 @@ func shortOf(dir string) bool {
 type keptFile struct {
 	path  string
 	bytes int64
-	since int64 // ns, when it was kept
+	since int64 // ns, when it was saved
 }
 
-// Tidy drops, oldest first, what was kept for long enough or exceeds the budget.
+// Tidy drops saved files that are too old or exceed the budget, oldest first.
 func (s *Service) Tidy(ctx context.Context) {
 	s.mu.Lock()
 	due := time.Since(s.kept.at) > tidyEvery
@@ -99,14 +99,14 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 	}
 	if wants > before {
 		if err := s.kv.Set(keyWants, []byte(strconv.FormatInt(wants, 10))); err != nil {
-			s.log.Warn("what was dropped of git's own files", "err", err)
+			s.log.Warn("delete expired copies of git's own files", "err", err)
 		}
 	}
 	if wants > now.Add(-limits.GitFor).UnixNano() {
 		u.wants = time.Unix(0, wants)
 	}
 	if err := s.forget(now.Add(-limits.GitFor)); err != nil {
-		s.log.Warn("old changes of git's own files", "err", err)
+		s.log.Warn("delete old records of git's own files", "err", err)
 	}
 	s.mu.Lock()
 	s.kept = u
@@ -122,7 +122,7 @@ func keptBelow(dir string) (all []keptFile) {
 		if unix.Lstat(p, &st) == nil {
 			f := keptFile{p, st.Blocks * 512, st.Ctim.Nano()}
 			if st.Nlink > 1 {
-				f.bytes = 0 // the file exists elsewhere too, so dropping it frees nothing
+				f.bytes = 0 // the file has other links, so dropping this one frees nothing
 			}
 			all = append(all, f)
 		}
@@ -151,7 +151,7 @@ func (s *Service) forget(before time.Time) error {
 	return s.kv.SetAll(gone)
 }
 
-// Usage returns how much is kept, as of some minutes ago; nil if nothing.
+// Usage returns how much is saved, as of some minutes ago; nil if nothing is.
 func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 	s.mu.Lock()
 	u := s.kept

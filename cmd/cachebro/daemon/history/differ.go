@@ -91,7 +91,7 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		return from, to, err
 	}
 	if len(hist) == 0 {
-		return from, to, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", onwire.Display(p))
+		return from, to, wire.Errorf(wire.ErrNotFound, "cachebro status shows how far the first scan is", "no version of %s is known", onwire.Display(p))
 	}
 	if len(hist) == 1 {
 		if hist[0].Op == store.OpBaseline { // nothing has changed since it was found
@@ -104,7 +104,7 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 	return from, to, err
 }
 
-// present returns a path as it is now.
+// present returns the present state of a path.
 func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
 	if h.survey.Absent {
 		v, ok, err := h.store.Current(p)
@@ -147,7 +147,7 @@ func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	return h.store.SeqAt(q.At)
 }
 
-// diffMoments compares every path below p that changed between two moments.
+// diffMoments compares, at two moments, every path at or below p that changed between them.
 func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
 	var a wire.DiffAnswer
 	start, err := h.moment(q.From)
@@ -213,13 +213,13 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 	return a, out.Bytes(), nil
 }
 
-// sideAt returns a path as it was at a place in the log.
+// sideAt returns the state of a path at a place in the log.
 func (h *History) sideAt(path store.Path, seq uint64) (versions.Side, error) {
 	was, ok, err := h.store.AtSeq(path, seq)
 	if err != nil {
 		return versions.Side{}, err
 	}
-	if !ok { // found later, by the baseline: that is what it was
+	if !ok { // the baseline recorded the file later, in the state that it had all along
 		if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
 			was, ok = hist[0], true
 		}

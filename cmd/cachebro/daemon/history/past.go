@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file says what the tree was at a moment, directory by directory, for the read-only
-// file system that shows it.
+// This file answers what the tree was at a moment, directory by directory, for the read-only
+// file system that shows past trees.
 
 // Past answers requests about the past tree.
 type Past struct {
@@ -112,8 +112,8 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 	return out, nil, err
 }
 
-// versions lists a file's own versions, as files that sort by time, and as directories all
-// names that ever were below the path.
+// versions lists a file's own versions, as files that sort by time, and, as directories, all
+// names that ever existed below the path.
 func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 	err = s.store.View(func(v *store.View) error {
 		seen := map[string]bool{}
@@ -147,7 +147,7 @@ func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 			if e.Hash == "" && e.Size > 0 {
 				e.Why = o.NoContent
 				if e.Why == "" {
-					e.Why = "nothing was kept of its content"
+					e.Why = "none of its content is stored"
 				}
 			}
 			out.Entries = append(out.Entries, e)

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// apply appends changes together with the checkpoint. While the store cannot take them it
-// tries again; the spool holds everything meanwhile. It returns false if ctx ended.
+// apply appends changes together with the checkpoint. While the store refuses them, apply
+// tries again, and the spool holds the records meanwhile. It returns false if ctx ended.
 func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
 	pause := RetryFirst
 	for tries := 0; ; tries++ {
@@ -61,8 +61,8 @@ const (
 )
 
 // CaughtUp waits until everything that was in the spool at the call is ingested, because a
-// plan made from half of what happened would take back only that half. It returns false if
-// the store takes nothing at present: the plan must then rely on what the store has.
+// plan made from half of what happened would undo only that half. It returns false if the
+// store accepts nothing at present, so that the plan must rely on what the store has.
 func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
 	g.settle()
 	head, err := g.reader.Head()
@@ -78,7 +78,7 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 		case !g.health.Load().ok || time.Since(since) > still:
 			return false, nil
 		case time.Since(began) > within:
-			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "what was written last has not been taken in yet")
+			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "the newest changes have not been recorded yet")
 		}
 		g.WaitHead(ctx, min(within, still, QueryWait/10))
 		if now := *g.pos.Load(); now != at {
@@ -88,27 +88,27 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 	return true, nil
 }
 
-// Behind says, for people, that the history lacks what happened last, and why.
+// Behind says, for people, that the history lacks the newest changes, and why.
 func (g *Ingester) Behind() string {
-	text := "the history is behind: the newest changes are not part of this"
+	text := "the history is behind, so the newest changes are missing here"
 	if ok, reason := g.Health(); !ok {
-		text += " (the store takes nothing: " + reason + ")"
+		text += " (the store accepts no changes: " + reason + ")"
 	}
 	return text
 }
 
-// rebase replaces a tail by the whole content. The store does not know the beginning, after a
-// restart for example, but the file itself may still be as it was.
+// rebase replaces an appended tail by the whole content. The store may not know the beginning,
+// for example after a restart, but the file itself may be unchanged.
 func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	c.TailFrom, c.HasContent, c.Content = 0, false, nil
 	if !g.fromSource(ctx, c) {
-		g.lost(c, "the beginning of the appended file is no longer known")
+		g.lost(c, "only the appended end was recorded, and the beginning of the file is no longer available")
 	}
 }
 
 // mend removes the content from the one change of a batch that the store keeps refusing
-// because of it: one bad content must not stop the history. It returns false if the cause
-// is another.
+// because of that content: one bad content must not stop the history. It returns false if the
+// refusal has another cause.
 func (g *Ingester) mend(ctx context.Context, changes []store.Change) bool {
 	i, err := g.store.Check(ctx, changes)
 	if err == nil || i >= len(changes) || !changes[i].HasContent {
@@ -137,7 +137,7 @@ func (g *Ingester) Gap(gap store.Gap) {
 
 func (g *Ingester) healthy() {
 	if h := g.health.Load(); !h.ok {
-		g.log.Info("the store takes versions again", "stopped", time.Since(h.since).Round(time.Second))
+		g.log.Info("the store accepts versions again", "stopped", time.Since(h.since).Round(time.Second))
 		g.health.Store(&health{ok: true, since: time.Now()})
 	}
 }
@@ -149,7 +149,7 @@ func (g *Ingester) Unhealthy(err error) {
 		if !h.ok {
 			since = h.since
 		}
-		g.log.Error("the store takes no versions; the spool keeps them", "err", err)
+		g.log.Error("the store accepts no versions, so they wait in the spool", "err", err)
 		g.health.Store(&health{reason: reason, since: since})
 	}
 }

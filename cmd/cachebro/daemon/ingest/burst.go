@@ -8,9 +8,10 @@ import (
 )
 
 // In a burst thousands of files are written or removed at once: a checkout, an unpacked
-// archive, rm -rf. The index waits until the burst is over, because the program that causes
-// it needs the processors, and a file that is soon removed again need not be indexed at all.
-// Exact queries lose nothing: they read what is newer than the index themselves.
+// archive, rm -rf. The index waits until the burst is over, because the program that causes it
+// needs the processors, and a file that is soon removed again need not be indexed at all.
+// Exact queries miss nothing, because they themselves read the files that are newer than the
+// index.
 const (
 	// A burst is BurstItems records within burstWindow; burstQuiet without one ends it.
 	burstWindow = 250 * time.Millisecond
@@ -23,7 +24,7 @@ const (
 
 	// Ingestion pauses during a burst as well: the mount serves the program on the same
 	// processors, and many records at once are cheaper than a few at a time. Meanwhile the
-	// records are safe in the spool, and nobody who asks for them has to wait. A pause
+	// records are safe in the spool, and a request that needs them ends the pause. A pause
 	// lasts burstPause, and ends earlier after burstStill without a record or with
 	// burstSpool bytes in the spool.
 	burstPause = time.Second
@@ -41,7 +42,7 @@ type burst struct {
 	release func()                  // nil: the index is not held
 	window  time.Time               // when the present window began
 	items   int                     // records in that window
-	since   time.Time               // when the index was held last
+	since   time.Time               // when the index was last held
 	after   time.Time               // the index is not held again before this time
 	turn    spool.Position          // ingestion does not pause again before this position
 }
@@ -61,7 +62,7 @@ func (s *burst) note(items int, now time.Time) {
 	}
 }
 
-// over ends the burst: the index goes on.
+// over ends the burst and lets the index continue.
 func (s *burst) over() {
 	if s.release != nil {
 		s.release()
@@ -94,8 +95,8 @@ func (g *Ingester) lull(ctx context.Context, b batch) {
 	}
 }
 
-// pause waits for the end of a burst, or of the pause, unless somebody waits for
-// what is in the spool or has just done so.
+// pause waits until the burst or burstPause is over, unless somebody waits for the contents of
+// the spool or has just done so.
 func (g *Ingester) pause(ctx context.Context) {
 	if asked := g.asked.Load(); g.burst.release == nil || g.pos.Load().Before(g.burst.turn) || asked != nil && time.Since(*asked) < burstPause {
 		return

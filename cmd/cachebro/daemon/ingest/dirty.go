@@ -8,8 +8,8 @@ import (
 	"cachebro/store"
 )
 
-// dirtyTable knows the files whose content is being changed. mountd reports each before its
-// first byte changes; the next version of the inode ends that.
+// dirtyTable holds the files whose content is being changed. mountd reports each file before
+// its first byte changes; the next version of the inode removes the file.
 type dirtyTable struct {
 	mu    sync.Mutex // guards the rest
 	nodes map[uint64][]store.Path
@@ -40,11 +40,11 @@ func (t *dirtyTable) clear(node uint64) {
 	delete(t.nodes, node)
 }
 
-// gone forgets a name under which content was being changed. Somebody who has the file open
-// may still write to it, and another file may have the name.
+// gone removes a name under which content was being changed. A process that has the file open
+// may still write to it, but another file may have the name.
 func (t *dirtyTable) gone(p store.Path) { t.renamed(p, "") }
 
-// renamed moves what is being changed under one name to another one, or to none if to is "".
+// renamed moves the entries of one name to another, or removes them if to is "".
 func (t *dirtyTable) renamed(from, to store.Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,8 @@ func (t *dirtyTable) renamed(from, to store.Path) {
 	delete(t.paths, from)
 }
 
-// mount clears the table for another mountd. ended says that the last one left nothing open.
+// mount clears the table for another mountd. ended says that the last mountd left no file
+// open.
 func (t *dirtyTable) mount(ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

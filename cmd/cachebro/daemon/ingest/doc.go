@@ -1,3 +1,3 @@
-// Package ingest turns the records that capture spooled into versions, in order
-// and with the checkpoint of the spool, and lets everybody wait for it.
+// Package ingest turns the records that capture spooled into versions, in order and with the
+// checkpoint of the spool, and lets callers wait for that.
 package ingest

@@ -16,33 +16,33 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Bounds of one batch: it takes as much as there is, but never so much that a reader has to
-// wait for it.
+// Bounds of one batch. A batch takes all waiting records, but never so many that a reader has
+// to wait for it.
 const (
 	BatchChanges = 256
 	BatchBytes   = 8 << 20
 	batchTime    = 50 * time.Millisecond
-	// batchVersions bounds how many versions a batch is expected to become: the rename of
-	// a directory is two for each path below it, a write one for each name of the file.
+	// batchVersions bounds the expected number of versions of a batch: the rename of a
+	// directory makes two for each path in it, a write makes one for each name of the file.
 	batchVersions = 16 << 10
 	// unknownMove is the number of versions that the first rename of a directory counts as.
 	unknownMove = 1000
 
-	// releaseEvery and releaseBytes bound how much of the consumed spool stays on disk
-	// before the store is synced and the spool's files are deleted.
+	// releaseEvery and releaseBytes bound how much consumed spool stays on disk before the
+	// store is synced and the spool's files are deleted.
 	releaseEvery = 5 * time.Second
 	releaseBytes = 64 << 20
 )
 
-// health is whether the store takes versions, as ingestion sees it.
+// health says whether the store accepts versions, as ingestion sees it.
 type health struct {
 	ok     bool
 	reason string
 	since  time.Time
 }
 
-// Ingester follows the spool. One goroutine reads, maps and applies; anybody may ask how far
-// it has come.
+// Ingester follows the spool. One goroutine reads, maps and applies the records; any goroutine
+// may ask for its position.
 type Ingester struct {
 	store       *store.Store
 	source      *source.Source
@@ -54,8 +54,8 @@ type Ingester struct {
 	joiner *spool.Joiner
 	epoch  uint64 // counts mounts, because node ids are unique only within one
 
-	// applyMu is held over store.Apply by everyone who appends to the version
-	// log. It guards checkpoint, which goes with every append.
+	// applyMu is held over store.Apply by everyone who appends to the version log. It
+	// guards checkpoint, which is stored with every append.
 	applyMu    sync.Mutex
 	checkpoint []byte
 
@@ -63,7 +63,7 @@ type Ingester struct {
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
 	waiters    atomic.Int32              // callers of WaitHead that wait
-	asked      atomic.Pointer[time.Time] // when the last of them began to wait; nil if none did
+	asked      atomic.Pointer[time.Time] // when the last of them began to wait; nil if none has
 
 	seq    atomic.Uint64 // spool sequence number of the last ingested record
 	pos    atomic.Pointer[spool.Position]
@@ -72,47 +72,49 @@ type Ingester struct {
 	moved atomic.Pointer[chan struct{}]
 
 	dirty    dirtyTable
-	beside   []Beside         // records of changes beside the mount in the batch; see Followers
-	kept     attribution.Rows // processes of the batch, to be kept before it is applied
+	beside   []Beside         // records in the batch of changes that bypassed the mount; see Followers
+	kept     attribution.Rows // processes of the batch, to be stored before it is applied
 	late     map[uint64]lateContent
 	unsynced int64
 	syncedAt time.Time
 	burst    burst
-	move     int // versions per rename of a directory, lately
+	move     int // versions that the latest renames of directories made
 
-	pace atomic.Int64 // ns that a record took lately
+	pace atomic.Int64 // ns that each of the latest records took
 }
 
-// lateContent is a version that was stored without its content, which did not come in time.
+// lateContent is a version that was stored without its content, because the content did not
+// come in time.
 type lateContent struct {
 	change store.Change
 	seq    uint64 // of the version
 }
 
-// Followers are told what is ingested. Only Settle may be nil, and only Beside may wait.
+// Followers are notified of what is ingested. Only Settle may be nil, and only Beside may
+// wait.
 type Followers struct {
 	Hold    func() (release func()) // makes the index wait
 	Changed func()                  // versions were added
 	Wrote   func([]store.Version)   // versions from the spool were added
 	Reads   func(*spool.Record)     // a process has read files
 	Git     GitFollower
-	// Beside looks at the paths that records say were changed without the mount. It is
-	// called after the rest of their batch is in the log, passes what it finds to the
-	// given function, and may wait for the disk.
+	// Beside looks at the paths of changes that bypassed the mount. It is called after the
+	// rest of their batch is in the log, calls the given function with the changes that it
+	// finds, and may wait for the disk.
 	Beside func(context.Context, []Beside, func([]store.Change) bool)
-	// Settle makes whoever spools changes beside the mount spool all that has happened; nil:
-	// nobody does.
+	// Settle makes the recorder of changes that bypass the mount spool everything that has
+	// happened; nil if there is no recorder.
 	Settle func()
 }
 
-// Beside is a record of a change that did not go through the mount.
+// Beside is a record of a change that bypassed the mount.
 type Beside struct {
 	Record *spool.Record
 	Actor  store.Actor
 }
 
-// GitFollower receives the changes in git directories. Keep stores them, before the spool's
-// position is stored.
+// GitFollower receives the changes in git directories. Keep stores them; it is called before
+// the spool's position is stored.
 type GitFollower interface {
 	Take(r *spool.Record, by store.Actor, plan string)
 	Keep() error
@@ -126,9 +128,9 @@ func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attr
 	if err != nil {
 		return nil, err
 	}
-	// A spool that was deleted and begun anew counts from the start.
+	// A spool that was deleted and started anew counts from the start.
 	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
-		log.Warn("the spool was begun anew", "checkpoint", pos, "head", head)
+		log.Warn("the spool was started anew", "checkpoint", pos, "head", head)
 		r.Close()
 		pos = spool.Position{}
 		r, err = spool.OpenReader(dir, pos)
@@ -160,7 +162,7 @@ func decodeCheckpoint(b []byte) (spool.Position, uint64) {
 	return spool.Position{Segment: binary.LittleEndian.Uint64(b), Offset: int64(binary.LittleEndian.Uint64(b[8:]))}, binary.LittleEndian.Uint64(b[16:])
 }
 
-// Health says whether the store takes versions, and why not.
+// Health reports whether the store accepts versions, and if not, why.
 func (g *Ingester) Health() (ok bool, reason string) {
 	h := g.health.Load()
 	return h.ok, h.reason
@@ -327,10 +329,10 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 		}
 	}
 	if err := g.attribution.KeepRows(&g.kept); err != nil {
-		g.log.Warn("processes are not kept", "err", err)
+		g.log.Warn("the processes are not stored", "err", err)
 	}
 	if err := g.o.Git.Keep(); err != nil {
-		g.log.Warn("changes of git's own files are not kept", "err", err)
+		g.log.Warn("changes of git's own files are not stored", "err", err)
 	}
 	versions, ok := g.apply(ctx, changes, encodeCheckpoint(b.after, max(b.seq, g.seq.Load())))
 	if !ok {
@@ -368,8 +370,8 @@ func (g *Ingester) publish(p spool.Position, seq uint64) {
 	close(*g.moved.Swap(&ch))
 }
 
-// maybeRelease makes what was ingested durable and releases the spool's files, if it is time
-// to or now is set.
+// maybeRelease syncs the store and deletes the spool's ingested files, if that is due or now
+// is set.
 func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 	if ctx.Err() != nil || !now && g.unsynced < releaseBytes && time.Since(g.syncedAt) < releaseEvery {
 		return
@@ -392,7 +394,7 @@ func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 }
 
 // WaitHead waits until everything that was in the spool at the call is ingested. It returns
-// false if that takes longer than within. If nothing is new, it costs one fstat.
+// false if that takes longer than within. If there is nothing new, a call costs one fstat.
 func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	g.settle()
 	head, err := g.reader.Head()
@@ -424,16 +426,16 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle makes the spool hold everything that has happened, even what a writer that was
-// killed had seen.
+// settle makes the spool contain everything that has happened, even what a recorder that was
+// killed had noticed.
 func (g *Ingester) settle() {
 	if g.o.Settle != nil {
 		g.o.Settle()
 	}
 }
 
-// Await is WaitHead for a request: it waits for what was done right before, but not for a
-// backlog that would take too long. behind is about how many records are still missing.
+// Await is WaitHead for a request: it waits for changes made right before the request, but not
+// for a backlog that would take too long. behind is about how many records are still missing.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
 	g.settle()
 	behind = g.Lag()
@@ -443,14 +445,15 @@ func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint
 	return g.Lag()
 }
 
-// few is a number of records that are always waited for: they may be what was done right before.
+// few is a number of records that are always waited for, because they may be changes made
+// right before the request.
 const few = 8
 
 // recordSize is the assumed size of a record, in bytes, if nothing better is known.
 const recordSize = 200
 
-// Lag returns about how many records of the spool are not in the log. It can tell from the
-// names of segments, which are the numbers of their first records.
+// Lag returns about how many records of the spool are not in the log. It uses the names of
+// segments, which are the numbers of their first records.
 func (g *Ingester) Lag() uint64 {
 	head, err := g.reader.Head()
 	pos, seq := *g.pos.Load(), g.seq.Load()
@@ -467,8 +470,9 @@ func (g *Ingester) Lag() uint64 {
 	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
 }
 
-// Append adds changes that did not come from the spool; the checkpoint stays. It asks still,
-// under the lock, whether the changes are still true, and else adds nothing.
+// Append adds changes that did not come from the spool, and leaves the checkpoint as it is.
+// Under the lock it calls still, and adds nothing if that returns false because the changes
+// are no longer true.
 func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()

@@ -13,7 +13,8 @@ import (
 const secureBatch = int64(64) << 20
 
 // Secure stores the present contents of files whose newest versions, given in vs, lack them,
-// but no more than most bytes. It returns the reason for each path that it did not secure.
+// but no more than most bytes. It returns the reason for each path whose content it did not
+// store.
 func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) map[store.Path]string {
 	out := map[store.Path]string{}
 	var batch []store.Found
@@ -28,7 +29,7 @@ func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) m
 	}
 	for _, v := range vs {
 		if all+v.Stat.Size > most {
-			out[v.Path] = fmt.Sprintf("it would bring more than %d MiB into the history", most>>20)
+			out[v.Path] = fmt.Sprintf("it would add more than %d MiB to the history", most>>20)
 			continue
 		}
 		content, err := g.presentOf(ctx, v)
@@ -48,13 +49,13 @@ func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) m
 
 var errBeingWritten = errors.New("it is being written")
 
-// asWritten reports whether a and b are the same file, not written between. Its name and mode
-// may differ.
+// asWritten reports whether a and b are the same file and it was not written in between. The
+// file's name and mode may differ.
 func asWritten(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
 }
 
-// presentOf reads the file that a version, the newest of its path, describes.
+// presentOf reads the file described by a version, which must be the newest of its path.
 func (g *Ingester) presentOf(ctx context.Context, v store.Version) ([]byte, error) {
 	f, st, err := g.source.Open(ctx, v.Path)
 	if err != nil {

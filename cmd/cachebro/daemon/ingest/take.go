@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// take handles one record. A version becomes a Change. Any other record takes effect at once;
-// it does no harm if that is repeated after a crash.
+// take handles one record. If the record is a version, take returns it as a Change. Any other
+// record takes effect at once, and it does no harm if that is repeated after a crash.
 func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool) {
 	r := j.Record
 	switch r.Kind {
@@ -49,7 +49,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	return store.Change{}, false
 }
 
-// actor returns who is behind a record.
+// actor returns the author of a record.
 func (g *Ingester) actor(r *spool.Record) store.Actor {
 	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
 	a.Line = r.Line
@@ -97,15 +97,15 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 		if !g.fromSource(ctx, &c) {
 			c.NoContent = "gap: not captured"
 			if !g.reader.WriterAlive() {
-				g.lost(&c, "the mount process ended before the content was safe")
+				g.lost(&c, "the mount process ended before the content was saved")
 			}
 		}
 	}
 	return c, true
 }
 
-// fromSource fills in the content from the file itself, if that is still what
-// the record describes.
+// fromSource fills in the content from the file itself, if the file is still as the record
+// describes it.
 func (g *Ingester) fromSource(ctx context.Context, c *store.Change) bool {
 	p := c.Path
 	if c.Path2 != "" {
@@ -131,10 +131,10 @@ func (g *Ingester) fromSource(ctx context.Context, c *store.Change) bool {
 	return true
 }
 
-// maxLate bounds how many versions wait for content that comes late.
+// maxLate bounds how many versions wait for late content.
 const maxLate = 4096
 
-// remember notes versions whose content may still come.
+// remember notes versions whose content may still arrive.
 func (g *Ingester) remember(changes []store.Change, from []*spool.Record, versions []store.Version) {
 	next := 0
 	for i, r := range from {
@@ -152,8 +152,8 @@ func (g *Ingester) remember(changes []store.Change, from []*spool.Record, versio
 	}
 }
 
-// lateChange stores content that came after its version had been stored without it. It
-// becomes another version, unless the path has a newer one.
+// lateChange stores content that arrived after its version had been stored without it. The
+// content becomes another version, unless the path has a newer one.
 func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 	l, ok := g.late[j.Record.For]
 	if !ok || !j.HasContent {
@@ -169,7 +169,7 @@ func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 	return c, true
 }
 
-// notice puts a notice of mountd's into the log.
+// notice adds a notice from mountd to the log.
 func (g *Ingester) notice(r *spool.Record) {
 	if err := g.store.Notes.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: g.actor(r)}); err != nil {
 		g.log.Warn("notice", "text", r.Reason, "err", err)

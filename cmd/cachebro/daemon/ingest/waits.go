@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// After a failure something is tried again after RetryFirst, then after twice as long each time,
-// but RetryLast at most.
+// A failed operation is tried again after RetryFirst, then after twice as long each time, but
+// after no more than RetryLast.
 const (
 	RetryFirst = time.Second
 	RetryLast  = time.Minute
 )
 
-// FreshWait is how long a read waits for what was closed before it.
+// FreshWait is how long a read waits for files closed before it to be recorded.
 const FreshWait = 20 * time.Millisecond
 
 // RecordWait is how long a change may be visible before its record is in the spool: a mountd that
@@ -25,14 +25,15 @@ const RecordWait = 500 * time.Millisecond
 // "sed -i x; cachebro log" everybody expects to see what sed did.
 const QueryWait = 2 * time.Second
 
-// ClockTick is the time within which two changes may leave the same ctime: the kernel's clock for
-// time stamps advances every 4 ms on most systems, every 10 ms on some.
+// ClockTick is the time within which two changes may get the same ctime: the kernel's clock
+// for time stamps advances every 4 ms on most systems, every 10 ms on some.
 const ClockTick = int64(20 * time.Millisecond)
 
-// ClockLag is the most that this clock is behind, in ns: a jiffy at 100 Hz.
+// ClockLag is the most by which the kernel's clock for time stamps is behind, in ns: a jiffy
+// at 100 Hz.
 const ClockLag = int64(10 * time.Millisecond)
 
-// Sleep waits for d. It returns false if ctx ended before.
+// Sleep waits for d. It returns false if ctx ended before that.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

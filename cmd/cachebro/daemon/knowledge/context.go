@@ -27,10 +27,10 @@ type bundles struct {
 	build string        // of this program: another build may word a text differently
 }
 
-// newNodeWait bounds the wait for a name that nobody knows yet.
+// newNodeWait bounds the wait for a name that is not known yet.
 const newNodeWait = time.Second
 
-// openBundles makes the graph, which reads the log when it is first asked.
+// openBundles makes the graph, which reads the log at its first use.
 func (kn *Knowledge) openBundles() {
 	kn.bundles.looks, kn.bundles.build = make(chan struct{}, 1), kn.buildStamp()
 	kn.bundles.graph = kn.newGraph(kn.Store.KV("graph"))
@@ -47,10 +47,10 @@ func (kn *Knowledge) buildStamp() string {
 			return fmt.Sprintf("%s %d %d", kn.Version, st.Size(), st.ModTime().UnixNano())
 		}
 	}
-	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // our file was replaced: nothing kept outlives this process
+	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // our file was replaced, so nothing cached may outlive this process
 }
 
-// newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was kept.
+// newGraph makes an empty graph. If rows is nil, the graph does not use stored rows.
 func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
 		Source: kn.Store, Rows: rows, Build: kn.bundles.build, Pairs: kn.Sets.Pairs(), By: attribution.ByWhom,
@@ -74,7 +74,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	}
 	text, hit, err := kn.bundle(ctx, q)
 	var none *bundle.ErrNoNode
-	if errors.As(err, &none) && !sure { // it may be new
+	if errors.As(err, &none) && !sure { // the node may be new
 		kn.Ingest.WaitHead(ctx, newNodeWait)
 		text, hit, err = kn.bundle(ctx, q)
 	}
@@ -104,7 +104,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
-			if err != nil { // it was counted as shown and never arrived
+			if err != nil { // the bundle was recorded as shown but never arrived
 				kn.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
@@ -115,13 +115,13 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	}}, []byte(a.Text), nil
 }
 
-// shownAs returns the name under which a bundle is remembered as shown: the whole question,
-// which is no path of a file.
+// shownAs returns the name under which a bundle is recorded as shown: the whole question,
+// which is not a path of a file.
 func shownAs(q wire.ContextRequest) store.Path {
 	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
 }
 
-// unchangedBundle returns the answer for a reader that holds the bundle as it is.
+// unchangedBundle returns the answer for a reader that still has the present bundle.
 func unchangedBundle(etag string, since time.Time) string {
 	b, err := json.MarshalIndent(struct {
 		Cached bool   `json:"cached"`
@@ -135,8 +135,8 @@ func unchangedBundle(etag string, since time.Time) string {
 	return string(b)
 }
 
-// filesKnown brings the log up to date with the files. sure means that nothing can have
-// been missed, so an earlier bundle may be called unchanged.
+// filesKnown brings the log up to date with the files. sure means that no change can have been
+// missed, so an earlier bundle may be called unchanged.
 func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	mounted, attach, _ := kn.Survey.MountState()
 	if mounted && !attach.Outside && !kn.Survey.Scanning() {
@@ -152,7 +152,7 @@ func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	return missing == "" && !(mounted && attach.Outside), err
 }
 
-// bundle returns a bundle, from what was kept as long as its plan is the same.
+// bundle returns a bundle, from the cache as long as its plan is the same.
 func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
 	g := kn.bundles.graph
 	if q.Anew {
@@ -196,8 +196,8 @@ func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []
 	})
 }
 
-// Forget drops what the graph knows of a path. The graph does not read it again until release
-// is called.
+// Forget removes from the graph what it knows of a path. The graph does not read the path
+// again until release is called.
 func (kn *Knowledge) Forget(ctx context.Context, p store.Path) (release func(), err error) {
 	return kn.bundles.graph.Forget(ctx, string(p))
 }

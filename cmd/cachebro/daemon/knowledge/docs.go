@@ -22,8 +22,8 @@ import (
 // code are brought up to date. A request does not wait for it.
 const docsPause = 500 * time.Millisecond
 
-// openDocs opens the pairs of documents and code. It is no error if a record cannot be read,
-// or if there is no room for one.
+// openDocs opens the pairs of documents and code. A record that cannot be read, or for which
+// there is no room, is not an error.
 func (kn *Knowledge) openDocs() (err error) {
 	kn.news = make(chan struct{}, 1)
 	kn.docs, err = docsync.Open(kn.Store, docsync.Options{
@@ -106,7 +106,7 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []b
 		}
 		pairs, a.Seq, err = kn.docs.Mark(ctx, f, q.AsOf, q.Edited, by, time.Now().UnixNano())
 		if err == nil && len(pairs) > 0 {
-			err = kn.Store.Sync() // nobody will say it again
+			err = kn.Store.Sync() // nobody will repeat the request if it is lost
 		}
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "check or mark", "there is no %q for documents", q.Do)

@@ -17,16 +17,17 @@ import (
 	"cachebro/store"
 )
 
-// This file keeps what people and agents want remembered about a project: a decision, a
-// warning, what is left to do. A note is derived from nothing, so it stays until somebody
-// removes it: neither a reindex nor a collection nor the deletion of its file ends it.
+// This file stores what people and agents want remembered about a project: a decision, a
+// warning, a remaining task. A note cannot be derived from anything else, so it stays until
+// somebody removes it; neither a reindex nor a collection nor the deletion of its file removes
+// it.
 //
 // Notes lie in the store's settings under the bucket "notes": the key is the
 // id, the value a Note as CBOR with integer keys. All of them are held in
 // memory, as an immutable list that is published anew with each change; readers
 // take no lock, and mu is held over the store so that two writers cannot mix.
 
-// The bounds of what is kept.
+// Bounds of the notes.
 const (
 	maxText  = 4000 // bytes of one note
 	maxNotes = 5000
@@ -35,21 +36,21 @@ const (
 // defaultKind is the kind of a note that names none.
 const defaultKind = "note"
 
-// Errors of Add and Remove, to be told apart with errors.Is.
+// Errors of Add and Remove, for use with errors.Is.
 var (
 	ErrInvalid  = errors.New("not a note")     // no text, too long a text, an impossible kind
-	ErrFull     = errors.New("too many notes") // maxNotes are there
+	ErrFull     = errors.New("too many notes") // there are maxNotes already
 	ErrNotFound = errors.New("no such note")
 )
 
 // Note is one note. Immutable.
 type Note struct {
-	ID      string          `cbor:"1,keyasint"`           // not- and 8 hex digits, made of the next three
+	ID      string          `cbor:"1,keyasint"`           // not- and 8 hex digits, a hash of the next three fields
 	Text    string          `cbor:"2,keyasint"`           // UTF-8, without blanks at its ends
 	Kind    string          `cbor:"3,keyasint"`           // decision, warning, todo, …: a word
-	Path    store.Path      `cbor:"4,keyasint,omitempty"` // what it is about; "": the project
+	Path    store.Path      `cbor:"4,keyasint,omitempty"` // the path that it is about; "": the project
 	Time    int64           `cbor:"5,keyasint"`           // ns since the epoch; when it was last added
-	Session store.SessionID `cbor:"6,keyasint,omitempty"` // whose it is, where that is known
+	Session store.SessionID `cbor:"6,keyasint,omitempty"` // the session that added it, if known
 	Agent   string          `cbor:"7,keyasint,omitempty"`
 	By      string          `cbor:"8,keyasint,omitempty"` // cli, mcp
 }
@@ -129,9 +130,9 @@ func (b *NoteBook) Get(id string) (Note, bool) {
 
 var kindShape = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,23}$`)
 
-// Add keeps a note and gives it its id. The same text of the same kind about
-// the same path is the same note: it gets the new time, and added is false.
-// Errors: ErrInvalid, ErrFull, the store's.
+// Add stores a note and gives it its id. A note with the same text, kind and path as an
+// existing one replaces its time, and added is then false. The errors are ErrInvalid, ErrFull
+// and those of the store.
 func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	n.Text = strings.TrimSpace(strings.ToValidUTF8(n.Text, "\ufffd"))
 	n.Kind = cmp.Or(strings.ToLower(strings.TrimSpace(n.Kind)), defaultKind)
@@ -139,7 +140,7 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	case n.Text == "":
 		return n, false, fmt.Errorf("%w: it has no text", ErrInvalid)
 	case len(n.Text) > maxText:
-		return n, false, fmt.Errorf("%w: its text has %d bytes, and %d are kept", ErrInvalid, len(n.Text), maxText)
+		return n, false, fmt.Errorf("%w: its text has %d bytes, and at most %d are allowed", ErrInvalid, len(n.Text), maxText)
 	case !kindShape.MatchString(n.Kind):
 		return n, false, fmt.Errorf("%w: its kind is not one word of letters and digits, 24 at most", ErrInvalid)
 	}
@@ -149,7 +150,7 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	n.ID = b.id(n)
 	i := slices.IndexFunc(list, func(o Note) bool { return o.ID == n.ID })
 	if i < 0 && len(list) >= maxNotes {
-		return n, false, fmt.Errorf("%w: %d are there", ErrFull, len(list))
+		return n, false, fmt.Errorf("%w: there are %d already", ErrFull, len(list))
 	}
 	val, err := cbor.Marshal(n)
 	if err != nil {

@@ -49,13 +49,13 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 		if err != nil {
 			return nil, nil, noteError(err)
 		}
-		// Nobody will say it again: it must not wait for the next sync.
+		// Sync at once, because nobody will repeat the note if it is lost.
 		if err := kn.Store.Sync(); err != nil {
 			return nil, nil, err
 		}
 		a.Notes, a.Total = []wire.Note{kn.noteOut(n)}, 1
 	case "list":
-		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // to know where their files are now
+		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // to know the present paths of the notes' files
 		list := kn.NotesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {
@@ -117,10 +117,10 @@ func (kn *Knowledge) noteOut(n Note) wire.Note {
 	return w
 }
 
-// maxMoves bounds how many renames are followed: they may go in a circle.
+// maxMoves bounds how many renames are followed, because renames may form a circle.
 const maxMoves = 64
 
-// placeNow follows a path through renames to where the file is now. An unknown path counts
+// placeNow follows a path through renames to the file's present path. An unknown path counts
 // as present.
 func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 	at := p
@@ -144,8 +144,8 @@ func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 const maxRecoveryNotes = 10
 
 // RecoveryNotes lists what a session should be reminded of: its own notes, those about the
-// files that it works on, then those about the project as a whole, each newest first. more
-// is the number of the other notes.
+// files that it works on, then those about the project as a whole, each newest first. more is
+// the number of notes left out.
 func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []wire.Note, more int) {
 	working := map[string]bool{}
 	for _, f := range set.Files {

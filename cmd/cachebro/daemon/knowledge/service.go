@@ -1,5 +1,5 @@
-// Package knowledge answers what is known about the project's files besides their text: notes,
-// which documents are behind their code, and the graph behind get_context.
+// Package knowledge answers questions about the project's files that their text alone does not
+// answer: notes, which documents are behind their code, and the graph behind get_context.
 package knowledge
 
 import (
@@ -46,7 +46,7 @@ type Knowledge struct {
 	news    chan struct{} // capacity 1, never closed: versions have been added
 }
 
-// Open loads what was kept. Run must be called.
+// Open loads what was stored. Run must be called.
 func Open(o Options) (*Knowledge, error) {
 	kn := &Knowledge{Options: o, news: make(chan struct{}, 1)}
 	kn.openBundles()

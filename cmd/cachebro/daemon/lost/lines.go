@@ -7,10 +7,10 @@ import (
 	"cachebro/store/diff"
 )
 
-// step is one content on the way from what a reader was shown to what its write replaced.
+// step is one version of the content, from what a reader was shown to what its write replaced.
 type step struct {
 	text []byte
-	// other: somebody else made it from the content before.
+	// other reports whether somebody else made this step from the previous one.
 	other bool
 }
 
@@ -21,14 +21,14 @@ type missing struct {
 	back bool // the step removed it, and the write brought it back
 }
 
-// compare lists what result, which was made from steps[0], lost of the others' steps. told are
-// lines that the reader knew nevertheless.
+// compare lists the lines of the others' steps that are lost in result, which was made from
+// steps[0]. told are lines that the reader learned of in another way.
 func compare(steps []step, result []byte, told [][]byte) (out []missing) {
-	// by is the step by somebody else that made each present line, 0 if none; removed are
-	// the lines that others removed although they were not theirs.
+	// by has, for each present line, the step by somebody else that made it, or 0. removed
+	// has the lines that others removed although they had not made them.
 	first := diff.Lines(steps[0].text)
 	by := make([]int, len(first))
-	mine := map[string]int{} // how often, at most, the reader's own text had a line
+	mine := map[string]int{} // the greatest number of times that the reader's own text had a line
 	own := func(lines [][]byte) {
 		n := map[string]int{}
 		for i, l := range lines {
@@ -40,7 +40,7 @@ func compare(steps []step, result []byte, told [][]byte) (out []missing) {
 		}
 	}
 	own(first)
-	removed := make([]map[int]bool, len(steps)) // indexes in the content before
+	removed := make([]map[int]bool, len(steps)) // indexes in the previous content
 	for n := 1; n < len(steps); n++ {
 		var next []int
 		at := 0
@@ -96,7 +96,8 @@ func compare(steps []step, result []byte, told [][]byte) (out []missing) {
 	return out
 }
 
-// cameBack reports whether what the first step removed was there again after a later one.
+// cameBack reports whether a line that the first step removed was present again after a later
+// step.
 func cameBack(steps []step, s string) bool {
 	most := -1
 	for _, o := range steps {
@@ -110,7 +111,7 @@ func cameBack(steps []step, s string) bool {
 	return false
 }
 
-// unchanged yields the indexes of the old lines that a script leaves alone.
+// unchanged yields the indexes of the old lines that a script does not change.
 func unchanged(sc *diff.Script) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		at := 0
@@ -125,7 +126,7 @@ func unchanged(sc *diff.Script) func(yield func(int) bool) {
 	}
 }
 
-// counts is how often a text has each line.
+// counts is the number of times that a text has each line.
 type counts struct {
 	lines map[string]int
 	all   string
@@ -143,16 +144,16 @@ func counted(text []byte) counts {
 	return c
 }
 
-// wrapped is the length in bytes from which on a line is also looked for across lines, because
-// a formatter may have wrapped it. A shorter one could be found anywhere.
+// wrapped is the length in bytes from which on a line is also searched for across line breaks,
+// because a formatter may have wrapped it. Shorter lines would match by accident.
 const wrapped = 12
 
-// has reports whether the text has s at least as often as before had it, in whatever place.
+// has reports whether the text has s at least as often as before had it, at any position.
 func (c counts) has(s string, before counts) bool {
 	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }
 
-// essence returns a line without what formatters change.
+// essence returns a line without the characters that formatters change.
 func essence(line []byte) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune("\"'`,;", r) {
@@ -162,7 +163,7 @@ func essence(line []byte) string {
 	}, string(line))
 }
 
-// says reports whether a line has more than brackets and the like.
+// says reports whether a line consists of more than brackets and the like.
 func says(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }

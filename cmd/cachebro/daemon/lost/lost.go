@@ -28,33 +28,33 @@ const (
 	maxProcs = 2000 // processes whose reads are remembered
 	maxText  = 2 << 20
 
-	// readsLate is how much later the record of a process's reads may come than that of its
-	// writes.
+	// readsLate is how much later than the record of its writes the record of a process's
+	// reads may arrive.
 	readsLate = 3 * time.Second
 )
 
-// Loss is a write that lacks lines that others had written.
+// Loss is a write that lost lines that others had written.
 type Loss struct {
 	Seq    uint64            `json:"seq"` // of the write
 	Path   store.Path        `json:"path"`
 	Time   int64             `json:"time"`
-	Reader store.Reader      `json:"reader"`          // whose write
-	Base   store.Hash        `json:"base"`            // what it was shown
-	Shown  int64             `json:"shown"`           // when, in ns
-	Known  []readers.Shown   `json:"known,omitempty"` // parts of later contents that it was shown
+	Reader store.Reader      `json:"reader"`          // the writer
+	Base   store.Hash        `json:"base"`            // the content that the writer was shown
+	Shown  int64             `json:"shown"`           // when it was shown, in ns
+	Known  []readers.Shown   `json:"known,omitempty"` // parts of later contents that the writer was shown
 	Theirs uint64            `json:"theirs"`          // the version that was replaced
-	Shell  bool              `json:"shell,omitempty"` // a process of a command wrote
+	Shell  bool              `json:"shell,omitempty"` // a process of a command wrote it
 	Proc   attribution.Key   `json:"proc"`
-	Lost   bool              `json:"lost,omitempty"` // it is certain
+	Lost   bool              `json:"lost,omitempty"` // the loss is certain
 	Lines  int               `json:"lines,omitempty"`
-	Sample string            `json:"sample,omitempty"` // the first of them
-	Back   bool              `json:"back,omitempty"`   // they had been removed, and are back
-	Others []uint64          `json:"others,omitempty"` // the versions that had made them
-	Owners []store.SessionID `json:"owners,omitempty"` // their sessions
+	Sample string            `json:"sample,omitempty"` // the first lost line
+	Back   bool              `json:"back,omitempty"`   // the lines had been removed, and are back
+	Others []uint64          `json:"others,omitempty"` // the versions that had made or removed the lines
+	Owners []store.SessionID `json:"owners,omitempty"` // the sessions of these versions
 	Told   []store.SessionID `json:"told,omitempty"`
 }
 
-// Service notices lost updates. A nil Service has none.
+// Service detects lost updates. A nil Service reports none.
 type Service struct {
 	store *store.Store
 	shown *readers.Tracker
@@ -62,16 +62,16 @@ type Service struct {
 	log   *slog.Logger
 	now   func() time.Time
 
-	mu      sync.Mutex // guards the rest; held over the store's lookups, of which there are few
+	mu      sync.Mutex // guards the rest; held over a few lookups in the store
 	records []Loss     // by Seq; candidates and losses
 	reads   map[attribution.Key]*procReads
 	order   []attribution.Key
 }
 
-// procReads is what one process opened for reading.
+// procReads is the set of paths that one process opened for reading.
 type procReads struct {
-	paths map[store.Path]int64 // when it read each last, at the earliest
-	all   int64                // when it read more than are listed; 0: never
+	paths map[store.Path]int64 // the earliest possible time of the last read of each path
+	all   int64                // when it read more files than are listed; 0: never
 }
 
 // Open loads what is in the store. now is the clock.
@@ -120,7 +120,7 @@ func (s *Service) dropLocked(seq uint64) {
 	}
 }
 
-// Wrote looks at versions that were just ingested.
+// Wrote examines versions that were just ingested.
 func (s *Service) Wrote(vs []store.Version) {
 	for i := range vs {
 		if v := &vs[i]; v.Actor.Session != "" && v.Class == 0 {
@@ -132,8 +132,8 @@ func (s *Service) Wrote(vs []store.Version) {
 func (s *Service) wrote(v *store.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Look up what was there only where it matters: not for each path that leaves with a
-	// renamed or removed directory.
+	// Look up the previous version only if that can matter, and not for each path that
+	// disappears with a renamed or removed directory.
 	could := v.Plan == "" && !v.Actor.Uncertain && v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && !inPlace(v.Actor.Tool)
 	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
 		return
@@ -143,7 +143,7 @@ func (s *Service) wrote(v *store.Version) {
 		return
 	}
 	if sameRun(prev.Actor, v.Actor) {
-		s.dropLocked(prev.Seq) // it was a part of this write, as a truncation is
+		s.dropLocked(prev.Seq) // that version was a part of this write, such as a truncation
 	}
 	if !could || prev.Blob == v.Blob {
 		return
@@ -174,7 +174,8 @@ func (s *Service) wrote(v *store.Version) {
 	s.putLocked(l)
 }
 
-// sameRun reports whether one tool call, or one process of a command, did both.
+// sameRun reports whether the same tool call, or the same process of a command, made both
+// versions.
 func sameRun(a, b store.Actor) bool {
 	if a.Session != b.Session || a.Agent != b.Agent || a.ToolCall != b.ToolCall {
 		return false
@@ -182,7 +183,7 @@ func sameRun(a, b store.Actor) bool {
 	return a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start
 }
 
-// inPlace reports whether a tool replaces text that it finds in the file: the model has named
+// inPlace reports whether a tool replaces text that it finds in the file. The model has named
 // whatever such a tool removes.
 func inPlace(tool string) bool {
 	switch tool {
@@ -192,9 +193,10 @@ func inPlace(tool string) bool {
 	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "update_node")
 }
 
-// byOther reports whether o was made by somebody of whom the reader knows nothing. What a
-// process of its session did outside of all tool calls is a hook's formatter, and counts as
-// the session's own. A writer beside the mount is not known, and may be the session itself.
+// byOther reports whether o was made by somebody whose work the reader does not know. A
+// process of the reader's session outside of all tool calls is a hook's formatter, and counts
+// as the session's own. A writer that bypassed the mount is unknown, and may be the session
+// itself.
 func (l *Loss) byOther(o store.Version) bool {
 	a := o.Actor
 	switch {
@@ -208,7 +210,7 @@ func (l *Loss) byOther(o store.Version) bool {
 	return a.Agent != l.Reader.Agent && a.ToolCall != "" && !a.Uncertain
 }
 
-var errNoWay = errors.New("what was shown is not in the history")
+var errNoWay = errors.New("the version that the reader was shown is not in the history")
 
 // way lists the versions from what the reader was shown to what the write replaced.
 func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error) {
@@ -235,7 +237,7 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 	return way, err
 }
 
-// Reads notes that a process has opened files for reading.
+// Reads records that a process has opened files for reading.
 func (s *Service) Reads(r *spool.Record) {
 	k := attribution.WriterOf(r)
 	s.mu.Lock()
@@ -257,7 +259,7 @@ func (s *Service) Reads(r *spool.Record) {
 	if r.More > 0 {
 		p.all = r.Time
 	}
-	for i := len(s.records) - 1; i >= 0; i-- { // the record of the writes may have come first
+	for i := len(s.records) - 1; i >= 0; i-- { // this record may have arrived after that of the writes
 		if l := s.records[i]; l.Shell && l.Proc == k {
 			if theirs, err := s.store.Version(l.Theirs); err == nil && s.readLocked(l, theirs.Time) {
 				s.dropLocked(l.Seq)
@@ -266,14 +268,14 @@ func (s *Service) Reads(r *spool.Record) {
 	}
 }
 
-// readLocked reports whether the writing process had read the file as the others had left it.
+// readLocked reports whether the writing process had read the file after the others' change.
 func (s *Service) readLocked(l Loss, since int64) bool {
 	p := s.reads[l.Proc]
 	return p != nil && (p.paths[l.Path] >= since || p.all >= since)
 }
 
-// All returns the losses, oldest first. With wait it first waits until everything written so
-// far is judged, which may take some seconds.
+// All returns the losses, oldest first. If wait is set, it first waits until everything
+// written so far is judged, which may take some seconds.
 func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	if s == nil {
 		return nil
@@ -291,7 +293,7 @@ func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	}
 }
 
-// judge decides about the candidates. open is how long one of them still has to wait.
+// judge decides about the candidates. open is how long the last of them must still wait.
 func (s *Service) judge() (out []Loss, open time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,8 +319,8 @@ func (s *Service) judge() (out []Loss, open time.Duration) {
 	return out, open
 }
 
-// judgeLocked fills in what a write has lost or, if now is set, what of that the content now
-// lacks. It returns false if nothing.
+// judgeLocked fills in the lines that a write has lost or, if now is set, those of them that
+// the content now lacks. It returns false if there are none.
 func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	v, err := s.store.Version(l.Seq)
 	if err != nil {
@@ -360,7 +362,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	}
 	l.Lines, l.Others, l.Owners = 0, nil, nil
 	l.Theirs, l.Sample, l.Back = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].back
-	for _, m := range gone { // a changed line is both gone and back: count it once
+	for _, m := range gone { // a changed line counts as removed and added, so count it once
 		if m.back == l.Back {
 			l.Lines++
 		}
@@ -377,7 +379,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	return true, nil
 }
 
-// isLocked reports whether what was lost is still missing in the file.
+// isLocked reports whether the lost lines are still missing in the file.
 func (s *Service) isLocked(l Loss) bool {
 	v, found, err := s.store.Current(l.Path)
 	if err != nil || !found || v.Deleted() {
@@ -401,7 +403,8 @@ func (s *Service) content(h store.Hash) ([]byte, error) {
 	return shown, nil
 }
 
-// Marks says what versions have lost, by version, and returns a filter for these versions.
+// Marks describes each loss, by the version that caused it, and returns a filter for these
+// versions.
 func (s *Service) Marks(ctx context.Context) (marks map[uint64]string, has func(store.Version) bool) {
 	marks = map[uint64]string{}
 	for _, l := range s.All(ctx, true) {
@@ -410,7 +413,7 @@ func (s *Service) Marks(ctx context.Context) (marks map[uint64]string, has func(
 	return marks, func(v store.Version) bool { return marks[v.Seq] != "" }
 }
 
-// Mark says of a loss, in a few words, what is missing.
+// Mark describes a loss in a few words.
 func (s *Service) Mark(l Loss) string {
 	by := "others"
 	if v, ok := s.Other(l); ok {
@@ -421,12 +424,12 @@ func (s *Service) Mark(l Loss) string {
 		by = fmt.Sprintf("version %d by %s", v.Seq, by)
 	}
 	if l.Back {
-		return fmt.Sprintf("lost update: %s as before %s", text.Count(l.Lines, "line"), by)
+		return fmt.Sprintf("lost update: %s reverted to before %s", text.Count(l.Lines, "line"), by)
 	}
-	return fmt.Sprintf("lost update: without %s of %s", text.Count(l.Lines, "line"), by)
+	return fmt.Sprintf("lost update: missing %s of %s", text.Count(l.Lines, "line"), by)
 }
 
-// Other returns the newest version of which a write lost lines.
+// Other returns the newest version whose lines a write lost.
 func (s *Service) Other(l Loss) (store.Version, bool) {
 	if len(l.Others) == 0 {
 		return store.Version{}, false
@@ -435,8 +438,8 @@ func (s *Service) Other(l Loss) (store.Version, bool) {
 	return v, err == nil
 }
 
-// Untold returns the losses since a version that a session wrote or suffered, was not told of,
-// and that still stand. From then on they count as told.
+// Untold returns the losses since a version that a session caused or suffered, that still
+// stand, and that were not reported to the session yet. They then count as reported.
 func (s *Service) Untold(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
 		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {

@@ -9,13 +9,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// What a watched command did outside of its project is in the user's own history. It is
-// taken back together with what it did in the project, by one plan in each history.
+// The changes that a watched command made outside of its project are in the user's own
+// history. They are undone together with those that it made in the project, by one plan in
+// each history.
 
-// besideBucket maps a plan of a project to the plan in this history that was made with it.
+// besideBucket maps a plan of a project to the plan in this history that was made together
+// with it.
 const besideBucket = "beside"
 
-// goesWith notes that a plan was made together with a plan of a project.
+// goesWith records that a plan was made together with a plan of a project.
 func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 	if q.Beside == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
 		return nil
@@ -23,16 +25,16 @@ func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 	return pl.Store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
 }
 
-// besidePlan returns the plan that was made with one of a project, "" if none was.
+// besidePlan returns the plan that was made together with a plan of a project, "" if none was.
 func (pl *Plans) besidePlan(of string) string {
 	b, _, err := pl.Store.KV(besideBucket).Get(of)
 	if err != nil {
-		pl.Log.Warn("what went with a plan", "plan", of, "err", err)
+		pl.Log.Warn("look up the plan that goes with a plan", "plan", of, "err", err)
 	}
 	return string(b)
 }
 
-// names fills in which action an undo takes back.
+// names fills in which action an undo undoes.
 func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	if q.Kind != store.PlanUndo {
 		return
@@ -66,7 +68,7 @@ func (pl *Plans) withKey(key string) (seq uint64, err error) {
 		})
 	})
 	if err == nil && seq == 0 {
-		err = wire.Errorf(wire.ErrNotFound, "", "that action changed nothing here")
+		err = wire.Errorf(wire.ErrNotFound, "", "that action changed nothing in this project")
 	}
 	return seq, err
 }

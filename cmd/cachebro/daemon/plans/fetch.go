@@ -9,9 +9,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// contents caches which contents recent plans write: to read a journalled plan of 10,000
-// steps again for each of them would take minutes. For the newest large plan it also keeps,
-// for a while, the contents that were read to make it.
+// contents caches which contents recent plans write, because reading a journalled plan of
+// 10,000 steps again for each of them would take minutes. For the newest large plan it also
+// caches, for a while, the contents that were read to make it.
 type contents struct {
 	// mu guards what follows.
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ func (t *contents) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.
 	return m
 }
 
-// taken returns a content that was kept, and forgets it.
+// taken returns a cached content, and drops it from the cache.
 func (t *contents) taken(h store.Hash) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +70,7 @@ func (t *contents) forget() {
 	t.read = nil
 }
 
-// fetchBytes bounds how much of several contents goes into one answer.
+// fetchBytes is the size up to which several contents go into one answer.
 const fetchBytes = 1 << 20
 
 func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
@@ -96,7 +96,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 			b, err = pl.Store.Content(h)
 		}
 		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
-			break // the client asks for it again
+			break // the client requests it again
 		}
 		if err != nil {
 			return out, nil, err
@@ -107,13 +107,14 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 }
 
 const (
-	// A plan of manySteps makes the index wait, until pauseFor after the last request
-	// about it: indexing thousands of files while they are written took as long as writing them.
+	// A plan of at least manySteps steps makes the index wait, until pauseFor after the
+	// last request about it, because indexing thousands of files while they are written
+	// takes as long as writing them.
 	manySteps = 200
 	pauseFor  = 2 * time.Second
 )
 
-// indexPause keeps the index from taking in versions. It ends by itself.
+// indexPause stops the index from ingesting versions. It ends by itself.
 type indexPause struct {
 	// mu guards what follows.
 	mu      sync.Mutex

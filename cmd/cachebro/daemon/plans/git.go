@@ -13,9 +13,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// planGit plans how to take back what was done to git's own files. The plan is not
-// journalled: what a client has done before it was killed is a change like any other, and
-// asking again plans the rest.
+// planGit plans how to undo changes of git's own files. The plan is not journalled: if its
+// client is killed, the changes that it has made are changes like any others, and the next
+// request plans the rest.
 func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanRequest
 	if err := r.Decode(&q); err != nil {
@@ -29,7 +29,7 @@ func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return out, nil, err
 }
 
-// gitLost answers once what has just been done is ingested.
+// gitLost answers once the newest changes are ingested.
 func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
 	_, err = pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err == nil {
@@ -99,7 +99,7 @@ func (pl *Plans) promptEnded(id string) (at time.Time) {
 	return at
 }
 
-// besides fills in what an undo's actor also did to git's own files.
+// besides fills in the changes of git's own files that an undo's actor also made.
 func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	sel := gitstate.Selection{}
 	switch {
@@ -122,7 +122,7 @@ func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest
 	}
 	text, id, err := pl.Git.Text(ctx, sel)
 	if err != nil {
-		pl.Log.Warn("what was done to git's own files", "err", err)
+		pl.Log.Warn("look up the changes of git's own files", "err", err)
 		return
 	}
 	out.Git, out.GitOp = text, id

@@ -12,13 +12,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// What a client may ask for with a plan that another client left half-done.
+// What a client may request for a plan that another client left unfinished.
 const (
 	resumeKind   = "resume"
 	rollbackKind = "rollback"
 )
 
-// openPlans lists the unfinished plans whose process is gone. A client has to end them,
+// openPlans lists the unfinished plans whose process has ended. A client must finish them,
 // because the daemon writes nothing into the project.
 func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
 	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
@@ -41,7 +41,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		}
 		begun, err := pl.hasBegun(id)
 		if err == nil && heads[i].Tree != here {
-			pl.Log.Warn("a plan that was begun for another directory is not continued", "plan", id)
+			pl.Log.Warn("a plan that was started for another directory is not continued", "plan", id)
 			if err := pl.Store.Journal.Finish(id, []store.Conflict{{Why: elsewhere}}); err != nil {
 				return out, nil, err
 			}
@@ -53,7 +53,8 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		case begun || !whole: // if the log is behind, it may have begun
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
-			// Its client went away while it asked: nobody has agreed to it.
+			// The client ended before the person answered, so nobody has agreed to
+			// the plan.
 			if err := pl.Store.Journal.Finish(id, nil); err != nil {
 				return out, nil, err
 			}
@@ -63,10 +64,11 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 	return out, nil, nil
 }
 
-const elsewhere = "it was begun for another directory than this"
+const elsewhere = "it was started for a different directory"
 
-// treeHere returns the identity of the directory that plans are for. Whoever fakes a state
-// directory elsewhere cannot know the time of birth in nanoseconds.
+// treeHere returns the identity of the directory that plans are for. It includes the
+// directory's time of birth in nanoseconds, which somebody who fakes a state directory
+// elsewhere cannot know.
 func (pl *Plans) treeHere(ctx context.Context) (store.Tree, error) {
 	st, err := pl.Source.Lstat(ctx, "")
 	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
@@ -88,7 +90,7 @@ func (pl *Plans) underWay(id string) bool {
 	return ok && attribution.Alive(int(owner.PID), owner.Start)
 }
 
-// leftOpen finds a plan that may be resumed or rolled back.
+// leftOpen returns an unfinished plan that may be resumed or rolled back.
 func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
@@ -104,12 +106,12 @@ func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 		return p, wire.Errorf(wire.ErrConflict, "cachebro log", "plan %s has ended", id)
 	case pl.underWay(id):
 		owner, _ := pl.Attribution.CarrierOf(id)
-		return p, wire.Errorf(wire.ErrConflict, "wait for it, or end it", "process %d is still carrying out plan %s", owner.PID, id)
+		return p, wire.Errorf(wire.ErrConflict, "wait for it, or end it", "plan %s is still being carried out by process %d", id, owner.PID)
 	}
 	return p, nil
 }
 
-// resumePlan hands a half-done plan to another client.
+// resumePlan hands an unfinished plan to another client.
 func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byte, error) {
 	p, err := pl.leftOpen(ctx, id)
 	if err != nil {
@@ -121,7 +123,7 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	return out, nil, nil
 }
 
-// rolledBack ends the half-done plan that the plan id, a rollback, has taken back.
+// rolledBack ends the unfinished plan that the rollback plan id has undone.
 func (pl *Plans) rolledBack(id string) error {
 	p, err := pl.Store.Journal.Head(id)
 	if err != nil || p.Of == "" {

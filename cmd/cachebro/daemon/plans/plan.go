@@ -22,11 +22,11 @@ import (
 )
 
 // maxSecured bounds how many bytes of ignored files and gaps one plan may store before it
-// deletes or overwrites them: as many as the store keeps of ignored files by default.
+// deletes or overwrites them. It equals the store's default budget for ignored files.
 const maxSecured = int64(512) << 20
 
-// plan makes a plan and, unless it is a dry run, journals it. The daemon writes
-// nothing into the project: the client does, step by step, through the mount.
+// plan makes a plan and, unless it is a dry run, journals it. The daemon writes nothing into
+// the project: the client carries the plan out, step by step, through the mount.
 func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanRequest
 	if err := r.Decode(&q); err != nil {
@@ -52,7 +52,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
 		err = pl.nothing(q, err)
 	} else if errors.Is(err, undo.ErrEdits) {
-		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk takes back all of it", "%v", err)
+		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk undoes the whole change", "%v", err)
 	}
 	if !whole {
 		behind := pl.Ingest.Behind()
@@ -111,7 +111,8 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, body, nil
 }
 
-// contentsOf returns in body what is in a file now and what a plan makes of it.
+// contentsOf returns in body the present content of a file and the content that a plan gives
+// it.
 func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedContents, body []byte, err error) {
 	read := func(h store.Hash) []byte {
 		if out.Why != "" || h == (store.Hash{}) {
@@ -153,14 +154,14 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 	return out, body, nil
 }
 
-// nothing returns the error for a plan that found nothing, in words for people. For an undo
-// by prompt or session it also names the one that was meant.
+// nothing returns the error, worded for people, for a plan that found nothing to do. For an
+// undo by prompt or session it also names the prompt or session.
 func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {
-		out.Hint = "cachebro log shows what changed and was not taken back"
+		out.Hint = "cachebro log shows the changes that are not undone yet"
 		if q.Kind == store.PlanRedo {
-			out.Hint = "redo brings back what the last undo, revert or restore took away"
+			out.Hint = "redo reverses the last undo, revert or restore"
 		}
 	}
 	if q.Kind != store.PlanUndo {
@@ -183,7 +184,8 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	return &out
 }
 
-// meant fills in which session or prompt an undo is of: they may have changed other projects.
+// meant fills in which session or prompt is undone, because it may have changed other projects
+// too.
 func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
@@ -202,7 +204,7 @@ func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	return err
 }
 
-// carriedBy notes that what a process writes until the plan ends is the plan's doing.
+// carriedBy records that everything a process writes until the plan ends belongs to the plan.
 func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
 	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
 	pl.Attribution.BeginPlan(p.ID, owner, began)
@@ -239,7 +241,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		if q.Beside != "" {
 			q.Plan = pl.besidePlan(q.Beside)
 			if q.Plan == "" {
-				return nil, wire.Errorf(wire.ErrNotFound, "", "nothing here went with that plan")
+				return nil, wire.Errorf(wire.ErrNotFound, "", "no plan here belongs to that plan")
 			}
 		}
 		if err := pl.update(ctx); err != nil {
@@ -263,7 +265,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
 }
 
-// planElsewhere takes back here what another machine did.
+// planElsewhere undoes here what another machine did.
 func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	var of []undo.Elsewhere
 	for _, f := range q.Elsewhere.Files {
@@ -295,10 +297,10 @@ func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Pla
 	return planner.Elsewhere(q.Elsewhere.Title, of, q.Merge, q.Force)
 }
 
-// maxElsewhere bounds the contents that go from one machine's history to another, in bytes.
+// maxElsewhere bounds the contents sent from one machine's history to another, in bytes.
 const maxElsewhere = 200 << 20
 
-// taken returns, for another machine, what an undo of this history would take back.
+// taken returns, for another machine, what an undo of this history would undo.
 func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
@@ -326,7 +328,7 @@ func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewher
 	return out, body, nil
 }
 
-// planEdits takes back single edits, as undo --hunk and the pages request.
+// planEdits undoes single edits, as undo --hunk and the web pages request.
 func (pl *Plans) planEdits(q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	of := make([]undo.FileEdits, len(q.Edits))
 	for i, f := range q.Edits {
@@ -369,7 +371,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		if ok, err := versions.Changed(pl.Store, store.Filter{Session: session}); err != nil {
 			return undo.Query{}, err
 		} else if !ok {
-			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
+			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro log shows what changed", "no session changed anything so far")
 		}
 	}
 	prompt, err := versions.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
@@ -412,14 +414,14 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	}
 	narrowed := session != "" || prompt != "" || q.ToolCall != "" || q.PID != 0 || q.Action != 0 || !q.Since.IsZero()
 	if !narrowed && !q.Last {
-		return uq, wire.Errorf(wire.ErrBadRequest, "cachebro undo takes the last action back; or give --session, --prompt, --tool-call, --pid or --since",
-			"say what is to be undone")
+		return uq, wire.Errorf(wire.ErrBadRequest, "cachebro undo undoes the last action; or give --session, --prompt, --tool-call, --pid or --since",
+			"name what to undo")
 	}
 	return uq, nil
 }
 
-// planBoth merges what an action did with the changes of others that it lost. It returns nil
-// if the action lost nothing, or if the request is for something else.
+// planBoth merges an action's changes with the changes of others that the action lost. It
+// returns nil if the action lost nothing, or if the request is for something else.
 func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
 		return nil, nil
@@ -451,7 +453,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 	return planner.Both(of)
 }
 
-// ofAction narrows a query to the action of the log that a version belongs to.
+// ofAction narrows a query to the log's action that a version belongs to.
 func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	return pl.Store.View(func(v *store.View) error {
 		of, err := v.Version(seq)
@@ -472,7 +474,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	})
 }
 
-// actionOf returns the action of the log that a version belongs to.
+// actionOf returns the log's action that a version belongs to.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
 	has, span, command, err := pl.Actions.Of(v, of)
 	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
@@ -489,7 +491,7 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	return planner.Restore(paths, seq)
 }
 
-// update takes into the log what has changed without a mount.
+// update records the changes made while nothing was mounted.
 func (pl *Plans) update(ctx context.Context) error {
 	if err := pl.Survey.UpdateAll(ctx); err != nil {
 		return err
@@ -497,8 +499,8 @@ func (pl *Plans) update(ctx context.Context) error {
 	return pl.Survey.UpdateKnown(ctx)
 }
 
-// look brings the log up to date for a restore, which makes no step for what is already as
-// it was: that must be true of the files, not only of the log.
+// look brings the log up to date for a restore. A restore makes no step for a path that is
+// already as it was, and that must be true of the files, not only of the log.
 func (pl *Plans) look(ctx context.Context) error {
 	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBeside, pl.Survey.UpdateKnown} {
 		if err := update(ctx); err != nil {
@@ -508,7 +510,7 @@ func (pl *Plans) look(ctx context.Context) error {
 	return nil
 }
 
-// moment returns what a restore asks for: paths, none for the whole tree, and the newest
+// moment returns what a restore requests: the paths, none for the whole tree, and the newest
 // version at that moment.
 func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
 	for _, raw := range q.Paths {
@@ -597,9 +599,9 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote where no mount saw it. Steps without
-// content are stored in order, because a renamed directory takes along what is in it; the
-// other paths are looked at.
+// lookAtPlan makes versions of what a client wrote where no mount records it. Steps without
+// content are stored in order, because a renamed directory takes its content along; the files
+// at the other paths are read.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
@@ -609,7 +611,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	for _, n := range p.Done {
 		done[n] = true
 	}
-	own := map[store.Path]bool{} // what the plan wrote; changes of other paths are somebody else's
+	own := map[store.Path]bool{} // the paths that the plan wrote; changes of other paths are somebody else's
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
@@ -636,8 +638,8 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	}
 }
 
-// stepDone stores a step that wrote no content, as it was when it was carried out: later
-// steps may have moved what it made.
+// stepDone stores a step that wrote no content, in the state at the time when it was carried
+// out, because later steps may have moved what it made.
 func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
 	v, found, err := pl.Store.Current(s.Path)
@@ -683,7 +685,7 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	}
 }
 
-// made returns the version of what a step made if that is no regular file.
+// made returns the version that a step made if that is not a regular file.
 func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Version {
 	v := store.Version{Class: pl.Source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
 	if st, err := pl.Source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
@@ -695,8 +697,8 @@ func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Vers
 // maxAsked is how many characters of a prompt the title of a plan shows.
 const maxAsked = 60
 
-// whenOf returns, for the title of a plan, when a prompt was given and what it asked, or when
-// the last session began.
+// whenOf returns, for the title of a plan, when a prompt was given and its text, or when the
+// last session began.
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt != "":

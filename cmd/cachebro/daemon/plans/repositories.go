@@ -9,9 +9,9 @@ import (
 	"cachebro/store/undo"
 )
 
-// leaveRepositories leaves whole, and names, each directory around a git repository that an
-// undo would empty. Otherwise only the .git of a worktree would remain, in which git still
-// believes, or a clone with commits that perhaps exist nowhere else.
+// leaveRepositories drops from a plan each directory with a git repository that an undo would
+// empty, and names the directory. Otherwise only the .git of a worktree would remain, which
+// git still considers valid, or of a clone whose commits perhaps exist nowhere else.
 func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
 	var left []store.Path
 	for _, s := range p.Steps {
@@ -23,9 +23,9 @@ func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
 			continue
 		}
 		left = append(left, s.Path)
-		why := "it is a git repository by now, and stays whole; remove it yourself if nothing in it is needed"
+		why := "it is now a git repository, so it is not removed; remove it yourself if you need nothing in it"
 		if st.Mode&0o170000 == 0o100000 {
-			why = "it is a git worktree, and stays whole; git worktree remove " + string(s.Path) + " removes it if nothing in it would be lost"
+			why = "it is a git worktree, so it is not removed; git worktree remove " + string(s.Path) + " removes it unless that would lose something"
 		}
 		p.Conflicts = append(p.Conflicts, store.Conflict{Path: s.Path, Why: why})
 	}

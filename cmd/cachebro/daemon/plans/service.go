@@ -1,6 +1,6 @@
-// Package plans plans what takes changes back, hands the plan's contents to the client
-// that carries it out, and ends plans that a client left half-done. The daemon itself
-// writes nothing into the project.
+// Package plans plans how to undo changes, hands a plan's contents to the client that carries
+// it out, and ends plans that a client left unfinished. The daemon itself writes nothing into
+// the project.
 package plans
 
 import (
@@ -30,11 +30,11 @@ type Options struct {
 	Git         *gitstate.Service
 	Paths       onwire.Paths
 	Places      wire.Paths              // where the histories are
-	Hold        func() (release func()) // keeps the index from taking versions in
+	Hold        func() (release func()) // stops the index from ingesting versions
 	Log         *slog.Logger
 }
 
-// Plans answers the clients that take changes back.
+// Plans answers the clients that undo and restore.
 type Plans struct {
 	Options
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// then returns, for another machine, what a restore of this history would make.
+// then returns, for another machine, the tree that a restore of this history would make.
 func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ []byte, err error) {
 	paths, seq, err := pl.moment(q)
 	if err != nil {
@@ -59,9 +59,9 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	return out, nil, err
 }
 
-// rulesOf returns a function that reports what the ignore rules in a tree ignore. A machine
-// sends nothing about such files, so what its history says of them is old: the last entry of
-// a file that became ignored may be its removal, or a text long replaced.
+// rulesOf returns a function that reports whether the ignore rules in a tree ignore a path. A
+// machine sends nothing about ignored files, so its history of them is out of date: the last
+// entry of a file that became ignored may be its removal, or a text long replaced.
 func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end func(), err error) {
 	top, err := os.MkdirTemp("", "cachebro-rules-")
 	if err != nil {
@@ -86,7 +86,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 	write := func(name string, text []byte) error {
 		return errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.WriteFile(name, text, 0o600))
 	}
-	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // a repository of its own: rules above it do not count
+	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // a repository of its own, so that rules above it do not count
 		return nil, end, err
 	}
 	for _, e := range tree {
@@ -98,7 +98,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 		if err == nil {
 			err = write(string(e.Path), text)
 		}
-		if err != nil { // without these rules nobody can say what is ignored
+		if err != nil { // without these rules it cannot be told what is ignored
 			return nil, end, fmt.Errorf("the rules in %s: %w", onwire.Display(e.Path), err)
 		}
 	}
@@ -113,10 +113,10 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 	return is, func() { m.Close(); dir.Close(); _ = os.RemoveAll(top) }, nil
 }
 
-// wanted returns the contents that must be sent along with a request for planThen.
+// wanted returns the contents that the client must send along with a request for planThen.
 func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wanted, _ []byte, err error) {
 	if q.Then == nil {
-		return out, nil, wire.Errorf(wire.ErrBadRequest, "", "what the other machine had is missing")
+		return out, nil, wire.Errorf(wire.ErrBadRequest, "", "the list of the other machine's files is missing")
 	}
 	of, err := pl.entries(q.Then)
 	if err != nil {
@@ -130,12 +130,12 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 		out.Hashes, out.Size = append(out.Hashes, onwire.Hash(e.Blob)), out.Size+e.Size
 	}
 	if err == nil && out.Size > maxElsewhere {
-		err = wire.Errorf(wire.ErrTooLarge, "name some of the files", "the contents that are not here have %d MiB, more than %d", out.Size>>20, maxElsewhere>>20)
+		err = wire.Errorf(wire.ErrTooLarge, "name some of the files", "the missing contents have %d MiB, and at most %d MiB can be sent", out.Size>>20, maxElsewhere>>20)
 	}
 	return out, nil, err
 }
 
-// planThen makes the tree here what another machine's was.
+// planThen makes the tree here equal to another machine's tree.
 func (pl *Plans) planThen(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	of, err := pl.entries(q.Then)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 const (
 	maxNewsVersions = 2000 // versions since the last prompt that are looked at
 	maxNews         = 40   // files that are named with one prompt
-	maxNewsDiff     = 300  // bytes of a diff that is shown whole
-	maxSteps        = 64   // versions that madeSince goes back
+	maxNewsDiff     = 300  // size of a diff that is shown in full, in bytes
+	maxSteps        = 64   // number of versions that madeSince looks back
 	sureNews        = 700  // bytes that every client has room for
 )
 
@@ -42,9 +42,9 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	for _, n := range out {
 		size += len(n.Text)
 	}
-	since := map[store.Path]bool{} // the reader changed it since
+	since := map[store.Path]bool{} // the reader has changed the file since
 	for _, v := range vs {
-		// What a plan took back is the person's doing, unless the reader ran it itself.
+		// An undo by plan is the person's change, unless the reader itself ran it.
 		own := ownOf(r, v)
 		since[v.Path] = since[v.Path] || own
 		if own || told[v.Path] >= v.Seq || !slices.Contains(held, v.Path) {
@@ -65,14 +65,14 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	return out
 }
 
-// ownOf reports whether the reader made v. What a plan took back is the person's doing, unless
-// the reader ran it itself.
+// ownOf reports whether the reader made v. What a plan undid is the person's change, unless
+// the reader itself ran the plan.
 func ownOf(r store.Reader, v store.Version) bool {
 	return v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
 }
 
 // madeSince reports whether the reader, between at (ns) and v, changed the file in a way that
-// shows it no text, as a command does.
+// showed it no text, as a command does.
 func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	for range maxSteps {
 		o, found, err := rd.Store.AtSeq(v.Path, v.Seq-1)
@@ -87,8 +87,9 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	return false
 }
 
-// newsOf says how v changed what the reader holds of its file; is is the file's present
-// content. If the reader has changed the file since, it says what v itself changed.
+// newsOf describes how v changed the version of the file that the reader was shown. is is the
+// file's present content. If the reader has changed the file since, newsOf describes what v
+// itself changed.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
 	told, way, when, again := rd.Shown.ToldSince(r, v.Path)
@@ -112,11 +113,11 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 		if since || !rd.madeSince(r, v, max(at, when)) {
 			return n, is, false
 		}
-		return wire.News{Text: fmt.Sprintf("%s: as before your change, %s", readers.Printable(v.Path), who)}, l.Hash, true
+		return wire.News{Text: fmt.Sprintf("%s: reverted to the text before your change, %s", readers.Printable(v.Path), who)}, l.Hash, true
 	case way: // the reader knows this content from a diff
 		h = told
 	case again && l.Hash == h:
-		return wire.News{Text: fmt.Sprintf("%s: as you were shown it again, %s", readers.Printable(v.Path), who)}, l.Hash, true
+		return wire.News{Text: fmt.Sprintf("%s: back to the text that you were shown, %s", readers.Printable(v.Path), who)}, l.Hash, true
 	}
 	n = wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
 	content := l.Content
@@ -141,9 +142,10 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 	return n, l.Hash, true
 }
 
-// lostUpdates returns each lost update since a version of which the session was not told yet:
-// what its own writes overwrote, and what others' writes overwrote of its changes. of has the
-// files of the former, with the version up to which everything is said.
+// lostUpdates returns each lost update since a version that was not reported to the session
+// yet: where its own writes overwrote others' changes, and where others' writes overwrote its
+// changes. of has the files that its own writes overwrote, with the version up to which
+// everything is reported.
 func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
 	of = map[store.Path]uint64{}
 	for _, l := range rd.Lost.Untold(r.Session, since) {
@@ -167,19 +169,19 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 		} else {
 			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
 		}
-		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge %d joins both", clip(l.Sample, maxSample), l.Seq)
+		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge %d combines both", clip(l.Sample, maxSample), l.Seq)
 		out = append(out, n)
 	}
 	return out, of
 }
 
-// maxHeld is the greatest size of a diff that a hold shows, in bytes. If it is larger, the
-// file must be read again.
+// maxHeld is the size of the largest diff that a hold shows, in bytes. If the diff is larger,
+// the reader must read the file again.
 const maxHeld = 4000
 
-// Hold returns why a reader's edit of a file must wait: others changed it since the reader was
-// shown or told of it, and how. It says so once for each content. "" means that nothing
-// holds the edit.
+// Hold returns why a reader's edit of a file must wait, namely that others have changed the
+// file since the reader was shown it or told of a change, and how. It does so once for each
+// content. "" means that the edit need not wait.
 func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
 	h, _, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
@@ -221,7 +223,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-// toolOf names what a session wrote a version with.
+// toolOf names the tool with which a session wrote a version.
 func toolOf(v store.Version) string {
 	switch v.Actor.Tool {
 	case "":
@@ -232,7 +234,8 @@ func toolOf(v store.Version) string {
 	return v.Actor.Tool
 }
 
-// doer names who made a version: a plan by what it took back, another session by its prompt.
+// doer describes who made a version. It names a plan by what the plan undid, and another
+// session by its prompt.
 func (rd *Reads) doer(r store.Reader, v store.Version) string {
 	if v.Plan != "" {
 		if p, err := rd.Store.Journal.Plan(v.Plan); err == nil {

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// actorOfPairs names who reads and writes: the session with all its processes, otherwise the
-// process.
+// actorOfPairs identifies who reads and writes: the session with all its processes or, without
+// a session, the process.
 func actorOfPairs(a store.Actor) string {
 	switch {
 	case a.Session != "":
@@ -21,7 +21,7 @@ func actorOfPairs(a store.Actor) string {
 	return ""
 }
 
-// pairRead notes reads of a process. The client's own reads are reported by its hooks.
+// pairRead records reads by a process. The client's own reads are reported by its hooks.
 func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 	who := actorOfPairs(a)
 	if who == "" || a.Comm == "" || scanners[a.Comm] {
@@ -32,7 +32,7 @@ func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 	}
 }
 
-// NoteWrites notes what was written and stores the pairs that come from it.
+// NoteWrites records what was written, and stores the pairs that result.
 func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	for _, v := range vs {
 		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
@@ -62,7 +62,7 @@ func (ws *WorkingSets) keepPairs() {
 		return
 	}
 	if err := ws.rows.SetAll(rows); err != nil {
-		ws.log.Warn("what was read before what was written is not kept", "err", err)
+		ws.log.Warn("the pairs of files read and written are not stored", "err", err)
 	}
 }
 
@@ -75,10 +75,10 @@ func (ws *WorkingSets) openPairs() {
 		return nil
 	})
 	if err != nil {
-		ws.log.Warn("what was read before what was written is lost", "err", err)
+		ws.log.Warn("the stored pairs of files read and written are lost", "err", err)
 	}
 	ws.pairs = bundle.NewPairs(rows)
 }
 
-// Pairs returns the pairs of files of which one was read before the other was written.
+// Pairs returns the pairs of files in which one was read before the other was written.
 func (ws *WorkingSets) Pairs() *bundle.Pairs { return ws.pairs }

@@ -21,9 +21,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ReaderOf returns the reader, that is the context window, that makes a request. For an MCP
-// call it is known by the tool_use id that the client's hook announced; the session that a
-// server knows from its environment proves nothing.
+// ReaderOf returns the reader that makes a request. A reader is one context window. For an MCP
+// call the reader is identified by the tool_use id that the client's hook announced, because
+// the session in a server's environment may be another one.
 func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known bool) {
 	if r, ok := rd.Attribution.ReaderOf(q.ToolUse); ok {
 		return r, true
@@ -37,7 +37,7 @@ func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known b
 	return store.Reader{}, false
 }
 
-// Event passes on what a client says about the epochs of its context.
+// Event passes on what a client reports about the epochs of its context.
 func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
 	if e.Event == "connect" && e.Client == "mcp" {
 		return 0, false // a server that starts says nothing about the context
@@ -100,7 +100,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
-			if err != nil { // it was counted as shown and never arrived
+			if err != nil { // the text was recorded as shown but never arrived
 				rd.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
@@ -133,12 +133,12 @@ func readError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", onwire.Display(p), err)
 }
 
-// NamesWithin is the number of a file's newest versions in which its earlier names are looked
-// for, so that the first read of a file with 20,000 versions is as quick as any other.
+// NamesWithin is the number of a file's newest versions that are searched for its earlier
+// names, so that the first read of a file with 20,000 versions is as quick as any other.
 const NamesWithin = 500
 
-// earlierNames returns the names that a file had lately. They matter only to a reader that
-// was shown nothing under the present name.
+// earlierNames returns the recent names of a file. They matter only to a reader that was shown
+// nothing under the present name.
 func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
 	if v.Seq == 0 {
 		return nil
@@ -190,7 +190,7 @@ func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 	return wire.ShownAnswer{Matched: matched, Seq: l.Version.Seq}, nil, nil
 }
 
-// commit makes pending deliveries count, by the exact text that was delivered.
+// commit confirms pending deliveries, identified by the exact text that was delivered.
 func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Commit
 	if err := r.Decode(&q); err != nil {
@@ -208,11 +208,11 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
-// editWait bounds how long an edit waits for the content before it. Only the tool, which has
-// already written, waits for the answer.
+// editWait bounds how long an edit waits for the content before it. Only the tool waits for
+// the answer, and it has already written.
 const editWait = 100 * time.Millisecond
 
-// given records which of our own lines a session was given, and looks lines up.
+// given records which lines of our own were delivered to a session, and looks lines up.
 func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.GivenQuery
 	if err := r.Decode(&q); err != nil {
@@ -240,8 +240,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	body := r.Body
-	// What the edit began with may have been written a moment ago, and so may
-	// what the next edit begins with.
+	// The content before the edit may have been written a moment ago, and so may the
+	// content before the next edit.
 	if known && before != (store.Hash{}) && !rd.Store.Has(before) {
 		rd.Ingest.WaitHead(ctx, editWait)
 	}
@@ -249,8 +249,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	err = rd.Shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
-		// A client's own Edit has happened when its hook tells us; the result of
-		// our tool is still on its way.
+		// When a hook reports a client's own Edit, the edit has happened. The result of
+		// our own tool is still on its way.
 		Pending: r.Hello.Client == "mcp" && q.Reader.ToolUse != "",
 	})
 	if err != nil {
@@ -259,8 +259,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return wire.Empty{}, nil, nil
 }
 
-// Stale returns the sentence for a reader that is about to edit a file which somebody else
-// changed since it was shown; "" if there is nothing to say.
+// Stale returns a sentence for a reader that is about to edit a file that somebody else has
+// changed since it was shown, or "" if nothing needs to be said.
 func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
 	h, at, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
@@ -271,7 +271,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 		return ""
 	}
 	if told, _, _, again := rd.Shown.ToldSince(r, p); again && told == l.Hash {
-		return "" // told already, with a prompt or when this edit was held
+		return "" // reported already, with a prompt or when this edit was held
 	}
 	v := l.Version
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
@@ -284,7 +284,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	return text + ". Editing is not blocked."
 }
 
-// differing names the lines of the present content that are not in the old one.
+// differing names the lines of the present content that the old content does not have.
 func (rd *Reads) differing(old store.Hash, l survey.File) string {
 	was, err := rd.Store.Content(old)
 	if err != nil {
@@ -302,7 +302,7 @@ func (rd *Reads) differing(old store.Hash, l survey.File) string {
 			break
 		}
 		first, last := e.NewFrom+1, e.NewTo
-		if last < first { // lines went away: name what stands there now
+		if last < first { // lines were removed: name the lines there now
 			first, last = max(e.NewFrom, 1), max(e.NewFrom, 1)
 		}
 		if first == last {
@@ -348,7 +348,7 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 		q.Sent = int64(tokens.Estimate(r.Body))
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
-	if !known && q.Reader.Session != "" { // a hint is good enough for counting
+	if !known && q.Reader.Session != "" { // an unproven session is good enough for counting
 		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
 	}
 	if q.Credit {
@@ -358,9 +358,9 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
-// keepGiven stores, where nothing is mounted, the content that a tool of ours hands over
+// keepGiven stores, where nothing is mounted, the content that one of our own tools sends
 // before and after its write. On a mount it stores an ignored file before the write, because
-// the overlay keeps only as many of those as its budget allows.
+// the overlay saves only as many ignored files as its budget allows.
 func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Ingest
 	if err := r.Decode(&q); err != nil {
@@ -390,7 +390,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		return nil, nil, err
 	}
 	if len(r.Body) > 0 && l.Hash != sha256.Sum256(r.Body) {
-		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
+		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s differs from the content that was sent with the request", onwire.Display(p))
 	}
 	if content, err := l.Content(); !l.Known && class == ignore.Ignored && q.PID == 0 && err == nil {
 		base, _, err := rd.Store.Current(l.Path)

@@ -7,13 +7,13 @@ import (
 	"cachebro/store"
 )
 
-// maxListings bounds the directory listings and edited texts that are kept for comparison
+// maxListings bounds the directory listings and edited texts that are stored for comparison
 // with later ones, in bytes.
 const maxListings = 8 << 20
 
-// Texts are what diffs are made against: the store's contents and, in memory only, the
-// listings that readers were sent and the results of agents' edits until the log has them.
-// If a text was dropped, a reader gets the whole text instead of a diff.
+// Texts holds the texts that diffs start from: the store's contents and, in memory only, the
+// listings sent to readers and the results of agents' edits until the log has them. If a text
+// was dropped, a reader gets the whole text instead of a diff.
 type Texts struct {
 	store *store.Store
 
@@ -42,8 +42,8 @@ func (c *Texts) Has(h store.Hash) bool {
 	return ok || c.store.Has(h)
 }
 
-// Add remembers a listing, or a text that may not be in the log yet, and
-// returns its hash. b must not change any more.
+// Add stores a listing, or a text that may not be in the log yet, and returns its hash. The
+// caller must not change b afterwards.
 func (c *Texts) Add(b []byte) store.Hash {
 	h := store.Hash(sha256.Sum256(b))
 	c.mu.Lock()
@@ -63,5 +63,5 @@ func (c *Texts) Add(b []byte) store.Hash {
 	return h
 }
 
-// NewTexts returns Texts that have only the contents of a store.
+// NewTexts returns Texts with only the contents of a store.
 func NewTexts(st *store.Store) *Texts { return &Texts{store: st} }

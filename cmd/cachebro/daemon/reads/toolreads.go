@@ -9,15 +9,15 @@ import (
 	"cachebro/store"
 )
 
-// waitingReads are reads through tools that are not in the working set yet. Entering one takes a
-// transaction of the store, whose lock a batch of versions may hold for tens of milliseconds. A
-// reader must not wait for that. Whoever needs a working set enters them first. The zero value is
-// usable.
+// waitingReads holds reads through tools that are not in the working set yet. Adding one to
+// the set takes a transaction of the store, whose lock a batch of versions may hold for tens
+// of milliseconds, and a reader must not wait for that. Before a working set is used, the
+// waiting reads are added to it. The zero value is usable.
 type waitingReads struct {
 	mu      sync.Mutex // guards waiting
 	waiting map[readBy]noted
-	// entering is held while reads are entered: if nothing is waiting, nothing is being entered
-	// either. It is locked before mu.
+	// entering is held while reads are added to the set. Whoever has it and finds nothing
+	// waiting knows that nothing is being added either. It is locked before mu.
 	entering sync.Mutex
 }
 
@@ -27,20 +27,21 @@ type readBy struct {
 	tool    string
 }
 
-// noted holds the paths that a tool read, one entry for each read, and the time of the last one.
+// noted holds the paths that a tool read, one entry per read, and the time of the last read.
 type noted struct {
 	at    int64
 	paths []store.Path
 }
 
 const (
-	// readsPause bounds how long reads wait, and so how many a crash loses.
+	// readsPause bounds how long reads wait, and so how many are lost in a crash.
 	readsPause = 100 * time.Millisecond
-	// maxToolReads is the number of waiting reads of one tool at which they are entered at once.
+	// maxToolReads is the number of waiting reads of one tool at which they are added to
+	// the set at once.
 	maxToolReads = 256
 )
 
-// add notes a read. full says that the reads must be entered now.
+// add records a read. full says that the waiting reads must be added to the set now.
 func (t *waitingReads) add(session store.SessionID, tool string, at int64, p store.Path) (full bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +55,8 @@ func (t *waitingReads) add(session store.SessionID, tool string, at int64, p sto
 	return len(n.paths) >= maxToolReads
 }
 
-// Flush enters the waiting reads. Afterwards every read that was noted before is in the store.
+// Flush adds the waiting reads to the set. Afterwards every read that was recorded before is
+// in the store.
 func (ws *WorkingSets) Flush() {
 	t := &ws.waiting
 	t.entering.Lock()
@@ -70,7 +72,7 @@ func (ws *WorkingSets) Flush() {
 	}
 }
 
-// Run enters reads shortly after they were noted, and the last ones when ctx ends.
+// Run adds reads to the set shortly after they were recorded, and the last ones when ctx ends.
 func (ws *WorkingSets) Run(ctx context.Context) {
 	for {
 		select {
@@ -90,7 +92,7 @@ func (ws *WorkingSets) Of(session store.SessionID) ([]store.WorkingFile, error) 
 	return ws.store.Sessions.WorkingSet(session)
 }
 
-// NoteToolRead notes a read through a tool for the session's working set.
+// NoteToolRead records a read through a tool for the session's working set.
 func (ws *WorkingSets) NoteToolRead(session store.SessionID, tool string, p store.Path) {
 	if ws.waiting.add(session, tool, time.Now().UnixNano(), p) {
 		ws.Flush()

@@ -14,18 +14,19 @@ import (
 	"cachebro/store/wire"
 )
 
-// scanners are programs that read all files, which says nothing about what a session works on.
+// scanners are programs that read all files. Their reads do not show what a session works on.
 var scanners = map[string]bool{
 	"git": true, "rg": true, "grep": true, "ag": true, "ack": true, "find": true, "fd": true, "fdfind": true, "tar": true, "rsync": true,
 	"cp": true, "du": true, "ls": true, "wc": true, "tree": true, "updatedb": true, "updatedb.mlocat": true, "tracker-miner-f": true,
 	"gopls": true, "ctags": true, "tsserver": true, "rust-analyzer": true, "clangd": true,
 }
 
-// A process with more than manyReads in one record is a scanner, whatever its name.
+// manyReads is the number of reads in one record above which a process counts as a scanner,
+// whatever its name.
 const manyReads = 16
 
-// NoteReads counts files that a session's process tree has read. The client's own reads are
-// reported by its hooks, with what the model saw of them.
+// NoteReads counts files that a session's processes have read. The client's own reads are
+// reported by its hooks, which know what the model saw.
 func (ws *WorkingSets) NoteReads(r *spool.Record) {
 	if r.More > 0 || len(r.Paths) > manyReads {
 		return
@@ -106,7 +107,8 @@ func (ws *WorkingSets) sessionFiles(session store.SessionID, since time.Time) ([
 	return files, nil
 }
 
-// everybodysFiles returns the files that anybody changed since a time, by default an hour ago.
+// everybodysFiles returns the files that were changed by anybody since a time, by default an
+// hour ago.
 func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]wire.WorkingFile, error) {
 	if since.IsZero() {
 		since = time.Now().Add(-time.Hour)

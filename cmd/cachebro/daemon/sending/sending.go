@@ -1,6 +1,6 @@
-// Package sending sends the project's history to its bucket while the daemon lives: some
-// seconds after something was stored, at once when a session ends or somebody asks, and
-// without getting in anybody's way. The log is the queue; what cannot be sent now waits there.
+// Package sending sends the project's history to its bucket while the daemon runs: some
+// seconds after something was stored, and at once when a session ends or a client requests it.
+// Nothing else waits for it. The log is the queue; what cannot be sent now stays in it.
 package sending
 
 import (
@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// delay is how long stored versions wait for more before they are sent, and soon how
-	// long after the end of a session.
+	// delay is how long stored versions wait for more versions before they are sent. soon
+	// is that time after the end of a session.
 	delay = 8 * time.Second
 	soon  = time.Second
 	// retryLast is the longest wait after a failure.
 	retryLast = 5 * time.Minute
-	// hopeless is how long a failing link keeps the daemon from ending.
+	// hopeless is how long a failing link prevents the daemon from ending.
 	hopeless = 5 * time.Minute
-	// mostWithin bounds what a client may ask to wait, Farewell what the daemon's own
-	// end may take longer when something is not sent yet.
+	// mostWithin bounds how long a client may ask to wait. Farewell is how much longer the
+	// daemon may take to end if something is not sent yet.
 	mostWithin = 10 * time.Minute
 	Farewell   = 5 * time.Second
 )
@@ -59,7 +59,7 @@ type Service struct {
 	state wire.RemoteState
 	seq   uint64             // everything up to this version is sent
 	stop  context.CancelFunc // ends what is being sent; nil: nothing is
-	on    atomic.Bool        // there is a place to send to
+	on    atomic.Bool        // a bucket is configured
 }
 
 // New makes the service.
@@ -74,7 +74,7 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// stays reports whether a version does not leave this machine.
+// stays reports whether a version must not be sent to another machine.
 func stays(v store.Version) bool {
 	return v.Class != store.Class(0) || ignore.Secret(string(v.Path))
 }
@@ -84,7 +84,7 @@ func (s *Service) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MRemote: onwire.Decoded(s.answer)}
 }
 
-// On reports whether there is a place to send to.
+// On reports whether a bucket is configured.
 func (s *Service) On() bool { return s.on.Load() }
 
 // Changed notes that something was stored. It never blocks.
@@ -100,7 +100,7 @@ func (s *Service) due(in time.Duration) {
 	select {
 	case s.wake <- in:
 	default:
-		if in < s.delay { // replace the entry that waits there, which waits longer
+		if in < s.delay { // replace the waiting entry, whose delay is longer
 			select {
 			case <-s.wake:
 			default:
@@ -149,7 +149,7 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// pause waits for d, or less if somebody is in a hurry. It returns false if ctx ended.
+// pause waits for d, or until something is due sooner. It returns false if ctx ended.
 func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -167,7 +167,7 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send sends everything that was not sent yet.
+// send sends everything that has not been sent yet.
 func (s *Service) send(ctx context.Context) error {
 	ctx, err := s.take(ctx)
 	if err != nil {
@@ -187,7 +187,8 @@ func (s *Service) send(ctx context.Context) error {
 	return err
 }
 
-// take waits until nobody else sends. The context that it returns ends when somebody interrupts.
+// take waits until nobody else is sending. The context that it returns ends when interrupt is
+// called.
 func (s *Service) take(ctx context.Context) (context.Context, error) {
 	select {
 	case <-ctx.Done():
@@ -209,7 +210,7 @@ func (s *Service) give() {
 	s.turn <- struct{}{}
 }
 
-// interrupt ends the sending under way.
+// interrupt stops the sending under way.
 func (s *Service) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,18 +242,18 @@ func (s *Service) note() {
 	}
 }
 
-// outcome records whether sending works.
+// outcome records whether sending succeeded.
 func (s *Service) outcome(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		if s.state.Error != "" {
-			s.Log.Info("the history is sent again")
+			s.Log.Info("sending the history works again")
 		}
 		s.state.Error, s.state.Hint, s.state.Since, s.state.Next = "", "", time.Time{}, time.Time{}
 		return
 	}
-	if ctx.Err() != nil { // somebody wanted it to end, or did not wait
+	if ctx.Err() != nil { // the sending was interrupted, or its caller did not wait
 		return
 	}
 	if s.state.Error == "" {
@@ -268,14 +269,14 @@ func hint(err error) string {
 	}
 	switch {
 	case errors.Is(err, remote.ErrTaken):
-		return "what was not sent is here; cachebro remote add sends it under an id of its own"
+		return "the unsent history is still on this machine; cachebro remote add sends it under a new id"
 	case errors.Is(err, store.ErrNewer):
 		return "use that version of cachebro"
 	}
 	return store.Hint(err)
 }
 
-// State returns what was sent, and how much was not.
+// State returns what was sent, and how much is still to be sent.
 func (s *Service) State() wire.RemoteState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,15 +289,15 @@ func (s *Service) State() wire.RemoteState {
 	return st
 }
 
-// Busy reports whether something waits that may be sent soon: a link that has been dead for a
-// while does not keep the daemon from ending.
+// Busy reports whether something waits that may be sent soon. A link that has been failing for
+// a while does not prevent the daemon from ending.
 func (s *Service) Busy() bool {
 	st := s.State()
 	return st.Unsent > 0 && (st.Error == "" || time.Since(st.Since) < s.hopeless)
 }
 
-// Last sends what waits before the daemon ends, unless the link is known to be dead, and logs
-// what stays behind.
+// Last sends what waits before the daemon ends, unless the link is known to fail, and logs
+// what remains unsent.
 func (s *Service) Last(ctx context.Context) {
 	if !s.On() {
 		return
@@ -306,11 +307,11 @@ func (s *Service) Last(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, Farewell)
 		defer cancel()
 		if err := s.send(ctx); err != nil {
-			s.Log.Warn("the last of the history", "err", err)
+			s.Log.Warn("send the last of the history", "err", err)
 		}
 	}
 	if n := s.State().Unsent; n > 0 {
-		s.Log.Warn("not sent yet: the next daemon continues", "versions", n)
+		s.Log.Warn("not everything is sent; the next daemon continues", "versions", n)
 	}
 }
 
@@ -331,17 +332,17 @@ func (s *Service) answer(ctx context.Context, q wire.RemoteRequest) (wire.Remote
 }
 
 func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
-	// The client has used its own environment, which may be newer than ours.
+	// The client has applied its own environment, which may be newer than the daemon's.
 	p, err := remote.ParsePlace(q.URL, func(string) string { return "" })
 	if err != nil {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro remote --help", "%v", err)
 	}
 	old := s.State()
 	if old.URL != "" && old.URL != p.String() {
-		return wire.Errorf(wire.ErrConflict, "cachebro remote rm ends that", "the history goes to %s already", old.URL)
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm stops that", "the history goes to %s already", old.URL)
 	}
 	if old.URL != "" && len(q.Recipients) > 0 && !slices.Equal(q.Recipients, old.Recipients) {
-		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; what was sent stays as it is", "the history goes there already, for other recipients or none")
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; the history that was sent is not changed", "the history goes there already, but for other recipients or unencrypted")
 	}
 	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost) && old.Hint != hint(remote.ErrTaken)) {
 		return s.enlist(ctx)
@@ -367,7 +368,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	return nil
 }
 
-// enlist adds this machine to the bucket's list of machines where it is missing.
+// enlist adds this machine to the bucket's list of machines if it is missing there.
 func (s *Service) enlist(ctx context.Context) error {
 	s.interrupt()
 	ctx, err := s.take(ctx)
@@ -396,7 +397,8 @@ func (s *Service) remove(ctx context.Context) error {
 	return nil
 }
 
-// now sends everything that happened until now. A failure is in the state, not an error.
+// now sends everything that happened so far. A failure is recorded in the state, and is not
+// returned as an error.
 func (s *Service) now(ctx context.Context, within time.Duration) error {
 	if !s.On() {
 		return nil

@@ -17,21 +17,21 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file keeps what a person says to an agent about lines that it wrote, until the
-// session's next prompt takes it along.
+// This file stores what a person tells an agent about lines that the agent wrote, until the
+// session's next prompt delivers it.
 //
-// A comment is one JSON record of the store, under its id; ids grow with time. A hook claims
-// it before printing it, so that of two prompts at once only one has it, and confirms the
-// delivery after printing. A claim that nobody confirms (the hook or the daemon was killed in
-// between) ends after a while; the next prompt's hook then looks into the client's transcript,
-// which is what the agent really got.
+// A comment is one JSON record of the store, under its id; ids grow with time. A hook claims a
+// comment before printing it, so that only one of two simultaneous prompts gets it, and
+// confirms the delivery after printing. A claim that is not confirmed, because the hook or the
+// daemon was killed in between, expires after a while. The next prompt's hook then looks into
+// the client's transcript, which shows what the agent really received.
 
 const (
 	maxComment = 4000 // characters of one comment
 	maxQuote   = 300  // bytes of the line that it is about
-	maxKept    = 1000 // comments; the oldest that were delivered go first
+	maxKept    = 1000 // comments; the oldest delivered ones are dropped first
 
-	// claimFor is longer than any hook lives.
+	// claimFor is longer than any hook runs.
 	claimFor = time.Minute
 )
 
@@ -101,7 +101,7 @@ func (s *Comments) answer(_ context.Context, q wire.CommentsRequest) (wire.Comme
 	return out, nil, wire.Errorf(wire.ErrBadRequest, "add, list, pending, claim or delivered", "there is no %q for comments", q.Do)
 }
 
-// waits reports whether the next prompt is to take a comment along.
+// waits reports whether the next prompt is to deliver a comment.
 func (s *Comments) waits(c wire.Comment) bool {
 	return c.Delivered.IsZero() && (c.Claimed.IsZero() || s.now().Sub(c.Claimed).Abs() > claimFor)
 }
@@ -130,7 +130,7 @@ func (s *Comments) add(c wire.Comment, all []wire.Comment) (wire.Comment, error)
 	case c.Text == "":
 		return c, wire.Errorf(wire.ErrBadRequest, "", "the comment has no text")
 	case utf8.RuneCountInString(c.Text) > maxComment:
-		return c, wire.Errorf(wire.ErrTooLarge, "", "the comment has %d characters, and %d are kept", utf8.RuneCountInString(c.Text), maxComment)
+		return c, wire.Errorf(wire.ErrTooLarge, "", "the comment has %d characters, and at most %d are allowed", utf8.RuneCountInString(c.Text), maxComment)
 	case c.Session == "" || p == "" || c.Line < 1:
 		return c, wire.Errorf(wire.ErrBadRequest, "", "a comment is about a line that a session wrote")
 	}
@@ -155,7 +155,7 @@ func (s *Comments) add(c wire.Comment, all []wire.Comment) (wire.Comment, error)
 	if err := s.put(c); err != nil {
 		return c, err
 	}
-	return c, s.store.Sync() // nobody will say it again
+	return c, s.store.Sync() // nobody will repeat the comment if it is lost
 }
 
 func (s *Comments) put(c wire.Comment) error {

@@ -16,8 +16,8 @@ import (
 
 const (
 	namesMost = 200
-	// namesSessions is how many sessions are looked through for prompts and tool
-	// calls when none is named.
+	// namesSessions is how many sessions are searched for prompts and tool calls when no
+	// session is named.
 	namesSessions = 10
 )
 

@@ -12,27 +12,26 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file keeps the outputs of commands that the model was given in fewer words, with lines
-// left out, for as long as the session lasts: "cachebro output ID" shows them in full.
-//
-// They are in memory only, compressed and within a budget; the oldest goes first. Package
-// reshape never hands over what may contain a secret. mu guards everything and is held over
-// nothing but memory.
+// This file saves the outputs of commands that the model was given in shortened form, for as
+// long as the session lasts: "cachebro output ID" shows them in full. They are in memory only,
+// compressed and within a budget; the oldest is dropped first. Package reshape never sends a
+// text that may contain a secret. mu guards everything and is held only over work in memory.
 
 const (
 	maxOutput = 4 << 20  // bytes of one output
 	budget    = 16 << 20 // bytes of all, compressed
-	// holdFor is how long the daemon stays for kept outputs: a session that has not asked
-	// by then has most likely ended silently, or does without them.
+	// holdFor is how long the daemon keeps running for saved outputs. A session that has
+	// not asked for them by then has most likely ended without notice, or does not need
+	// them.
 	holdFor = time.Hour
 )
 
-// Kept holds the outputs. The zero value is usable.
+// Kept holds the saved outputs. The zero value is usable.
 type Kept struct {
 	mu   sync.Mutex // guards all below
 	all  []kept     // the oldest first
 	size int
-	last time.Time // when the newest came
+	last time.Time // when the newest was saved
 }
 
 type kept struct {
@@ -46,7 +45,7 @@ func (k *Kept) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MOutput: k.handle}
 }
 
-// handle keeps the body if there is one, and else returns what is kept.
+// handle saves the body if there is one, and otherwise returns a saved output.
 func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.OutputRequest
 	if err := r.Decode(&q); err != nil {
@@ -57,18 +56,18 @@ func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 	}
 	if len(r.Body) > 0 {
 		if q.Session == "" || len(r.Body) > maxOutput || !k.keep(q.Session, q.ID, r.Body) {
-			return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "an output of %d bytes is not kept", len(r.Body))
+			return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "an output of %d bytes is too large to be saved", len(r.Body))
 		}
 		return wire.Empty{}, nil, nil
 	}
 	text, ok := k.get(q.ID)
 	if !ok {
-		return nil, nil, wire.Errorf(wire.ErrNotFound, "run the command again", "output %s is not kept any more: it is for its session, and the oldest goes first", q.ID)
+		return nil, nil, wire.Errorf(wire.ErrNotFound, "run the command again", "output %s is no longer saved, because its session has ended or newer outputs needed the room", q.ID)
 	}
 	return wire.Empty{}, text, nil
 }
 
-// keep takes a text. It returns false if the text is too large even alone.
+// keep saves a text. It returns false if the text alone exceeds the budget.
 func (k *Kept) keep(session, id string, text []byte) bool {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
@@ -92,8 +91,8 @@ func (k *Kept) keep(session, id string, text []byte) bool {
 	return true
 }
 
-// Held reports whether a session may still ask for an output, which is lost when this
-// process ends.
+// Held reports whether a session may still ask for an output, which would be lost if this
+// process ended.
 func (k *Kept) Held() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,14 +115,14 @@ func (k *Kept) get(id string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// End forgets what is kept for a session.
+// End drops the outputs of a session.
 func (k *Kept) End(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.dropLocked(func(o kept) bool { return o.session == session })
 }
 
-// dropLocked forgets the outputs that which selects. mu is held.
+// dropLocked drops the outputs for which which returns true. mu is held.
 func (k *Kept) dropLocked(which func(kept) bool) {
 	k.all = slices.DeleteFunc(k.all, func(o kept) bool {
 		if which(o) {

@@ -1,4 +1,4 @@
-// Package sessions takes in what clients report about their sessions, prompts and tool calls,
+// Package sessions records what clients report about their sessions, prompts and tool calls,
 // and answers what a session should be reminded of.
 package sessions
 
@@ -36,7 +36,7 @@ type Options struct {
 	Version     string     // of this program
 }
 
-// Sessions answers clients about their sessions.
+// Sessions answers the requests of clients about their sessions.
 type Sessions struct {
 	Options
 

@@ -24,12 +24,12 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
 	}
-	if !ss.Survey.Mounted() { // an agent is about to work here: note what is there now
+	if !ss.Survey.Mounted() { // an agent is about to work here, so record the present files
 		ss.Survey.RequestScan()
 	}
 	now := time.Now().UnixNano()
 	id := store.SessionID(e.Session)
-	if e.Event == "lost" { // a prompt or a call may be among what was lost
+	if e.Event == "lost" { // the lost events may include a prompt or a call
 		ss.met.forget(e.Session)
 	}
 	ss.meetOnce(e.Session)
@@ -41,8 +41,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		s = store.Session{ID: id, Started: now, StartSeq: ss.Store.Seq(), Branch: ss.Source.Branch(ctx)}
 	}
 	owner := attribution.OwnerOf(e.PID)
-	// A server knows its client's session from the environment only, which is
-	// wrong after --continue; what hooks say counts.
+	// A server knows its client's session from the environment only, which is wrong after
+	// --continue; the session that hooks report takes precedence.
 	hint := e.Event == "connect" && e.Client == "mcp"
 	if owner.PID != 0 && (!hint || !ss.Attribution.KnownClient(owner)) {
 		ss.Attribution.Client(owner, id, now)
@@ -72,7 +72,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
 		ss.Ingest.WaitHead(ctx, ingest.FreshWait)
-		head := ss.Store.Seq() // before News: later changes are told next time
+		head := ss.Store.Seq() // read before News, so that later changes are reported next time
 		news = ss.Reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
 	}
@@ -88,10 +88,12 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	return a, nil, nil
 }
 
-// maxPromptText is how much of a prompt is kept, in bytes: enough for a person to know it by.
+// maxPromptText is how much of a prompt is stored, in bytes. It is enough for a person to
+// recognise the prompt.
 const maxPromptText = 200
 
-// prompt registers a prompt, or that the client continues one by itself.
+// prompt registers a prompt of a person, or one by which the client continues an earlier
+// prompt by itself.
 func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	if e.Continues && ss.goOn(s, e, now) {
 		return
@@ -102,7 +104,8 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// origin takes in what the client's record says about a prompt that was taken for a person's.
+// origin handles what the client's record says about a prompt that was first taken for a
+// person's.
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
 		s.Prompt = before
@@ -110,8 +113,9 @@ func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// goOn registers a prompt that the client sent by itself. It belongs to the prompt that
-// started what it reports, or else to the running one. goOn returns false if there is none.
+// goOn registers a prompt that the client sent by itself. Such a prompt belongs to the prompt
+// that started the work it reports on, or else to the current one. goOn returns false if there
+// is none.
 func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {
@@ -132,7 +136,7 @@ func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool 
 	if typed == "" || e.Prompt == "" || typed == e.Prompt {
 		return false
 	}
-	p, known := ss.known(s.ID, e.Prompt) // it may have been taken for a person's
+	p, known := ss.known(s.ID, e.Prompt) // it may first have been taken for a person's
 	if !known {
 		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.Store.Seq()}
 	}
@@ -146,7 +150,7 @@ func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool 
 	return true
 }
 
-// known returns a prompt that was registered before.
+// known returns a prompt that is already registered.
 func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
 	all, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {
@@ -160,7 +164,7 @@ func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool
 }
 
 // newPrompt registers the prompt that the session works on from now on. It returns false if
-// that has not changed.
+// the session works on it already.
 func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) bool {
 	if prompt == "" || prompt == s.Prompt {
 		return false
@@ -192,12 +196,12 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	}
 	owner := attribution.OwnerOf(q.PID)
 	if r.Hello.Client == "mcp" && ss.Attribution.Works(q, owner) {
-		return wire.ToolBeginAnswer{}, nil, nil // what the client's hook reported about the call stands
+		return wire.ToolBeginAnswer{}, nil, nil // keep what the client's hook reported about the call
 	}
 	q.Command = cmdline.Text(q.Command)
 	ss.meetOnce(q.Session)
 	now := time.Now().UnixNano()
-	if q.Session == "" { // our own server: its client's session
+	if q.Session == "" { // a call of our own server, which gets its client's session
 		q.Session = string(ss.Attribution.SessionOf(owner, now))
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
 		ss.Attribution.Client(owner, store.SessionID(q.Session), now)
@@ -224,13 +228,14 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	return a, nil, nil
 }
 
-// toolPlace tells our own server where a call's client works, so that it serves that project.
+// toolPlace tells our own server in which project a call's client works, so that the server
+// serves that project.
 func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPlace, body []byte, err error) {
 	a.Cwd = ss.Attribution.Cwd(q.ToolUse)
 	return a, nil, nil
 }
 
-// title returns what log prints of a tool call.
+// title returns the text by which the log shows a tool call.
 func title(q wire.ToolCall) string {
 	t := q.Command
 	if t == "" && len(q.Paths) > 0 {
@@ -260,7 +265,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	if !ok {
 		c = store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
 	}
-	c.Prompt = ss.Attribution.PromptOf(c.Session, "", c.Prompt) // it may have turned out to continue another
+	c.Prompt = ss.Attribution.PromptOf(c.Session, "", c.Prompt) // by now the prompt may be known to continue another
 	c.Failed = c.Failed || q.Failed
 	if c.End == 0 || !q.Background {
 		c.End = now
@@ -271,8 +276,8 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, nil
 }
 
-// staleWarnings returns warnings for a reader that is about to edit files which somebody else
-// changed since the reader saw them, or why the call is held.
+// staleWarnings returns warnings for a reader that is about to edit files that somebody else
+// has changed since the reader saw them, or the reason why the call is held.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
 	ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 	session := store.SessionID(q.Session)
@@ -291,7 +296,7 @@ func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []s
 	return out, held
 }
 
-// Live counts sessions that have not ended and whose client still runs.
+// Live counts sessions that have not ended and whose client is still running.
 func (ss *Sessions) Live() int {
 	all, err := ss.Store.Sessions.List(200)
 	if err != nil {
@@ -314,7 +319,8 @@ func (ss *Sessions) Live() int {
 }
 
 // Unheard returns the session with the newest change of the last day that no hook has
-// reported: only the environment of its processes names it. "" if there is none.
+// reported, so that only the environment of its processes names it. It returns "" if there is
+// none.
 func (ss *Sessions) Unheard() (id string) {
 	ids, err := ss.Store.SessionsBeginning("")
 	if err != nil {

@@ -206,7 +206,7 @@ func TestPromptTellsOfOthers(t *testing.T) {
 	}
 	const gone = "d.go"
 	changed(gone, "package a\n\nvar x = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Write"} })
-	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "d.go: as you were shown it again, at ") {
+	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "d.go: back to the text that you were shown, at ") {
 		t.Errorf("it was told that it was gone: %q", news)
 	}
 	// After a compaction it holds nothing.

@@ -11,29 +11,32 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session may work in several projects. Hooks report to each of them what happens from when
-// they know that it does. What happened before, above all the call under way, one daemon asks
-// another. A command that writes into a second project names neither its directory nor a file
-// to any hook: there the first process of that session makes the daemons ask each other.
+// A session may work in several projects. Hooks report to each project's daemon once they know
+// that the session works there. A daemon asks the other daemons for what happened before that,
+// above all for the call under way. If a command writes into a second project, no hook learns
+// of that directory or file, so the first process of the session that appears in the second
+// project makes its daemon ask the others.
 
 const (
-	// meetAgain is how soon a session is asked about again if no other project's daemon knew it.
+	// meetAgain is how soon other daemons are asked again about a session that none of them
+	// knew.
 	meetAgain = 2 * time.Second
-	// sharedFor is how old a call may be that is still shared, because background commands
-	// go on writing. sharedPrompts is how many prompts are shared.
+	// sharedFor is the age up to which a call is shared, because background commands go on
+	// writing. sharedPrompts is how many prompts are shared.
 	sharedFor     = time.Hour
 	sharedPrompts = 20
 	// outsideWait is how long a project's daemon may take to answer the user's own history.
 	outsideWait = 5 * time.Second
 )
 
-// meetings notes until when a session need not be asked about again.
+// meetings records until when the other daemons need not be asked about a session again.
 type meetings struct {
 	mu    sync.Mutex // guards until
 	until map[string]time.Time
 }
 
-// due reports whether a session is to be asked about now, to one caller only.
+// due reports whether the other daemons are to be asked about a session now. It returns true
+// to one caller only.
 func (m *meetings) due(session string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +56,8 @@ func (m *meetings) due(session string) bool {
 	return true
 }
 
-// known notes that a daemon has told us of a session; from now on hooks tell the rest.
+// known records that another daemon has reported a session. From then on hooks report the
+// rest.
 func (m *meetings) known(session string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,10 +97,10 @@ func (ss *Sessions) meet(session string) {
 	for _, root := range others {
 		shared, err := ss.ask(root, session)
 		if err != nil || !shared.Known {
-			continue // its daemon may be asleep; the next process asks again
+			continue // its daemon may not be running; the next process asks again
 		}
 		if err := ss.takeShared(store.SessionID(session), shared); err != nil {
-			ss.Log.Warn("what another project knows of a session", "root", root, "err", err)
+			ss.Log.Warn("ask another project about a session", "root", root, "err", err)
 			continue
 		}
 		ss.met.known(session)
@@ -105,7 +109,7 @@ func (ss *Sessions) meet(session string) {
 
 func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
 	patience := wire.HookTimeouts
-	if ss.Paths.Root == wire.OutsideRoot { // no hook tells of sessions here, and nobody waits
+	if ss.Paths.Root == wire.OutsideRoot { // no hook reports sessions here, and nobody waits
 		patience = wire.Timeouts{Connect: outsideWait, Answer: outsideWait}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Connect+patience.Answer)
@@ -121,7 +125,7 @@ func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
 	return wire.Call[wire.SharedSession](ctx, c, wire.MShared, wire.SessionQuery{Session: session})
 }
 
-// shared answers another project's daemon.
+// shared answers the daemon of another project.
 func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedSession, []byte, error) {
 	s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session))
 	if err != nil || !known {
@@ -140,7 +144,8 @@ func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedS
 	return a, nil, nil
 }
 
-// takeShared takes in what another daemon knows of a session, unless it is known here.
+// takeShared records what another daemon reports about a session, except what is known here
+// already.
 func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 	s, known, err := ss.Store.Sessions.Get(id)
 	if err != nil {

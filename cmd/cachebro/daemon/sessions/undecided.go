@@ -6,8 +6,8 @@ import (
 	"cachebro/store"
 )
 
-// undecided holds the newest prompt of each session for which the client's record has yet to
-// say whether somebody typed it. The zero value is ready.
+// undecided holds, for each session, its newest prompt if the client's record has not yet
+// shown whether a person typed it. The zero value is ready.
 type undecided struct {
 	mu sync.Mutex // guards of
 	of map[store.SessionID]pending
@@ -32,7 +32,7 @@ func (u *undecided) is(id store.SessionID, prompt string) bool {
 	return prompt != "" && u.of[id].prompt == prompt
 }
 
-// take makes a prompt no longer undecided, and returns the prompt before it.
+// take removes a prompt from the undecided ones, and returns the prompt before it.
 func (u *undecided) take(id store.SessionID, prompt string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

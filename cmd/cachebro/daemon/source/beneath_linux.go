@@ -16,10 +16,10 @@ import (
 // errEscapes is returned on other systems for a path that leaves the root.
 var errEscapes = errors.New("path escapes from the project")
 
-// OpenBeneath opens a path relative to dir and never leaves it. O_NONBLOCK keeps it from
-// hanging at a FIFO. Mounts below are followed, except for the kernel's own file systems, which
-// return EACCES. O_NOATIME is set where allowed: a scan or an index that reads the whole project
-// must not make every file look used.
+// OpenBeneath opens a path relative to dir and never leaves dir. O_NONBLOCK prevents it from
+// hanging at a FIFO. Mounts inside dir are followed, except for the kernel's own file systems,
+// which return EACCES. O_NOATIME is set if allowed, so that a scan or an index does not make
+// every file look used.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	if p == "" {
 		p = "."
@@ -33,7 +33,7 @@ func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	}
 	for try := 0; ; try++ {
 		fd, err := unix.Openat2(int(dir.Fd()), p, how)
-		// EAGAIN: something was renamed while ".." was being resolved.
+		// EAGAIN means that something was renamed while ".." was being resolved.
 		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
 			continue
 		}

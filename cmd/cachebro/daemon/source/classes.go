@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// classes answers which paths are tracked, for paths that no record from mountd has classified:
-// those of the baseline and of reads without a mount.
+// classes determines whether paths are tracked that no record from mountd has classified,
+// namely those of the baseline and of reads without a mount.
 type classes struct {
 	o ignore.Options
 
@@ -23,8 +23,8 @@ type classes struct {
 	made time.Time
 }
 
-// classesFor is how long a Matcher is used: without a mount nothing reports changed rule files.
-// The Matcher itself notices changes of git's index.
+// classesFor is how long a Matcher is used, because without a mount nothing reports changed
+// rule files. The Matcher itself notices changes of git's index.
 const classesFor = 2 * time.Second
 
 // class returns the class of one path. It holds the lock while the Matcher reads rule files: the
@@ -35,7 +35,7 @@ func (c *classes) class(dir *os.File, p string, isDir bool) ignore.Class {
 	if c.m == nil || c.dir != dir || time.Since(c.made) >= classesFor {
 		m, err := ignore.New(dir, c.o)
 		if err != nil {
-			return ignore.Tracked // better to keep too much
+			return ignore.Tracked // storing too much is the smaller mistake
 		}
 		if c.m != nil {
 			c.m.Close()
@@ -74,7 +74,7 @@ func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
 	return s.classes.class(dir.File, string(p), false)
 }
 
-// Excluded reports whether no versions are kept of a path.
+// Excluded reports whether no versions of a path are stored.
 func (s *Source) Excluded(ctx context.Context, p store.Path) bool {
 	return s.Class(ctx, p) == ignore.Excluded
 }

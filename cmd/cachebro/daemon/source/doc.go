@@ -1,3 +1,3 @@
-// Package source reads the project's files below the mount and never through it: a mount that
-// hangs must not hang the daemon.
+// Package source reads the project's files in the directory that the mount covers, and never
+// through the mount, because a mount that hangs must not hang the daemon.
 package source

@@ -19,9 +19,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Source gives access to the project's files themselves, never through a mount: by a directory
-// descriptor that mountd sent or, where nothing is mounted, one that it opened. A mountd that
-// hangs must not hang the daemon.
+// Source gives access to the project's files themselves, never through a mount. It uses a
+// directory descriptor that mountd sent or, where nothing is mounted, one that it opened
+// itself. A mountd that hangs must not hang the daemon.
 type Source struct {
 	root string
 
@@ -37,9 +37,9 @@ type Source struct {
 	idle    *time.Timer   // closes a directory that was opened here; nil: none was yet
 }
 
-// linger is how long a directory that was opened here is kept after its last use. It keeps the
-// file system below from being unmounted, but opening it for each file of a listing would cost
-// as much as reading the file's stat.
+// linger is how long a directory that was opened here stays open after its last use. While it
+// is open, its file system cannot be unmounted, but opening it for each file of a listing
+// would cost as much as reading the file's stat.
 const linger = 250 * time.Millisecond
 
 // Dir counts its users, so that replacing it does not close a descriptor in use.
@@ -51,13 +51,13 @@ type Dir struct {
 // coverWait bounds the wait for mountd's descriptor where a cachebro mount covers the root.
 const coverWait = 3 * time.Second
 
-// New returns the source for a root and opens nothing yet. o holds what decides the class of a
-// path besides the project's own files.
+// New returns the source for a root, and does not open anything yet. o decides, together with
+// the project's own files, the class of a path.
 func New(root string, o ignore.Options) *Source {
 	s := &Source{root: root, classes: classes{o: o}, arrived: make(chan struct{})}
 	if !covered(root) {
 		is, err := os.Lstat(root)
-		if err == nil && !covered(root) { // it was not mounted over meanwhile either
+		if err == nil && !covered(root) { // nor was it mounted over meanwhile, so this is the directory itself
 			s.is = is
 		}
 	}
@@ -89,9 +89,10 @@ func (s *Source) Release(d *Dir) {
 	}
 }
 
-// Gone returns an error if the project's directory no longer exists or is another one. It
-// returns nil while a cachebro mount covers the directory, and if it did not exist at the start:
-// a daemon may be started for the history of a project that is gone.
+// Gone returns an error if the project's directory no longer exists or has been replaced by
+// another. It returns nil while a cachebro mount covers the directory, and if the directory
+// did not exist at the start, because a daemon may be started for the history of a deleted
+// project.
 func (s *Source) Gone() error {
 	s.mu.Lock()
 	was := s.is
@@ -102,7 +103,7 @@ func (s *Source) Gone() error {
 	return wire.FileDiffers(s.root, was)
 }
 
-// Drop forgets the descriptor.
+// Drop closes and forgets the descriptor.
 func (s *Source) Drop() {
 	s.mu.Lock()
 	old := s.dir
@@ -115,7 +116,7 @@ func (s *Source) Drop() {
 	s.classes.close()
 }
 
-// letGo forgets a directory that was opened here and that nobody has used for linger.
+// letGo closes a directory that was opened here and that nobody has used for linger.
 func (s *Source) letGo() {
 	s.mu.Lock()
 	switch {
@@ -131,8 +132,8 @@ func (s *Source) letGo() {
 	s.Drop()
 }
 
-// Unmounted forgets the descriptor that a mountd had sent, unless the files cannot be reached
-// in any other way: the daemon's mount namespace may have a copy of the mount.
+// Unmounted drops the descriptor that a mountd had sent, unless the files cannot be reached in
+// any other way because the daemon's mount namespace has a copy of the mount.
 func (s *Source) Unmounted() {
 	if covered(s.root) {
 		return
@@ -293,7 +294,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 		if n == int(st.Size) && SameContent(st, after) {
 			return b[:n], after, nil
 		}
-		if try == 4 { // written without end, like a log: any content it had will do
+		if try == 4 { // a file that is written without end, such as a log: any content it had is good enough
 			return b[:min(n, cap(b))], after, nil
 		}
 		st = after
@@ -323,7 +324,7 @@ func sourceError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// covered reports whether a cachebro mount lies on root. It reads the mount table and does not
+// covered reports whether a cachebro mount covers root. It reads the mount table and does not
 // access the mount, which may hang.
 func covered(root string) bool {
 	all, err := table.Mounts()

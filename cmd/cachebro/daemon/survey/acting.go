@@ -7,10 +7,10 @@ import (
 	"cachebro/store"
 )
 
-// actorKey is the key of a context's actor, the author of what a look finds changed.
+// actorKey is the context key of the author of the changes that a look finds.
 type actorKey struct{}
 
-// WithActor names the author of what a look with this context finds changed.
+// WithActor sets the author of the changes that a look with this context finds.
 func WithActor(ctx context.Context, a store.Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
@@ -22,10 +22,10 @@ func actorIn(ctx context.Context) store.Actor {
 	return attribution.Outsider
 }
 
-// planKey is the key of a context's plan, which made what a look finds changed.
+// planKey is the context key of the plan that made the changes that a look finds.
 type planKey struct{}
 
-// WithPlan names the plan that made what a look with this context finds changed.
+// WithPlan sets the plan that made the changes that a look with this context finds.
 func WithPlan(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, planKey{}, id)
 }

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// attachMountd takes the source descriptor and begins the baseline.
+// attachMountd stores the source descriptor and begins the baseline.
 func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, error) {
 	keep := false
 	defer func() {
@@ -24,10 +24,10 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 		return nil, nil, err
 	}
 	if len(r.Files) != 1 {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "attach brings %d descriptors, not the one of the source directory", len(r.Files))
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "attach needs one descriptor, of the source directory, but has %d", len(r.Files))
 	}
 	if fi, err := r.Files[0].Stat(); err != nil || !fi.IsDir() {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the attached descriptor is no directory")
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the attached descriptor is not a directory")
 	}
 	if a.PID == 0 {
 		a.PID = r.Peer.PID
@@ -61,13 +61,13 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 		return nil, nil, err
 	}
 	known, left := s.mount.beats(b)
-	if !known { // we were restarted: mountd has to attach again
+	if !known { // the daemon was restarted, so mountd must attach again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
 	}
 	if left {
 		_, whole := s.scannedFor(r.Peer.PID)
 		s.unmounted(whole)
-		s.Log.Info("unmounted; copies of the mount and processes inside are still served", "pid", r.Peer.PID)
+		s.Log.Info("unmounted; copies of the mount in other namespaces and processes inside the mount are still served", "pid", r.Peer.PID)
 	}
 	if s.mount.behind() && !s.baseline.running() {
 		s.baseline.request(true)
@@ -84,7 +84,7 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	if q.PID == 0 {
 		q.PID = r.Peer.PID
 	}
-	// A mountd may end while there is no daemon, and starts one to say so.
+	// A mountd may end while there is no daemon, and starts one to report it.
 	_, whole := s.scannedFor(q.PID)
 	if ours := s.mount.end(q.PID); ours || whole && !s.mount.mounted() {
 		s.unmounted(whole)
@@ -94,13 +94,13 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	return wire.Empty{}, nil, nil
 }
 
-// unmounted notes that from now on nobody reports what changes. whole says that a scan has
+// unmounted notes that from now on changes are not reported. whole says that a scan has
 // completed under this mount.
 func (s *Survey) unmounted(whole bool) {
 	if whole || !s.baseline.complete().IsZero() {
 		s.noteComplete(time.Now().Add(-time.Duration(ingest.ClockTick)), true)
 	}
-	s.keep(keepScanned, "") // the process may mount again, but sees nothing until then
+	s.keep(keepScanned, "") // the process may mount again, but sees no changes until then
 	s.Source.Unmounted()
 }
 

@@ -23,16 +23,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// baseline scans the project for what was there before us: after each mount, and once
-// without a mount if somebody asks for it. It skips a file whose stat is that of its newest
-// version.
+// baseline scans the project for files that the log does not have: after each mount, and once
+// without a mount if somebody requests it. It skips a file whose stat equals that of its
+// newest version.
 type baseline struct {
 	survey *Survey
 
 	// mu guards what follows.
 	mu       sync.Mutex
 	progress wire.Baseline
-	done     time.Time     // begin of the scan that completed for the present mount
+	done     time.Time     // start of the scan that completed for the present mount
 	wake     chan struct{} // capacity 1, never closed
 	wanted   bool
 	cancel   context.CancelFunc // ends the scan under way
@@ -42,8 +42,8 @@ func newBaseline(survey *Survey) *baseline {
 	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
 }
 
-// request asks for a scan. again starts over if a scan is under way, because that one began
-// before the mount did.
+// request requests a scan. If again is set and a scan is under way, the scan starts over,
+// because it began before the mount did.
 func (b *baseline) request(again bool) {
 	if b.survey.Unscanned {
 		return
@@ -74,7 +74,7 @@ func (b *baseline) trust(scan wire.Baseline) {
 	b.survey.Changed()
 }
 
-// complete returns when the scan began that has completed since the present mount attached;
+// complete returns the start of the scan that has completed since the present mount attached;
 // zero if none has.
 func (b *baseline) complete() time.Time {
 	b.mu.Lock()
@@ -94,7 +94,7 @@ func (b *baseline) now() wire.Baseline {
 	return b.progress
 }
 
-// Run carries out the scans that are asked for, one at a time, and repeats one that failed.
+// Run carries out requested scans, one at a time, and repeats a scan that failed.
 func (s *Survey) Run(ctx context.Context) { s.baseline.run(ctx) }
 
 func (b *baseline) run(ctx context.Context) {
@@ -122,7 +122,7 @@ func (b *baseline) run(ctx context.Context) {
 		b.mu.Unlock()
 		b.survey.mount.looks()
 		err := b.scan(scan)
-		failed := err != nil && scan.Err() == nil // not because of another request, or our end
+		failed := err != nil && scan.Err() == nil // not because of another request or the daemon's end
 		cancel()
 		b.mu.Lock()
 		b.cancel = nil
@@ -212,29 +212,31 @@ type scanner struct {
 	log   *listing // the live paths of the log; nil once they have been gone through
 	batch []found
 	bytes int64
-	// collect: changes are only collected in batch, without their contents.
+	// collect says that changes are only collected in batch, without their contents.
 	collect bool
-	// until is the end of the time in which nothing was mounted, 0 if unknown; at is when
-	// each directory came to its name; files are those of the log: see came, renamed.
+	// until is the end of the time in which nothing was mounted, 0 if unknown. at is when
+	// each directory got its name. files are the files in the log. See came and renamed.
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]loggedFile
-	// If a path is not as the log says and has changed since young, its record may be on its
-	// way, which alone knows the author. The path waits in later, and is looked at again when
-	// the record must have come. young is 0 if nobody reports changes.
+	// If a path differs from the log and has changed since young, a record of the change
+	// may be on its way, and only that record knows the author. The path waits in later,
+	// and is looked at again once the record must have arrived. young is 0 if changes are
+	// not reported.
 	young   int64
 	later   []entry
 	settled bool
 }
 
-// entry is a path of the source. below says that nothing below it has been looked at either.
+// entry is a path of the source. below says that the paths in its subtree have not been looked
+// at either.
 type entry struct {
 	p          store.Path
 	dir, below bool
 }
 
-// recent is how long before a scan a change may have happened whose record is not in the
-// spool yet. It is generous, because looking twice costs little.
+// recent is how long before a scan a change may have happened whose record is not in the spool
+// yet. It is generous, because looking twice costs little.
 const recent = 2 * time.Second
 
 // found is a change to store, and the log's version of the path before the file was read.
@@ -243,15 +245,17 @@ type found struct {
 	base uint64
 }
 
-// named is a name in a directory that is walked, or if below is set, what is below it.
+// named is a name in a directory that is being walked or, if below is set, the directory's
+// content.
 type named struct {
-	name  string // if below is set, with a slash at its end
+	name  string // ends with a slash if below is set
 	dir   bool
 	below bool
 	stat  store.Stat // zero: not known
 }
 
-// walk walks a directory in the order of the log's keys: what lies below "a" comes after "a.b".
+// walk walks a directory in the order of the log's keys, in which the content of "a" comes
+// after "a.b".
 func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -318,7 +322,7 @@ func (s *scanner) list(p store.Path) ([]named, error) {
 	return all, nil
 }
 
-// skipped notes a path that cannot be read, unless it has vanished meanwhile.
+// skipped records a path that cannot be read, unless it has disappeared meanwhile.
 func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
@@ -352,7 +356,7 @@ func (s *scanner) again(ctx context.Context) error {
 	return s.flush(ctx)
 }
 
-// settle waits, once in a scan, until the log has what happened before the scan.
+// settle waits, once in a scan, until the log has everything that happened before the scan.
 func (s *scanner) settle(ctx context.Context) error {
 	if s.settled || s.young == 0 {
 		return nil
@@ -378,8 +382,8 @@ func (s *scanner) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// look adds a path to the batch if the log does not have it as it is, or sets it aside. as is
-// the path's stat as list read it.
+// look adds a path to the batch if it differs from the log, or sets it aside. as is the path's
+// stat that list read.
 func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.Stat) error {
 	sv := s.b.survey
 	if s.log != nil {
@@ -412,7 +416,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.S
 	}
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
 	if live {
-		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nobody was watching
+		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nothing recorded changes
 		if !sv.mount.mounted() {
 			c.Op = store.OpSeen
 		}
@@ -447,7 +451,7 @@ func stands(v store.Version, st store.Stat) bool {
 		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
 }
 
-// add takes a change into the batch.
+// add adds a change to the batch.
 func (s *scanner) add(ctx context.Context, f found) error {
 	s.batch = append(s.batch, f)
 	s.bytes += int64(len(f.c.Content))
@@ -489,9 +493,10 @@ func (s *scanner) content(p store.Path, c *store.Change) bool {
 	return true
 }
 
-// flush stores the batch, except paths that were written through the mount since they were
-// read: the overlay itself keeps their old contents. So everything spooled is ingested first,
-// and then the log must still have the version that it had.
+// flush stores the batch, except for paths that were written through the mount since they were
+// read, because the overlay itself saves their old contents. So flush first ingests everything
+// spooled, and then stores a path only if its newest version in the log is still the one that
+// was compared.
 func (s *scanner) flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
@@ -525,12 +530,12 @@ func (s *scanner) flush(ctx context.Context) error {
 		}
 	}
 	s.batch, s.bytes = s.batch[:0], 0
-	runtime.Gosched() // clients first
+	runtime.Gosched() // let clients run first
 	return nil
 }
 
-// vanished adds deletions for paths that the log has as live and the scan has not found:
-// they went away while nothing was mounted.
+// vanished adds deletions for paths that are live in the log and that the scan has not found,
+// because they were deleted while nothing was mounted.
 func (s *scanner) vanished(ctx context.Context) error {
 	gone, err := s.log.missed(ctx)
 	if err != nil {
@@ -545,7 +550,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := gone[i]
 		if _, _, err := source.LstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			continue // still there, but ignored by now for example
+			continue // the path still exists, but is ignored now, for example
 		}
 		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true}
 		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
@@ -561,14 +566,15 @@ func (s *scanner) vanished(ctx context.Context) error {
 	return nil
 }
 
-// RequestScan asks for a scan of every file, unless one has completed since the mount attached.
+// RequestScan requests a scan of every file, unless one has completed since the mount
+// attached.
 func (s *Survey) RequestScan() {
 	if !s.Absent {
 		s.baseline.request(false)
 	}
 }
 
-// Scanning reports whether a scan of every file is under way or asked for.
+// Scanning reports whether a scan of every file is under way or requested.
 func (s *Survey) Scanning() bool { return s.baseline.running() }
 
 // Progress returns how far the last scan of every file is.

@@ -16,12 +16,11 @@ import (
 	"cachebro/store/onwire"
 )
 
-// Beside takes into the log what became of paths that were changed without going through the
-// mount. See ingest.Followers.
+// Beside records the changes of paths that bypassed the mount. See ingest.Followers.
 func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
 	sc, done, err := s.baseline.scanner(ctx)
 	if err != nil {
-		s.Log.Warn("what was done without the mount is not looked at", "err", err)
+		s.Log.Warn("changes that bypassed the mount cannot be examined", "err", err)
 		return
 	}
 	defer done()
@@ -32,9 +31,9 @@ func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]
 	b.flush()
 }
 
-// besides handles one batch of records. The truth is a path as it is now; a record only says
-// where to look. If the path has changed again since the record was made, that change has a
-// record of its own, which names the author.
+// besides handles one batch of records. A record only says where to look; what counts is the
+// path's present state. If the path has changed again since the record was made, that change
+// has its own record, which names its author.
 type besides struct {
 	survey  *Survey
 	scanner *scanner
@@ -70,7 +69,7 @@ func (b *besides) take(t ingest.Beside) {
 // flush stores the batch.
 func (b *besides) flush() {
 	if len(b.batch) > 0 && !b.apply(b.batch) {
-		b.survey.Log.Warn("what was done without the mount is not stored", "changes", len(b.batch))
+		b.survey.Log.Warn("changes that bypassed the mount are not stored", "changes", len(b.batch))
 	}
 	b.batch, b.bytes = nil, 0
 	clear(b.paths)
@@ -86,7 +85,7 @@ func (b *besides) add(c store.Change) {
 	}
 }
 
-// current returns the newest version of a path, including what is in the batch.
+// current returns the newest version of a path, taking the batch into account.
 func (b *besides) current(p store.Path) (v store.Version, live bool) {
 	if b.paths[p] {
 		b.flush()
@@ -98,7 +97,7 @@ func (b *besides) current(p store.Path) (v store.Version, live bool) {
 	return v, err == nil && ok && !v.Deleted()
 }
 
-// rename adds that a path has another name, if the tree shows it.
+// rename adds a change of a path's name, if the tree confirms it.
 func (b *besides) rename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
@@ -111,7 +110,7 @@ func (b *besides) rename(from, to store.Path) bool {
 		return false
 	}
 	if !unchanged(v.Stat, st) {
-		st = v.Stat // written to since: that is a version of its own
+		st = v.Stat // it was written since, and that change gets its own version
 	}
 	b.add(store.Change{Op: store.OpRename, Path: from, Path2: to, Stat: st, Target: target})
 	b.flush()
@@ -123,15 +122,15 @@ func (b *besides) gone(p store.Path) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// left reports whether a path no longer leads to a file. Whatever has come in its place has
-// a record of its own.
+// left reports whether the file that was at a path is no longer there. Whatever has replaced
+// it has its own record.
 func (b *besides) left(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
 }
 
-// look compares a path with the log. seen is its stat when the record was made, zero if it
-// was not there.
+// look compares a path with the log. seen is the path's stat when the record was made, zero if
+// the path did not exist.
 func (b *besides) look(p store.Path, seen store.Stat) {
 	v, live := b.current(p)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(p))
@@ -149,19 +148,19 @@ func (b *besides) look(p store.Path, seen store.Stat) {
 	}
 	came := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
 	full := isDir(st) && b.Record.Op != store.OpMkdir
-	emptied := live && isDir(v.Stat) // another directory with its content had the name
+	emptied := live && isDir(v.Stat) // another directory, with content, had the name before
 	b.found(p, v, live, st, target)
 	if came && (full || emptied) {
 		b.below(p)
 	}
 }
 
-// unchanged reports whether a file is the one that was seen, and was not written since.
+// unchanged reports whether a file is the one that was seen, and has not been written since.
 func unchanged(seen, now store.Stat) bool {
 	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
 }
 
-// found adds the present state of a path, if the log has another one.
+// found adds the present state of a path, if the log has another state.
 func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
 	if live && stands(v, st) || b.survey.Ingest.Writing(p) {
 		return
@@ -177,7 +176,7 @@ func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat,
 		}
 		since, ok := b.survey.mount.tells()
 		if b.Record.Op == store.OpOutside || ok && !b.known && st.Birth < since {
-			c.Op = store.OpBaseline // it was there before, but nothing of it was kept
+			c.Op = store.OpBaseline // it existed before, but none of its content was stored
 		}
 	}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !b.scanner.content(p, &c) {
@@ -186,7 +185,7 @@ func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat,
 	b.add(c)
 }
 
-// removed adds that a path and everything below it is gone.
+// removed adds deletions of a path and of everything in its subtree.
 func (b *besides) removed(v store.Version) {
 	all := []store.Version{v}
 	if isDir(v.Stat) {
@@ -202,7 +201,7 @@ func (b *besides) removed(v store.Version) {
 	}
 }
 
-// live lists what the log has at a path and below it.
+// live lists the log's live versions at a path and in its subtree.
 func (b *besides) live(p store.Path) (all []store.Version) {
 	err := b.survey.Store.Live(p, func(v store.Version) error {
 		all = append(all, v)
@@ -214,7 +213,7 @@ func (b *besides) live(p store.Path) (all []store.Version) {
 	return all
 }
 
-// below compares everything below a directory that came to its name with the log.
+// below compares the subtree of a directory that got a new name with the log.
 func (b *besides) below(dir store.Path) {
 	b.flush()
 	known := map[store.Path]store.Version{}

@@ -7,17 +7,17 @@ import (
 	"cachebro/store"
 )
 
-// listing goes through the live paths of the log, in the order of their bytes. It reads them
-// in pages, because a scan writes to the store meanwhile. A path that has changed since its
-// page was read is seen to differ from the file, and is looked up again. It belongs to one
-// goroutine.
+// listing reads the live paths of the log, in the order of their bytes. It reads them in
+// pages, because a scan writes to the store meanwhile. If a path has changed since its page
+// was read, its file differs from the listed version, and the path is looked up again. A
+// listing belongs to one goroutine.
 type listing struct {
 	store *store.Store
-	upTo  uint64 // newer versions cannot be missed
+	upTo  uint64 // only versions up to this one can be missing in the tree
 	page  []store.Version
 	last  store.Path // the last path of the newest page
 	ended bool
-	gone  []store.Version // versions that were passed over: nothing was found there
+	gone  []store.Version // skipped versions, whose files were not found
 }
 
 const listingPage = 2000
@@ -51,7 +51,7 @@ func (l *listing) next() (*store.Version, error) {
 	return &l.page[0], nil
 }
 
-// pass goes on to the next path. missed says that nothing was found at this one.
+// pass moves on to the next path. missed says that no file was found at the present one.
 func (l *listing) pass(missed bool) {
 	if missed && l.page[0].Seq <= l.upTo {
 		l.gone = append(l.gone, l.page[0])
@@ -59,8 +59,8 @@ func (l *listing) pass(missed bool) {
 	l.page = l.page[1:]
 }
 
-// at returns the newest version of a path, zero if the log has no such live path. Paths must
-// be asked for in order.
+// at returns the newest version of a path, zero if the log has no such live path. Callers must
+// request paths in order.
 func (l *listing) at(p store.Path) (store.Version, error) {
 	for {
 		v, err := l.next()
@@ -75,7 +75,7 @@ func (l *listing) at(p store.Path) (store.Version, error) {
 	}
 }
 
-// missed returns the versions that were passed over, and those after the last path asked for.
+// missed returns the skipped versions, and all versions after the last requested path.
 func (l *listing) missed(ctx context.Context) ([]store.Version, error) {
 	for {
 		v, err := l.next()

@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// File is a file as it is now.
+// File is the present state of a file.
 type File struct {
 	Path    store.Path // without symbolic links
 	Hash    store.Hash
@@ -26,8 +26,8 @@ type File struct {
 	Content func() ([]byte, error)
 }
 
-// verifiedTable remembers the content of files by their stat, if the version log does not
-// know it: otherwise a file that cannot be stored (too large, a full disk) or was only
+// verifiedTable caches the hashes of files by their stat, for contents that the version log
+// does not have. Otherwise a file that cannot be stored (too large, a full disk) or was only
 // touched would be hashed at every look.
 type verifiedTable struct {
 	mu sync.Mutex
@@ -64,9 +64,9 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 	t.m[p] = verifiedStat{st, h}
 }
 
-// Look returns the present content of a path: that of the newest version, if everything
-// closed before has been ingested and the file's stat is that version's; otherwise the bytes
-// themselves. It stores a change that nobody reported.
+// Look returns the present content of a path. That is the content of the newest version, if
+// everything closed before has been ingested and the file's stat equals that version's;
+// otherwise it is the bytes of the file. Look stores a change that was not reported.
 func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if s.Absent {
 		return s.recorded(p)
@@ -95,9 +95,9 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 		}
 	}
 	mounted, attach, _ := s.mount.state()
-	// On a mount that nobody can get around, an equal stat is proof once all that
-	// was spooled is in the log and no write is under way. Elsewhere a change
-	// within the tick in which the version was made could hide.
+	// On a mount that nobody can bypass, an equal stat is proof once everything spooled is
+	// in the log and no write is under way. Elsewhere a change within the tick in which the
+	// version was made could be missed.
 	still := mounted && !attach.Outside && caughtUp && !s.Ingest.Writing(l.Path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > ingest.ClockTick }
 	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
@@ -132,7 +132,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	return l, nil
 }
 
-// recorded returns a file of another machine, as the log knows it.
+// recorded returns a file of another machine, from the log.
 func (s *Survey) recorded(p store.Path) (File, error) {
 	v, ok, err := s.Store.Current(p)
 	switch {
@@ -146,9 +146,9 @@ func (s *Survey) recorded(p store.Path) (File, error) {
 	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.Store.Content(v.Blob) }}, nil
 }
 
-// mayStore reports whether Look may store what it has read. On a mount, content that differs
-// is on its way through the spool: storing it here would put it into the log twice and out
-// of order.
+// mayStore reports whether Look may store the content that it has read. On a mount, a
+// differing content will arrive through the spool, and storing it here would put it into the
+// log twice and out of order.
 func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
 	if s.Source.Excluded(ctx, p) {
 		return false
@@ -156,8 +156,8 @@ func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, c
 	return !mounted || outside && caughtUp && !s.Ingest.Writing(p)
 }
 
-// StoreFound stores content that a look has found changed, unless the log has moved on since
-// base was read.
+// StoreFound stores a changed content that a look has found, unless the path has a newer
+// version in the log than base.
 func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
 	op := store.OpSeen
 	if mounted {
@@ -187,7 +187,8 @@ func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, co
 	return vs[len(vs)-1], true
 }
 
-// noteGone stores that a path, live in the log, has vanished while nothing was mounted.
+// noteGone stores the deletion of a path that is live in the log and disappeared while nothing
+// was mounted.
 func (s *Survey) noteGone(ctx context.Context, p store.Path) {
 	if s.mount.mounted() {
 		return

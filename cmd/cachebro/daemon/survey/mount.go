@@ -12,23 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is what is known of the project's mountd. There is at most one. The zero value means
-// that there is none.
+// mount is the state of the project's mountd. There is at most one. The zero value means that
+// there is none.
 type mount struct {
 	// mu guards what follows.
 	mu       sync.Mutex
 	attached bool
 	attach   wire.Attach
-	start    uint64 // start time of mountd, so that its pid is not taken for another's
+	start    uint64 // start time of mountd, so that its pid is not mistaken for another process's
 	process  int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
-	until    int64  // when this mount ended a time without one; 0 if unknown
+	until    int64  // when this mount ended a period without a mount; 0 if unknown
 	beat     wire.Heartbeat
-	beside   bool // somebody may have changed files beside the mount since the last look at all of them
+	beside   bool // files may have been changed bypassing the mount since the last look at all of them
 }
 
-// begin takes in a mountd. again says that it was attached already. For another one, away is
-// set to false; ended says that away was true, so that a time without a mount has ended. That
-// is not so if a mountd died and this one follows it.
+// begin records an attached mountd. again says that it was attached already. For a new one,
+// away is set to false, and ended says that away was true, so that a period without a mount
+// has ended. ended is false if a mountd died and this one follows it directly.
 func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
@@ -63,8 +63,8 @@ func (m *mount) identity() (pid int, start uint64, ok bool) {
 	return m.attach.PID, m.start, m.attached
 }
 
-// beats takes in a heartbeat. known is false if no mount is attached. left says that the mount
-// has gone from its mountpoint since the last heartbeat.
+// beats handles a heartbeat. known is false if no mount is attached. left says that the mount
+// has left its mountpoint since the last heartbeat.
 func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	return m.attached, left
 }
 
-// unwatched reports whether files can have changed without any mountd reporting it.
+// unwatched reports whether files may have changed without mountd reporting it.
 func (m *mount) unwatched() bool {
 	ok, a, _ := m.state()
 	m.mu.Lock()
@@ -87,24 +87,24 @@ func (m *mount) unwatched() bool {
 	return !ok || a.Outside && !a.Watched || m.beside
 }
 
-// watched reports whether mountd reports what is done without the mount.
+// watched reports whether mountd reports changes that bypass the mount.
 func (m *mount) watched() bool {
 	ok, a, _ := m.state()
 	return ok && a.Watched
 }
 
-// behind reports whether files can have changed unreported although mountd by now reports
-// everything: then one scan of all files is due.
+// behind reports whether files may have changed unreported although mountd now reports
+// everything. Then one scan of all files is due.
 func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
-// looks notes that a scan of every file begins.
+// looks records that a scan of every file begins.
 func (m *mount) looks() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.beside = m.attach.Outside && !m.attach.Watched
 }
 
-// end forgets the mount, if it is that of the process. ours says that it was on its mountpoint
+// end removes the mount if it belongs to the process. ours says that it was on its mountpoint
 // until now.
 func (m *mount) end(pid int) (ours bool) {
 	m.mu.Lock()
@@ -116,9 +116,9 @@ func (m *mount) end(pid int) (ours bool) {
 	return ours
 }
 
-// state returns a copy of what is known, and notices a mountd that has died. A mountd whose
-// mount has gone from its mountpoint counts as none: it serves those who are still inside,
-// and nobody else comes through it.
+// state returns a copy of the mount's state, and notices a mountd that has died. A mountd
+// whose mount has left its mountpoint does not count as attached, because it serves only
+// processes that are still inside the mount.
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
@@ -139,7 +139,7 @@ func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	return attached, a, b
 }
 
-// forgetLocked forgets the mount; mu is held.
+// forgetLocked removes the mount; mu is held.
 func (m *mount) forgetLocked() {
 	if m.attached && m.process >= 0 {
 		_ = unix.Close(m.process)
@@ -153,7 +153,7 @@ func (m *mount) close() {
 	m.forgetLocked()
 }
 
-// served reports whether a mountd is attached whose mount has gone from its mountpoint.
+// served reports whether a mountd is attached whose mount has left its mountpoint.
 func (m *mount) served() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,7 +165,7 @@ func (m *mount) mounted() bool {
 	return ok
 }
 
-// away returns until when nothing was mounted, 0 if that is not known.
+// away returns the end of the last period without a mount, 0 if that is not known.
 func (m *mount) away() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,8 +175,8 @@ func (m *mount) away() int64 {
 	return m.until
 }
 
-// tells returns since when the attached mountd can have reported changes, in ns since the
-// epoch. ok is false while nothing is mounted.
+// tells returns the time since which the attached mountd can have reported changes, in ns
+// since the epoch. ok is false while nothing is mounted.
 func (m *mount) tells() (since int64, ok bool) {
 	_, start, ok := m.identity()
 	if !ok {
@@ -195,7 +195,7 @@ func (m *mount) mountpoint() string {
 // Mounted reports whether something is mounted.
 func (s *Survey) Mounted() bool { return s.mount.mounted() }
 
-// Watched reports whether what is done without the mount is reported as it happens.
+// Watched reports whether changes that bypass the mount are reported as they happen.
 func (s *Survey) Watched() bool { return s.mount.watched() }
 
 // MountState returns what is known of the mount.

@@ -7,9 +7,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// scanned is the last scan that completed for a mountd. While that same process serves the
-// mount it has seen everything since, and the spool holds what no daemon has taken in, so
-// nothing need be scanned again.
+// scanned is the last scan that completed for a mountd. As long as that same process serves
+// the mount, it has seen all later changes, and the spool holds those that no daemon has
+// ingested, so no new scan is needed.
 type scanned struct {
 	Boot  string
 	PID   int
@@ -19,7 +19,7 @@ type scanned struct {
 
 const keepScanned = "scanned"
 
-// keepScan notes that a scan has completed, if something is mounted.
+// keepScan stores that a scan has completed, if something is mounted.
 func (s *Survey) keepScan(b wire.Baseline) {
 	pid, start, ok := s.mount.identity()
 	if !ok {

@@ -1,6 +1,6 @@
-// Package survey knows the present state of the project's tree. mountd attaches to it and
-// reports changes; where nobody reports, it looks at the files themselves. What it finds
-// changed becomes a version.
+// Package survey determines the present state of the project's tree. mountd attaches to it and
+// reports changes; where changes are not reported, it looks at the files themselves. Each
+// change that it finds becomes a version.
 package survey
 
 import (
@@ -24,37 +24,37 @@ type Options struct {
 	Log     *slog.Logger
 	Changed func() // called when there are new versions or the baseline is complete; never blocks
 	// Absent says that the files are on another machine, and this is a copy of its history.
-	// The newest versions are all that is known of them.
+	// Only the newest versions are known of them.
 	Absent bool
 	Sends  func() bool // whether the history goes to a bucket
-	// Unscanned says that nobody looks at all files, because there are too many.
+	// Unscanned says that no scan of all files is made, because there are too many.
 	Unscanned bool
 }
 
-// Survey answers what is at a path now. Its methods may be called concurrently.
+// Survey tells the present state of paths. Its methods may be called concurrently.
 type Survey struct {
 	Options
 
 	mount    mount
 	baseline *baseline
 	verified *verifiedTable
-	known    atomic.Int64 // ns; the log has everything that was there at this moment; 0 if at no moment
+	known    atomic.Int64 // ns; a moment at which the log had everything; 0 if there was none
 	away     atomic.Bool  // nothing has been mounted since known
-	updating sync.Mutex   // held while what changed without a mount is looked for
+	updating sync.Mutex   // held while changes made without a mount are searched for
 }
 
-// Open loads what the last daemon knew. Run must be called, or scans that are asked for are
-// not carried out.
+// Open loads what the last daemon stored. Run must be called, or requested scans are not
+// carried out.
 func Open(o Options) (*Survey, error) {
 	s := &Survey{Options: o, verified: newVerifiedTable()}
 	s.baseline = newBaseline(s)
 	return s, s.load()
 }
 
-// Close forgets the mount.
+// Close drops the mount.
 func (s *Survey) Close() { s.mount.close() }
 
-// Handlers answers mountd's requests.
+// Handlers returns the handlers of mountd's requests, by method.
 func (s *Survey) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MAttach: s.attachMountd, wire.MHeartbeat: s.heartbeat, wire.MDetach: s.detach}
 }

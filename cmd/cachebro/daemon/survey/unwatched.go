@@ -19,8 +19,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Changes made while nothing was mounted are looked for when somebody asks for the history,
-// or wants to go back in it: what is not in the log would be neither shown nor taken back.
+// Changes made while nothing was mounted are searched for when a client asks for the history
+// or wants to undo or restore. Without that they would be neither shown nor undone.
 
 const (
 	keepWatch   = "watch"
@@ -28,8 +28,8 @@ const (
 	keepAway    = "away"
 )
 
-// noteComplete notes that the log has everything that was there at a moment. away says that
-// nothing has been mounted since.
+// noteComplete records that the log had everything at a moment. away says that nothing has
+// been mounted since.
 func (s *Survey) noteComplete(at time.Time, away bool) {
 	s.known.Store(at.UnixNano())
 	s.away.Store(away)
@@ -43,7 +43,7 @@ func (s *Survey) keep(key, value string) {
 	}
 }
 
-// load loads what the last daemon knew.
+// load loads what the last daemon stored.
 func (s *Survey) load() error {
 	b, ok, err := s.Store.KV(keepWatch).Get(keepWatched)
 	if err != nil || !ok {
@@ -60,7 +60,7 @@ func (s *Survey) load() error {
 	return s.takeLeft()
 }
 
-// takeLeft takes in the end of a mount of which no daemon heard.
+// takeLeft handles the end of a mount that was not reported to any daemon.
 func (s *Survey) takeLeft() error {
 	l, ok := wire.ReadLeft(s.State)
 	if !ok {
@@ -75,8 +75,8 @@ func (s *Survey) takeLeft() error {
 }
 
 // madeSince reports whether a file that the log does not know was made after the last moment
-// at which the log had everything. An older file may have been there all along, ignored or
-// not looked at, and an undo must not remove it.
+// at which the log had everything. An older file may have existed all along, ignored or not
+// looked at, and an undo must not remove it.
 func (s *Survey) madeSince(st store.Stat) bool {
 	known, born := s.known.Load(), st.Birth
 	if born == 0 { // the file system does not record it
@@ -85,12 +85,12 @@ func (s *Survey) madeSince(st store.Stat) bool {
 	return known > 0 && born > afterScan(known)
 }
 
-// afterScan returns the time from which on a file's timestamp proves that it was changed
-// after the scan that noted known began. known lies a tick before that begin.
+// afterScan returns the time from which on a file's timestamp proves that the file was changed
+// after the start of the scan that set known. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
-// foundAt returns when a change that was found happened: at the file's last change, as far as
-// the log's order allows. The kernel's clock for files is a little behind.
+// foundAt returns the time to record for a change that was found: the time of the file's last
+// change, as far as the log's order allows. The kernel's clock for files is a little behind.
 func (s *Survey) foundAt(at int64) int64 {
 	if v, err := s.Store.Version(s.Store.Seq()); err == nil {
 		at = max(at, v.Time-ingest.ClockTick)
@@ -98,9 +98,9 @@ func (s *Survey) foundAt(at int64) int64 {
 	return min(at+ingest.ClockTick, time.Now().UnixNano())
 }
 
-// covered reports whether an overlay is on the project although no mountd has said so: one is
-// about to, and reports by itself what happened. A copy of an unmounted mount, which this
-// process's mount namespace may hold, does not count.
+// covered reports whether an overlay covers the project although no mountd has attached. In
+// that case one is about to attach, and will itself report what happened. A copy of an
+// unmounted mount, which this process's mount namespace may hold, does not count.
 func (s *Survey) covered() bool {
 	if s.mount.served() {
 		return false
@@ -109,8 +109,8 @@ func (s *Survey) covered() bool {
 	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.Root })
 }
 
-// UpdateAll waits for the spool, then takes into the log what has changed while nothing was
-// mounted, since the log last had everything.
+// UpdateAll waits for the spool, then records the changes made while nothing was mounted,
+// since the log last had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	return s.updateUnwatched(ctx)
@@ -121,7 +121,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	if s.Absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
-	// One at a time: the second caller finds little to do.
+	// Only one search runs at a time. A second caller then finds little to do.
 	s.updating.Lock()
 	defer s.updating.Unlock()
 	started := time.Now().Add(-time.Duration(ingest.ClockTick))
@@ -135,8 +135,9 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	return err
 }
 
-// UpdateKnown takes into the log what became of the files that it knows, if the log never had
-// everything: nothing was mounted so far, and agents read and wrote a few files over MCP.
+// UpdateKnown records the changes of the files that the log knows, for a log that never had
+// everything because nothing has been mounted so far, and agents read and wrote only a few
+// files over MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
 	if s.Absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
@@ -153,7 +154,7 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	}
 	for _, v := range known {
 		if st, err := s.Source.Lstat(ctx, v.Path); err == nil && source.SameContent(v.Stat, st) {
-			continue // the log may lack its content, but nothing threatens that
+			continue // the log may lack its content, but nothing endangers the file
 		}
 		if _, err := s.Look(ctx, v.Path); ctx.Err() != nil {
 			return err
@@ -162,20 +163,21 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	return nil
 }
 
-// UpdateBeside takes into the log what was changed or removed beside the mount and not
-// reported, if somebody can get around the mount.
+// UpdateBeside records what was changed or removed bypassing the mount without being reported,
+// if the mount can be bypassed.
 func (s *Survey) UpdateBeside(ctx context.Context) error {
 	if !s.mount.mounted() || !s.mount.unwatched() {
 		return nil
 	}
 	missing, err := s.LookAtAll(ctx)
 	if missing != "" {
-		s.Log.Warn("what changed unseen is not known", "err", missing)
+		s.Log.Warn("unreported changes cannot be found", "err", missing)
 	}
 	return err
 }
 
-// unwatched is a scan that puts what it finds into the log in the order in which it happened.
+// unwatched is a scan that records the changes that it finds in the order in which they
+// happened.
 func (b *baseline) unwatched(ctx context.Context) error {
 	s, done, err := b.scanner(ctx)
 	if err != nil {
@@ -208,9 +210,9 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	return s.flush(ctx)
 }
 
-// came decides about a path that the log does not know: it was made while nothing was
-// mounted, or it was there before and is seen for the first time. A path is also made by
-// moving or linking an older file, which the log then knows by another name.
+// came decides whether a path that the log does not know was made while nothing was mounted,
+// or existed before and is seen for the first time. A path is also made by moving or linking
+// an older file, which the log then knows by another name.
 func (s *scanner) came(c *store.Change) error {
 	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	at := lastChange(c.Stat, true)
@@ -243,8 +245,8 @@ func (s *scanner) came(c *store.Change) error {
 	return nil
 }
 
-// gained reports whether a path may have come since the scan that noted known: its directory
-// has changed since, or has come itself.
+// gained reports whether a path may have appeared since the scan that set known, because its
+// directory has changed since or is itself new there.
 func (s *scanner) gained(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.at[dir] > known {
@@ -254,15 +256,15 @@ func (s *scanner) gained(p store.Path, known int64) bool {
 	return err != nil || st.Mtime > afterScan(known)
 }
 
-// loggedFile is what the log has of a file.
+// loggedFile is what the log records of a file.
 type loggedFile struct {
-	links uint32 // the greatest number that a version counted
+	links uint32 // the greatest link count of its versions
 	names []store.Path
 }
 
-// renamed reports whether a file that was there before has come to a new name: it has more
-// names than the log counted, or one of those in the log is gone. Otherwise it had the name
-// all along, and was ignored. Few files need this check.
+// renamed reports whether an existing file has got a new name, because it has more names than
+// the log counted, or one of its names in the log is gone. Otherwise it had the name all
+// along, and was ignored. Few files need this check.
 func (s *scanner) renamed(st store.Stat) (bool, error) {
 	of := func(st store.Stat) [3]uint64 { return [3]uint64{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
@@ -287,8 +289,8 @@ func (s *scanner) renamed(st store.Stat) (bool, error) {
 	return more || slices.ContainsFunc(f.names, gone), nil
 }
 
-// lastChange returns when a file that was found came to be as it is. Whoever makes something
-// in a directory changes that directory, so a new one counts from its birth.
+// lastChange returns the time at which a file that was found got its present state. A new
+// directory counts from its birth, because every file made in it changes its ctime.
 func lastChange(st store.Stat, fresh bool) int64 {
 	if fresh && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Birth > 0 {
 		return st.Birth
@@ -296,8 +298,8 @@ func lastChange(st store.Stat, fresh bool) int64 {
 	return st.Ctime
 }
 
-// goneAt returns when a path may have vanished: when the nearest directory above it that
-// still exists last changed.
+// goneAt returns when a path may have disappeared, namely when the nearest existing directory
+// above it last changed.
 func (s *scanner) goneAt(p store.Path) int64 {
 	for dir := path.Dir(string(p)); ; dir = path.Dir(dir) {
 		if dir == "." {

@@ -12,18 +12,19 @@ import (
 	"cachebro/store/wire"
 )
 
-// refreshWait bounds the scan of every file before a query, where nothing is mounted.
+// refreshWait bounds the scan of every file before a query if nothing is mounted.
 const refreshWait = 2 * time.Second
 
-// Update brings the log up to date with what a path is now. It waits for the spool.
-// Where nothing is mounted it looks at the file, or at everything for a directory.
+// Update brings the log up to date with the present state of a path. It waits for the spool.
+// If nothing is mounted, it looks at the file or, for a directory, at everything.
 func (s *Survey) Update(ctx context.Context, p store.Path) {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	s.look(ctx, p)
 }
 
-// UpdateSoon is Update for a log, which shows what there is: it waits for the spool only if
-// that is nearly ingested. behind is about how many records are still missing.
+// UpdateSoon is Update for requests that show whatever is recorded, such as log. It waits for
+// the spool only if that is nearly ingested. behind is about how many records are still
+// missing.
 func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
 	behind = s.Ingest.Await(ctx, ingest.QueryWait)
 	s.look(ctx, p)
@@ -44,13 +45,13 @@ func (s *Survey) look(ctx context.Context, p store.Path) {
 // only logged: an answer that lacks the newest changes is better than none.
 func (s *Survey) TryUpdateAll(ctx context.Context) {
 	if err := s.updateUnwatched(ctx); err != nil {
-		s.Log.Warn("what changed unseen is not known", "err", err)
+		s.Log.Warn("unreported changes cannot be found", "err", err)
 	}
 }
 
-// LookAtAll waits until every file's newest content is in the log: what was closed on the
-// mount, and what a scan of every file finds if nothing is mounted, the mount is new, or
-// somebody can get around it. missing says why some content is not in the log.
+// LookAtAll waits until the newest content of every file is in the log. It waits for files
+// closed on the mount, and scans every file if nothing is mounted, the mount is new, or the
+// mount can be bypassed. missing says why some content is not in the log.
 func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	if s.Absent {
 		return "", nil
@@ -60,10 +61,10 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 			return "", ctx.Err()
 		}
 		if ok, reason := s.Ingest.Health(); !ok {
-			return "the newest files are missing: " + reason, nil
+			return "the newest files may be missing: " + reason, nil
 		}
 		if err := s.Ingest.HeadError(); err != nil {
-			return "the newest files are missing: " + err.Error(), nil
+			return "the newest files may be missing: " + err.Error(), nil
 		}
 	}
 	if s.mount.unwatched() {
@@ -83,7 +84,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
-// Refresh brings into the log what was closed before. Without a mount it also looks at every
+// Refresh records the files closed before the call. Without a mount it also looks at every
 // file's stat, unless no is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	s.Ingest.WaitHead(ctx, ingest.FreshWait)
@@ -91,12 +92,12 @@ func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	case s.Absent, s.mount.mounted():
 		return ""
 	case no:
-		return "not mounted, and not to look for changed files: what was written since the last look may be missing"
+		return "not mounted, and told not to look for changed files, so changes since the last look may be missing"
 	}
 	s.baseline.request(true)
 	for end := time.Now().Add(refreshWait); s.baseline.running(); {
 		if time.Now().After(end) {
-			return "not mounted, and looking for changed files takes longer than 2 s: the newest may be missing"
+			return "not mounted, and looking for changed files takes longer than 2 s, so the newest changes may be missing"
 		}
 		if !ingest.Sleep(ctx, 2*time.Millisecond) {
 			return ""
@@ -105,8 +106,9 @@ func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	return ""
 }
 
-// docsWait bounds the scan of every file before an answer about documents, where nothing is
-// mounted: "in sync" would be untrue if only half of the files were looked at.
+// docsWait bounds the scan of every file before an answer about documents if nothing is
+// mounted. The scan may take long, because "in sync" would be untrue if only half of the files
+// were looked at.
 const docsWait = 25 * time.Second
 
 // RefreshWhole is Refresh for a caller that would rather wait than miss a file.

@@ -15,23 +15,23 @@ import (
 )
 
 // portableBuckets are the KV buckets that are part of the history. The others are about
-// processes of this machine, or about what open contexts were shown.
+// processes of this machine, or about what readers with open contexts were shown.
 var portableBuckets = []string{"notes", "docsync", attribution.ProcessBucket}
 
-// Portable returns what travels with the history of root.
+// Portable returns what is exported with the history of root.
 func Portable(root, version string) portable.Options {
 	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
 }
 
-// Said returns what people and agents told a store: a store that holds some of it is not
-// empty. Docsync does not count, because it notes its own beginning.
+// Said returns the entries that people and agents made in a store. A store that has some is
+// not empty. Docsync does not count, because it makes an entry at its own start.
 func Said() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
 
-// readWithin is how long the reader of an export may take to empty the pipe, because retention
-// waits for the export.
+// readWithin is how long the reader of an export may take to empty the pipe. It is bounded
+// because retention waits for the export.
 const readWithin = time.Minute
 
-// export writes the history into the pipe that came along.
+// export writes the history to the pipe that the client passed.
 func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	if len(r.Files) != 1 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "%s needs the descriptor to write to", wire.MExport)
@@ -57,13 +57,13 @@ func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error
 	return wire.Totals{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
 }
 
-// timedPipe is a pipe that gives up on a reader that does not read, and when ctx ends.
+// timedPipe is a pipe whose writes fail if the reader does not read in time, or when ctx ends.
 type timedPipe struct {
 	f   *os.File
 	ctx context.Context
 }
 
-// openPipe takes over a descriptor and makes writes to it able to time out.
+// openPipe takes ownership of a descriptor and gives its writes a deadline.
 func openPipe(ctx context.Context, f *os.File) (*timedPipe, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

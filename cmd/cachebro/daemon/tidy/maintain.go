@@ -92,8 +92,8 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	return a, nil, err
 }
 
-// bringBack restores the contents that fsck found to be lost from the files that still hold
-// them, and returns how many. The mount would not save such a content when the file is
+// bringBack restores the contents that fsck found lost from files that still have them, and
+// returns how many. Without this, the mount would not save such a content when the file is
 // overwritten, because it believes that the store has it.
 func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 	var vs []store.Version
@@ -113,7 +113,7 @@ func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
 	return len(vs) - len(td.Ingest.Secure(ctx, vs, math.MaxInt64)), nil
 }
 
-// age returns a limit in words.
+// age formats a limit for people.
 func age(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return text.Count(int(d/day), "day")
@@ -121,23 +121,23 @@ func age(d time.Duration) string {
 	return d.String()
 }
 
-// dueText says what prune would do.
+// dueText describes what prune would do.
 func dueText(d keep.Due) string {
 	if d.Versions == 0 {
-		return fmt.Sprintf("nothing to drop: no version is older than %s and has %s of its file", age(d.Age), text.Count(d.Keep, "newer one"))
+		return fmt.Sprintf("nothing to drop: no version is older than %s and followed by %s of its file", age(d.Age), text.Count(d.Keep, "newer one"))
 	}
-	return fmt.Sprintf("would drop the contents of %s of %s (%s of text): older than %s, with %s of its file", text.Count(d.Versions, "version"), text.Count(len(d.Paths), "file"), text.Bytes(d.Bytes), age(d.Age), text.Count(d.Keep, "newer one"))
+	return fmt.Sprintf("would drop the contents of %s of %s (%s of text), because they are older than %s and followed by %s of their file", text.Count(d.Versions, "version"), text.Count(len(d.Paths), "file"), text.Bytes(d.Bytes), age(d.Age), text.Count(d.Keep, "newer one"))
 }
 
 func reportText(r keep.Report) string {
 	switch {
 	case r.Versions+r.Blobs+r.Records > 0:
 	case r.Packed > 0:
-		return fmt.Sprintf("nothing to drop; packed %s; the store takes %s, before %s", text.Count(r.Packed, "content"), text.Bytes(r.After), text.Bytes(r.Before))
+		return fmt.Sprintf("nothing to drop; packed %s; the store now takes %s, previously %s", text.Count(r.Packed, "content"), text.Bytes(r.After), text.Bytes(r.Before))
 	default:
 		return fmt.Sprintf("nothing to drop; the store takes %s", text.Bytes(r.After))
 	}
-	return fmt.Sprintf("dropped %s (%s) of %s; the store takes %s, before %s", text.Count(r.Blobs, "content"), text.Bytes(r.Bytes), text.Count(r.Versions, "version"), text.Bytes(r.After), text.Bytes(r.Before))
+	return fmt.Sprintf("dropped %s (%s) of %s; the store now takes %s, previously %s", text.Count(r.Blobs, "content"), text.Bytes(r.Bytes), text.Count(r.Versions, "version"), text.Bytes(r.After), text.Bytes(r.Before))
 }
 
 // shares returns the shares at or below p.
@@ -157,10 +157,10 @@ const maxShares = 20
 func usageText(u keep.Usage, o store.Options, p store.Path) string {
 	var b strings.Builder
 	if o.MaxAge > 0 {
-		fmt.Fprintf(&b, "kept of what watched commands did outside of projects: %s\n", OutsideLimits(o.Cap))
+		fmt.Fprintf(&b, "limits for the changes that watched commands made outside of projects: %s\n", OutsideLimits(o.Cap))
 	}
 	if p == "" {
-		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
+		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, but not yet freed on disk\n",
 			text.Bytes(u.Disk), text.Bytes(u.Free), text.Bytes(u.Contents), text.Bytes(u.Log), text.Bytes(u.Slack))
 		if u.Shared > 0 {
 			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", text.Bytes(u.Shared))
@@ -197,14 +197,14 @@ func checkText(c *store.Check, back int) string {
 	if len(c.Lost) > 0 {
 		fmt.Fprintf(&b, ", %s have lost their content", text.Count(len(c.Lost), "version"))
 		if back > 0 {
-			fmt.Fprintf(&b, " (%d got it back from their files)", back)
+			fmt.Fprintf(&b, " (%d of them restored from their files)", back)
 		}
 	}
 	for _, p := range c.Problems {
 		fmt.Fprintf(&b, "\n  %s", p)
 	}
 	if c.Unread != nil {
-		fmt.Fprintf(&b, "\n  could not read on: %v", c.Unread)
+		fmt.Fprintf(&b, "\n  the check stopped, because reading failed: %v", c.Unread)
 	}
 	return b.String()
 }
@@ -223,13 +223,13 @@ func purgedText(p store.Path, r keep.Purged) string {
 		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", text.Bytes(r.Waste))
 	}
 	for _, e := range r.Elsewhere {
-		fmt.Fprintf(&b, "\n  the same content is kept for %s", onwire.Display(e))
+		fmt.Fprintf(&b, "\n  the same content is also stored for %s", onwire.Display(e))
 	}
 	for _, sib := range r.Siblings {
-		fmt.Fprintf(&b, "\n  not reached: the history of another worktree, which holds it too: %s", purgeThere(sib, p))
+		fmt.Fprintf(&b, "\n  not purged: the history of another worktree, which also has the content; to purge it there: %s", purgeThere(sib, p))
 	}
 	for _, sib := range r.Others {
-		fmt.Fprintf(&b, "\n  not looked into: what the history of another worktree holds outside of pack files: %s", purgeThere(sib, p))
+		fmt.Fprintf(&b, "\n  not examined: contents outside of pack files in the history of another worktree; to purge them there: %s", purgeThere(sib, p))
 	}
 	for _, u := range r.Unreached {
 		fmt.Fprintf(&b, "\n  not reached: %s", u)
@@ -245,9 +245,9 @@ func purgeThere(sib content.Sibling, p store.Path) string {
 	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
-// pins returns a test for the contents that diffs start from, which retention must keep: those
-// of live readers, and of documents whose code has changed. It is called for every content, so
-// it renews the set at most once a second.
+// pins returns a function that reports whether retention must not drop a content, because
+// diffs start from it: those for live readers, and those of documents whose code has changed.
+// The function is called for every content, so it renews its set at most once a second.
 func (td *Tidy) pins() func(store.Hash) bool {
 	var mu sync.Mutex // guards what follows
 	var set map[store.Hash]struct{}
@@ -266,15 +266,15 @@ func (td *Tidy) pins() func(store.Hash) bool {
 // collectEvery is the pause between two checks of the store's limits.
 const collectEvery = time.Minute
 
-// Collect keeps the store within its limits, if the last check was collectEvery ago. It also
-// runs if the store has no space, because that is what it is for.
+// Collect enforces the limits of the store, if the last check was collectEvery ago. It also
+// runs if the store has no space, because that is its purpose.
 func (td *Tidy) Collect(ctx context.Context) {
 	if time.Since(td.collected) >= collectEvery {
 		td.CollectNow(ctx)
 	}
 }
 
-// CollectNow is Collect without that pause. The same goroutine must call it.
+// CollectNow is Collect without that pause. The same goroutine must call both.
 func (td *Tidy) CollectNow(ctx context.Context) {
 	td.collected = time.Now()
 	r, err := td.keep.Collect(ctx)

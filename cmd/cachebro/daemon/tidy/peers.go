@@ -13,12 +13,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// The cap is the user's: it bounds the stores of all projects in the state directory together.
-// No process stands above the daemons, so each looks at what the others take (an lstat per
-// file, once a minute), computes the same shares (space.Allot), and keeps to its own. For a
-// project without a daemon, one is started to tidy it, since nobody else may open its store.
-// The user's own history, of what happens outside of projects, has a cap of the same size for
-// itself.
+// The cap belongs to the user and bounds the stores of all projects in the state directory
+// together. No process coordinates the daemons, so each measures the size of the other stores
+// (an lstat per file, once a minute), computes the same shares (space.Allot), and enforces its
+// own. For a project without a daemon, one is started to tidy it, because no other process may
+// open its store. The user's own history, which records changes outside of projects, has a
+// separate cap of the same size.
 
 // Peer is one of the user's projects.
 type Peer struct {
@@ -39,7 +39,7 @@ func Peers(base string, limit int64, now time.Time) []Peer {
 		case h.Used == 0:
 		case state == outsideIn(base):
 			own := Peer{State: state, Holding: h, Allowed: limit}
-			if now.Sub(h.Wrote) > limits.OutsideFor { // all of it is too old
+			if now.Sub(h.Wrote) > limits.OutsideFor { // all of its records are too old
 				own.Allowed = 0
 			}
 			outside = []Peer{own}
@@ -62,7 +62,7 @@ func outsideIn(base string) string {
 	return state
 }
 
-// OutsideLimits says what the user's own history keeps if limit is its cap.
+// OutsideLimits describes what the user's own history stores if limit is its cap.
 func OutsideLimits(limit int64) string {
 	return fmt.Sprintf("up to %s, of files up to %d MiB, for %d days", text.Bytes(limit), limits.Content>>20, limits.OutsideFor/(24*time.Hour))
 }
@@ -79,27 +79,28 @@ func Allowed(state string, limit int64) int64 {
 }
 
 const (
-	// tidyPause is the time between two requests to the same project, and tidyBeyond that
-	// after a request that did not help: what files hold now is never dropped.
+	// tidyPause is the time between two requests to the same project. tidyBeyond is that
+	// time after a request that did not help, because present contents of files are never
+	// dropped.
 	tidyPause  = 10 * time.Minute
 	tidyBeyond = 24 * time.Hour
 )
 
-// asked is when another project was asked to tidy up, and what it took then.
+// asked is when another project was asked to tidy up, and its size then.
 type asked struct {
 	at   time.Time
 	used int64
 }
 
-// Run looks after the projects that have no daemon, until ctx ends.
+// Run tidies the projects that have no daemon, until ctx ends.
 func (td *Tidy) Run(ctx context.Context) {
 	for td.Tidy != nil && ingest.Sleep(ctx, collectEvery) {
 		td.tidyPeers(ctx)
 	}
 }
 
-// tidyPeers makes the project that is most above its share keep to it. It does one project at
-// a time, so that not all daemons run at once.
+// tidyPeers asks the project that exceeds its share the most to reduce itself to that share.
+// It asks only one project at a time, so that not all daemons run at once.
 func (td *Tidy) tidyPeers(ctx context.Context) {
 	if td.Tidy == nil || !td.tidying.CompareAndSwap(false, true) {
 		return
@@ -127,6 +128,6 @@ func (td *Tidy) tidyPeers(ctx context.Context) {
 	}
 	td.asked[worst.State] = asked{now, worst.Used}
 	if err := td.Tidy(ctx, worst.State); err != nil && ctx.Err() == nil {
-		td.Log.Warn("another project keeps more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
+		td.Log.Warn("another project takes more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
 	}
 }

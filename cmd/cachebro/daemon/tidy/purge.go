@@ -16,15 +16,16 @@ import (
 // purgeWait bounds the wait for what is in the spool before a purge.
 const purgeWait = 30 * time.Second
 
-// purge removes the contents of a path from everything that the daemon keeps: kept answers and
-// bundles, the store, the spool, the index. It names what it cannot reach.
+// purge removes the contents of a path from everything that the daemon stores: cached answers
+// and bundles, the store, the spool, the index. It names what it cannot reach.
 func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
 	late := !td.Ingest.WaitHead(ctx, purgeWait)
 	if late {
-		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
+		unreached = append(unreached, "changes that are not in the store yet; purge again once cachebro status shows no problem")
 	}
-	// Before the store, because the store then rewrites the files that held the answers.
+	// The answers go before the store, because the store then rewrites the files that held
+	// them.
 	unreached = append(unreached, td.Answers.Clear(ctx)...)
 	release, err := td.Knowledge.Forget(ctx, p)
 	if err != nil {
@@ -52,10 +53,10 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	}
 	td.Changed()
 	r.Spooled = erased
-	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say about it",
+	r.Unreached = append(append(unreached, r.Unreached...), "command lines, prompts and notes that mention it",
 		"exports, and copies in a remote, that were made before")
 	return r, nil
 }
 
-// beneath reports whether a path is another one or lies below it.
+// beneath reports whether p is dir or lies in its subtree.
 func beneath(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

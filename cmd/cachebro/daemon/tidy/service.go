@@ -1,5 +1,5 @@
-// Package tidy looks after the store as a whole: it keeps it within its limits and within
-// its share of what all projects may take, checks it, purges from it and exports it.
+// Package tidy maintains the store as a whole: it enforces the store's limits and its share of
+// the space of all projects, checks it, purges from it and exports it.
 package tidy
 
 import (
@@ -33,20 +33,20 @@ type Options struct {
 	Index     *search.Index
 	Shown     *readers.Tracker
 	Paths     onwire.Paths
-	Changed   func() // called if those who follow the log have something to do; never blocks
-	// Tidy makes the daemon of another state directory keep that project to its share of
-	// the cap; nil: nobody does. It may take minutes.
+	Changed   func() // called if followers of the log have something to do; never blocks
+	// Tidy asks the daemon of another state directory to reduce that project to its share
+	// of the cap. If Tidy is nil, this is not done. It may take minutes.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger
 }
 
-// Tidy looks after a store.
+// Tidy maintains a store.
 type Tidy struct {
 	Options
 
 	keep      *keep.Keeper
-	collected time.Time        // when the limits of the store were last looked at; only Collect uses it
-	tidying   atomic.Bool      // a goroutine is looking after the other projects
+	collected time.Time        // when the limits of the store were last checked; only Collect uses it
+	tidying   atomic.Bool      // a goroutine is tidying other projects
 	asked     map[string]asked // by state directory; used while tidying is set
 }
 
@@ -57,8 +57,8 @@ func New(o Options) *Tidy {
 	return td
 }
 
-// calm reports whether it is a good time for packing, which takes a processor and the disk for
-// a while: the index needs those first, and on battery it can wait.
+// calm reports whether it is a good time for packing, which uses a processor and the disk for
+// a while: the index has priority, and on battery packing can wait.
 func (td *Tidy) calm() bool { return !td.Index.Working() && !onBattery(powerSupplies) }
 
 // Handlers returns the handlers of the requests about the store as a whole, by method.

@@ -86,7 +86,7 @@ func TestPurgeNamesWhatIsLeft(t *testing.T) {
 	r := keep.Purged{Elsewhere: []store.Path{"copy.txt"}, Siblings: []content.Sibling{{Root: "/w/other", Dir: "/s/other/store"}, {Dir: "/s/gone/store"}},
 		Unreached: []string{"exports"}}
 	text := purgedText("secret.txt", r)
-	for _, want := range []string{"nothing of secret.txt is in the history", "the same content is kept for copy.txt", "cachebro store purge /w/other/secret.txt", "/s/gone", "not reached: exports"} {
+	for _, want := range []string{"nothing of secret.txt is in the history", "the same content is also stored for copy.txt", "cachebro store purge /w/other/secret.txt", "/s/gone", "not reached: exports"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

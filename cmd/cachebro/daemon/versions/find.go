@@ -13,11 +13,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// Given reports whether a query names a version at all.
+// Given reports whether a query names a version.
 func Given(q wire.ShowQuery) bool { return q.Seq != 0 || q.Number != 0 || !q.At.IsZero() }
 
-// Find resolves a ShowQuery. A number of the log means the path as it was at that number. n is
-// the version's number in the history of its path, 0 if that history was not read.
+// Find resolves a ShowQuery. A number of the log stands for the state of the path at that
+// number. n is the version's number in the history of its path, 0 if that history was not
+// read.
 func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n int, err error) {
 	if q.Seq > 0 {
 		v, err = st.Version(q.Seq)
@@ -31,7 +32,7 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 				i = len(hist)
 			}
 			if i == 0 {
-				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not known at %d", onwire.Display(p), q.Seq)
+				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not recorded yet at %d", onwire.Display(p), q.Seq)
 			}
 			return hist[i-1], i, nil
 		}
@@ -48,7 +49,7 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 		if isDir, _ := KnownDir(st, p); isDir {
 			return v, 0, wire.Errorf(wire.ErrIsDir, "name a file in it; cachebro log "+onwire.ShellName(p)+" lists its versions", "%s is a directory", onwire.Display(p))
 		}
-		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", onwire.Display(p))
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro status shows how far the first scan is", "no version of %s is known", onwire.Display(p))
 	}
 	switch {
 	case !q.At.IsZero():
@@ -61,7 +62,7 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 				return hist[i], i + 1, nil
 			}
 		}
-		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not known at %s", onwire.Display(p), q.At.Format(time.DateTime))
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not recorded yet at %s", onwire.Display(p), q.At.Format(time.DateTime))
 	case q.Number > 0 && q.Number <= len(hist):
 		return hist[q.Number-1], q.Number, nil
 	case q.Number < 0 && -q.Number < len(hist):
@@ -81,7 +82,8 @@ func Moment(st *store.Store, seq uint64) (uint64, error) {
 	return st.Whole(seq)
 }
 
-// KnownDir reports whether p is a directory that the log has as live, or has live paths below it.
+// KnownDir reports whether p is a directory that is live in the log, or has live paths in its
+// subtree.
 func KnownDir(st *store.Store, p store.Path) (bool, error) {
 	found := errors.New("found")
 	err := st.Live(p, func(v store.Version) error {
@@ -96,7 +98,7 @@ func KnownDir(st *store.Store, p store.Path) (bool, error) {
 	return false, err
 }
 
-// Content returns what show prints: the bytes, or where a symbolic link points.
+// Content returns what show prints: the bytes, or the target of a symbolic link.
 func Content(st *store.Store, v store.Version) ([]byte, error) {
 	switch {
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK:
@@ -108,7 +110,7 @@ func Content(st *store.Store, v store.Version) ([]byte, error) {
 	case v.Blob == (store.Hash{}):
 		why := v.NoContent
 		if why == "" {
-			why = "none was captured"
+			why = "it was not captured"
 		}
 		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+onwire.ShellName(v.Path)+" shows which versions have content", "version %d of %s has no content: %s", v.Seq, onwire.Display(v.Path), why)
 	}

@@ -78,11 +78,12 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 	return all[0].ID, nil
 }
 
-// Prompt resolves the name of a prompt. "last" is the newest of a session, or of all if session
-// is "". If it changed nothing, the error names the newest that did: only the person can say
-// whether that one is meant. command is the command that asks, asker the session that it runs
-// in, "" in a person's shell: if the newest prompt is the asker's and has changed nothing, it
-// is the one that asks, and the one before it is meant.
+// Prompt resolves the name of a prompt. "last" is the newest prompt of a session, or of all
+// sessions if session is "". If that prompt changed nothing, the error names the newest that
+// did, because only the person can say whether that one is meant. command is the command that
+// asks, and asker is the session that it runs in, "" in a person's shell. If the newest prompt
+// is the asker's and has changed nothing, it is the one that is asking, so the one before it
+// is meant.
 func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -95,7 +96,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro undo --since 10m what is younger", "no prompt is known: no client has reported one")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro undo --since 10m the last ten minutes", "no prompt is known: no client has reported one")
 	}
 	i := slices.IndexFunc(all, func(p store.Prompt) bool {
 		var ok bool
@@ -108,17 +109,17 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	case err != nil:
 		return "", err
 	case i < 0:
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no prompt changed anything so far")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro log shows what changed", "no prompt changed anything so far")
 	case i == 1 && asker != "" && all[0].Session == asker:
 		return all[1].ID, nil
 	case i > 0:
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing in this project", onwire.Clock(all[0].Time))
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" selects the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing in this project", onwire.Clock(all[0].Time))
 	}
 	return all[0].ID, nil
 }
 
-// begun returns the only session that begins with a text, by the rules of begins. A session
-// that no client announced is known only from its versions.
+// begun returns the only session whose name begins with a text, by the rules of begins. A
+// session that no client announced is known only from its versions.
 func begun(st *store.Store, name string) (string, error) {
 	all, err := st.Sessions.List(0)
 	if err != nil {
@@ -156,8 +157,8 @@ func begunPrompt(st *store.Store, session store.SessionID, name string) (string,
 // mostNamed is how many candidates an error names.
 const mostNamed = 4
 
-// begins returns the only one of the names that is name or begins with it. If none does, it
-// returns name itself; if several do, an error.
+// begins returns the only name that equals name or begins with it. If there is none, it
+// returns name itself; if there are several, it returns an error.
 func begins(what, name string, all []string) (string, error) {
 	if slices.Contains(all, name) {
 		return name, nil

@@ -20,8 +20,8 @@ type Side struct {
 	Data   []byte
 }
 
-// Replaced finds the version of a file that was replaced when another file was renamed over
-// it. For an atomic save that is the file's earlier version, not the temporary file.
+// Replaced finds the version of a file that was replaced by renaming another file over it. For
+// an atomic save that is the file's earlier version, not the temporary file.
 func Replaced(st *store.Store, v store.Version) (store.Version, bool, error) {
 	if v.Op != store.OpRename {
 		return v, false, nil
@@ -45,7 +45,7 @@ func SideOf(st *store.Store, v store.Version) (Side, error) {
 		return s, nil
 	}
 	if v.Blob == (store.Hash{}) && v.NoContent == "" && s.Mode&syscall.S_IFMT == syscall.S_IFREG && v.Stat.Size == 0 {
-		return s, nil // made and not yet written
+		return s, nil // made, but not written yet
 	}
 	var err error
 	s.Data, err = Content(st, v)
@@ -58,7 +58,7 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 	if !from.Exists && !to.Exists || isDir(from) && isDir(to) {
 		return
 	}
-	// As git quotes them, so that it can apply what we print.
+	// Names are quoted as git does, so that git can apply the output.
 	aName, bName := visible.Name("a/"+string(from.Path)), visible.Name("b/"+string(to.Path))
 	oldName, newName := aName, bName
 	if !from.Exists {
