@@ -59,7 +59,7 @@ const (
 )
 
 var leftOutWhy = [...]string{
-	leftBinary: "binary", leftLarge: "too large", leftUnread: "unreadable", leftUnkept: "not kept", leftWaiting: "not indexed yet",
+	leftBinary: "binary", leftLarge: "too large", leftUnread: "unreadable", leftUnkept: "content not saved", leftWaiting: "not indexed yet",
 	leftBeyond: fmt.Sprintf("beyond the %d most likely files", maxParsed),
 }
 

@@ -14,8 +14,8 @@ type Chunk struct {
 	Symbols     []Symbol
 }
 
-// The sizes of chunks. Prose: 200 words with an overlap of 50, and at least 50 (the sizes
-// that the source documents settled on); code: about 60 lines.
+// The sizes of chunks. Prose has chunks of 200 words that overlap by 50, and of at least 50
+// words; code has chunks of about 60 lines.
 const (
 	proseWords   = 200
 	proseOverlap = 50

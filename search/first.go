@@ -72,8 +72,8 @@ func (x *Index) Progress() (made, of int) {
 	return int(x.made.Load()), int(x.toMake.Load())
 }
 
-// first indexes every live file. The next batch is analysed while one is written. Files that
-// an earlier attempt has indexed already stay.
+// first indexes every live file that an earlier attempt has not indexed. The next batch is
+// analysed while one is written.
 func (x *Index) first(ctx context.Context) error {
 	seq := x.corpus.Seq()
 	var all []wanted

@@ -136,7 +136,7 @@ func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Suspend keeps the follower from indexing until release is called. It is for a caller who
+// Suspend stops the follower from indexing until release is called. It is for a caller who
 // writes thousands of files and needs the machine for it. Queries stay correct but have to
 // read the files that change meanwhile. Suspensions nest.
 func (f *follower) Suspend() (release func()) {
@@ -150,8 +150,8 @@ func (f *follower) Suspend() (release func()) {
 	}
 }
 
-// Suspended reports whether somebody keeps the follower from indexing. Other background work
-// should wait then, too.
+// Suspended reports whether a caller of Suspend has not released the follower yet. Other
+// background work should wait then, too.
 func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
 // rebuildLater waits and then rebuilds the index: remaking an index that cannot be written
@@ -174,7 +174,7 @@ func (f *follower) Poke() {
 }
 
 // Reset empties the index; the follower fills it again.
-func (x *Index) Reset() error { return x.reset("it is being rebuilt as asked") }
+func (x *Index) Reset() error { return x.reset("it is being rebuilt on request") }
 
 func (x *Index) reset(why string) error {
 	x.write.Lock()
@@ -200,7 +200,7 @@ func (x *Index) load() error {
 		x.problem.Store(&beingMade)
 	}
 	if newest := x.corpus.Seq(); x.seq > newest {
-		return fmt.Errorf("it is of version %d and the log ends at %d", x.seq, newest)
+		return fmt.Errorf("it was made at version %d, but the log ends at %d", x.seq, newest)
 	}
 	reader, err := x.reader()
 	if err != nil {

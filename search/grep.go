@@ -55,14 +55,14 @@ type Result struct {
 	Lines []Line // in the order of path and line
 	Files int    // with a match
 	Total int    // matching lines; more than Lines if Truncated
-	// Truncated: there are more lines, but the limit of the query or of an answer's memory
-	// was reached.
+	// Truncated says that there are more lines, because the limit of the query or of an
+	// answer's memory was reached.
 	Truncated bool
-	// AtLeast: some files were not read, because there were enough lines or it took too long.
-	// Files and Total count only what was read.
+	// AtLeast says that some files were not read, because there were enough lines or it
+	// took too long. Files and Total count only what was read.
 	AtLeast bool
-	// Candidates is how many files were read. Scanned: every file was a candidate, because
-	// the index was not ready or could not narrow the query down.
+	// Candidates is how many files were read. Scanned says that every file was a candidate,
+	// because the index was not ready or could not narrow the query down.
 	Candidates int
 	Scanned    bool
 	Warning    string

@@ -30,7 +30,8 @@ type Past struct {
 	Versions int
 }
 
-// PastResult is the answer to a historical query: the hits, the match that was removed last first.
+// PastResult is the answer to a historical query. The hits are ordered by the time when the
+// match was removed, newest first.
 type PastResult struct {
 	Hits     []Past
 	Versions int  // number of contents searched
@@ -166,7 +167,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	return PastResult{Hits: h.hits, Versions: int(h.looked.Load()), Cut: cut, NotSearched: h.left.String()}, nil
 }
 
-// errPastCut: the time was up before a file's oldest version.
+// errPastCut says that the time was up before a file's oldest version.
 var errPastCut = errors.New("the time is up")
 
 // contentLines holds the matching lines of the contents that were searched.

@@ -41,8 +41,8 @@ type Corpus interface {
 	// Current returns the newest version of a path; false if none is known.
 	Current(store.Path) (store.Version, bool, error)
 	// Read returns the present content of a file, read from the source and not through the
-	// mount; in buf if that is large enough. ErrTooLarge: a text too large to be held in
-	// memory.
+	// mount, in buf if that is large enough. It returns ErrTooLarge for a text too large to
+	// be held in memory.
 	Read(p store.Path, buf []byte) ([]byte, error)
 	// Secret reports whether a file must never be indexed or shown.
 	Secret(store.Path) bool
@@ -188,16 +188,16 @@ var ErrBinary = errors.New("the file is binary")
 // ErrTooLarge is what Corpus.Read returns for a text that is too large to read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
 
-// errNoRoom: the index stops growing to leave disk space for others.
+// errNoRoom says that the index stops growing to leave disk space for others.
 var errNoRoom = errors.New("there is no disk space for more of the search index")
 
 // room reports whether the index may grow; see Options.Room.
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
 // beingMade is the reason why an index does not answer before it was first complete.
-var beingMade = "it is being made"
+var beingMade = "it is being built"
 
-// errNoIndex: the index is closed, or could not be created.
+// errNoIndex says that the index is closed, or could not be created.
 var errNoIndex = errors.New("there is no search index")
 
 // Open opens the index in dir. It creates the index if there is none, and rebuilds it if it
@@ -223,9 +223,9 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 		if errors.Is(err, os.ErrNotExist) {
 			x.begin(beingMade)
 		}
-		o.Logger.Info("search index is made anew", "reason", err)
+		o.Logger.Info("the search index is rebuilt", "reason", err)
 		if err := x.recreate(); err != nil {
-			x.begin("it cannot be made: " + err.Error())
+			x.begin("it cannot be created: " + err.Error())
 			o.Logger.Error("create search index", "err", err)
 		}
 	}
@@ -233,7 +233,7 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 		var err error
 		x.vectors, err = openVectors(dir+".vectors", o.Embedder.Model())
 		if err != nil {
-			o.Logger.Error("search goes by words alone", "err", err)
+			o.Logger.Error("search uses words only", "err", err)
 		}
 	}
 	return x
@@ -349,8 +349,8 @@ func (x *Index) use(idx bleve.Index) error {
 	return nil
 }
 
-// reader returns a snapshot to read from; the caller closes it. errNoIndex: there is no
-// index.
+// reader returns a snapshot to read from; the caller closes it. It returns errNoIndex if there
+// is no index.
 func (x *Index) reader() (index.IndexReader, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -54,8 +54,8 @@ func (q Query) IsPartOf(p store.Path) bool {
 	return needle != "" && strings.Contains(strings.ToLower(string(p)), needle) && q.admits(p, KindOf(string(p)))
 }
 
-// newer returns the newest version of each file that the log has after a version. For a file
-// that is gone it holds only the sequence number.
+// newer returns the newest version of each file that the log has after a version. For a
+// deleted file it holds only the sequence number.
 func (x *table) newer(seq uint64) map[store.Path]*file {
 	newer := map[store.Path]*file{}
 	for {

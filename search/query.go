@@ -17,8 +17,9 @@ type Query struct {
 	Exclude       []string // globs; a file must match none
 	Kind          Kind     // only files of this kind
 	Limit         int      // lines; 0: no limit
-	// Enough ends the search when it has found so many lines in the files read so far, which it
-	// reads in groups of readAtOnce. Without a Limit it reads code first. 0: all files are read.
+	// Enough ends the search when it has found this many lines in the files read so far,
+	// which it reads in groups of readAtOnce. Without a Limit it reads code first. 0: all
+	// files are read.
 	Enough int
 }
 
@@ -80,7 +81,7 @@ func compile(q Query) (*automaton, *need, string, error) {
 	return d, simplify(needOf(tree)), longest(tree), nil
 }
 
-// longest returns the longest literal that it can tell every match contains.
+// longest returns the longest literal that certainly occurs in every match.
 func longest(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:

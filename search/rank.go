@@ -16,8 +16,8 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// Hints tell ranking what the project's people and agents are working on. The zero value
-// says nothing.
+// Hints tell ranking what the project's people and agents are working on. The zero value gives
+// no hints.
 type Hints struct {
 	Now       time.Time
 	Working   map[store.Path]bool // files read or edited in the asking session
@@ -109,7 +109,7 @@ type term struct {
 	also   uint64 // bit set of its synonyms
 }
 
-// found is how a file fits a query.
+// found says how well a file fits a query.
 type found struct {
 	best, second, name float64
 	chunk              hitID

@@ -16,7 +16,7 @@ import (
 // file: making them anew was half of the daemon's work. Queries do not show them, because the
 // file table decides which files exist.
 
-// removedFor is how long they stay.
+// removedFor is how long the documents of a deleted file stay.
 const removedFor = time.Hour
 
 // removeLocked removes an indexed file from the table but keeps its documents. x.mu is held.

@@ -16,8 +16,8 @@ import (
 // the meanings of their texts. It is optional: without one, or while it fails, ranked queries
 // search by words only.
 type Embedder interface {
-	// Embed returns a vector for each text, all of one length. query: the texts are questions;
-	// otherwise they are passages of files.
+	// Embed returns a vector for each text, all of one length. If query is set, the texts
+	// are questions; otherwise they are passages of files.
 	Embed(ctx context.Context, texts []string, query bool) ([][]float32, error)
 	// Model names what makes the vectors. Vectors of different models are not compared.
 	Model() string

@@ -153,7 +153,7 @@ func TestFleet(t *testing.T) {
 	if err := os.WriteFile(file, []byte(kept), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", lib, "--bucket", app); !strings.Contains(said, "the database says that it has dropped what was done before ") {
+	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", lib, "--bucket", app); !strings.Contains(said, "the database reports that everything before ") {
 		t.Errorf("an audit after prune: %s", said)
 	}
 	if _, said := told(t, 1, "log", db, "--machine", "gamma"); !strings.Contains(said, "cachebro-fleet: the database knows no such machine") {

@@ -1,8 +1,8 @@
 package main
 
-// What a context holds is paid for again with each request that carries it. The factors are in
-// tokens of fresh input: new text is written to the cache, old text is read from it, and answers
-// cost five times as much.
+// A text in a context is paid for again with each request that carries it. The factors are in
+// tokens of fresh input: new text is written to the cache, old text is read from it, and
+// answers cost five times as much.
 const (
 	cacheWrite, cacheRead, output = 1.25, 0.1, 5.0
 	answerTokens                  = 60 // of a request that calls a tool
@@ -17,7 +17,7 @@ type bill struct {
 type entry struct {
 	request, without, with int
 	rules                  map[string]int // tokens saved by rule
-	news                   int            // those of them about changes by others
+	news                   int            // tokens saved by notices about changes by others, which rules includes
 }
 
 // request adds a request with its answer, which stays in the context.
@@ -29,12 +29,12 @@ func (b *bill) request() {
 	b.enter(answerTokens, answerTokens)
 }
 
-// enter adds a text that the next request carries.
+// enter adds a text to the context, from the next request on.
 func (b *bill) enter(without, with int) {
 	b.entries = append(b.entries, entry{request: b.requests, without: without, with: with})
 }
 
-// ruled notes how many tokens of the newest entry a rule saved.
+// ruled records how many tokens of the newest entry a rule saved.
 func (b *bill) ruled(rule string, tokens int) {
 	e := &b.entries[len(b.entries)-1]
 	if e.rules == nil {

@@ -11,7 +11,7 @@ import (
 // counter counts the tokens of a text.
 type counter func(string) int
 
-// ask is one read, as a reader asks for it.
+// ask is one read as a reader requests it.
 type ask struct {
 	path        string
 	now         []string // the file's lines, including what follows the last newline
@@ -20,19 +20,19 @@ type ask struct {
 	full        string // what the tool sends without cachebro
 }
 
-// result holds what was counted of one session.
+// result holds the counts of one session.
 type result struct {
 	name                string
 	reads, stubs, diffs int
 	edits, unplaced     int
 	full, sent, oracle  int // tokens of reads and edits
-	young               int // like oracle, but for one that lets a base expire as cachebro does
+	expiring            int // like oracle, but for an oracle that lets a base expire as cachebro does
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int
 	bill, billed        float64 // in tokens of fresh input: without cachebro, with it
 	outChars, outSent   int     // characters of commands' outputs
-	outFull, outGiven   int     // tokens of these outputs
+	outFull, outGiven   int     // tokens of these outputs, without and with cachebro
 	folds, cleared      int
 	news, newsTokens    int // notices about changes by others
 	newsBill            float64
@@ -41,7 +41,7 @@ type result struct {
 	lost                map[string]int // tokens above the oracle, by reason
 }
 
-// ruled is what a rule of package reshape saved.
+// ruled counts what a rule of package reshape saved.
 type ruled struct {
 	times, chars int
 	bill         float64
@@ -60,9 +60,9 @@ func (r *result) rule(name string) *ruled {
 func (r *result) overhead() int { return r.schema + r.injected }
 func (r *result) saved() int    { return r.full - r.sent - r.overhead() + r.less() }
 func (r *result) best() int     { return r.full - r.oracle + r.less() }
-func (r *result) within() int   { return r.full - r.young + r.less() }
+func (r *result) within() int   { return r.full - r.expiring + r.less() }
 
-// less returns the tokens that commands' outputs were shortened by.
+// less returns the number of tokens by which commands' outputs were shortened.
 func (r *result) less() int { return r.outFull - r.outGiven }
 
 func percent(a, b int) string {
@@ -76,7 +76,7 @@ func share(a, b float64) string { return fmt.Sprintf("%.2f", 100*a/max(b, 1)) }
 
 func (r *result) add(o *result) {
 	r.reads, r.stubs, r.diffs, r.edits, r.unplaced = r.reads+o.reads, r.stubs+o.stubs, r.diffs+o.diffs, r.edits+o.edits, r.unplaced+o.unplaced
-	r.full, r.sent, r.oracle, r.young = r.full+o.full, r.sent+o.sent, r.oracle+o.oracle, r.young+o.young
+	r.full, r.sent, r.oracle, r.expiring = r.full+o.full, r.sent+o.sent, r.oracle+o.oracle, r.expiring+o.expiring
 	r.schema, r.injected, r.other, r.contexts = r.schema+o.schema, r.injected+o.injected, r.other+o.other, r.contexts+o.contexts
 	r.bill, r.billed = r.bill+o.bill, r.billed+o.billed
 	r.outChars, r.outSent, r.outFull, r.outGiven = r.outChars+o.outChars, r.outSent+o.outSent, r.outFull+o.outFull, r.outGiven+o.outGiven
@@ -95,7 +95,7 @@ func (r *result) add(o *result) {
 	}
 }
 
-// table prints the sessions, the worst of them and the sum.
+// table prints the sessions, the worst session and the sum.
 func table(w io.Writer, title string, rs []*result) {
 	fmt.Fprintf(w, "\n%s\n", title)
 	const row = "%-6s %5s %5s %5s %9s %9s %7s %8s %8s %8s %8s %7s %8s %7s %6s %7s\n"
@@ -114,9 +114,9 @@ func table(w io.Writer, title string, rs []*result) {
 		}
 	}
 	line(sum)
-	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; answers alone reach %s %% of the oracle, %s %% of one whose bases expire after 60k tokens\n",
+	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; without the overhead they reach %s %% of the oracle's savings, and %s %% of those of an oracle whose bases expire after 60k tokens\n",
 		worst.name, worst.saved(), percent(worst.saved(), worst.full+worst.outFull), percent(sum.saved(), sum.full+sum.outFull+sum.other), percent(sum.full-sum.sent+sum.less(), sum.best()), percent(sum.full-sum.sent+sum.less(), sum.within()))
-	fmt.Fprintf(w, "told %d times of what others changed: %d tokens, %s %% of the bill\n", sum.news, sum.newsTokens, fmt.Sprintf("%.3f", 100*sum.newsBill/max(sum.bill, 1)))
+	fmt.Fprintf(w, "%d notices about changes by others: %d tokens, %s %% of the bill\n", sum.news, sum.newsTokens, fmt.Sprintf("%.3f", 100*sum.newsBill/max(sum.bill, 1)))
 	if len(sum.lost) > 0 {
 		fmt.Fprintf(w, "tokens above the oracle: %s\n", strings.Trim(fmt.Sprint(sum.lost), "map[]"))
 	}

@@ -13,14 +13,14 @@ import (
 	"cachebro/store/readers"
 )
 
-// A session is played as each client would report it. playhooks.go has Claude Code's way; this
-// file has what the others do differently: which tool shows a file, the names and fields of
+// A session is played as each client would report it. playhooks.go plays Claude Code; this
+// file has what other clients do differently: which tool shows a file, the names and fields of
 // events, how a text is replaced, and what reports a loss of context.
 const (
 	claude   = "claude"
-	codex    = "codex"    // reads with cat and sed, and keeps a record of its own
+	codex    = "codex"    // reads with cat and sed, and writes its own record of the session
 	opencode = "opencode" // a plugin that sees each request
-	gemini   = "gemini"   // does not report what its model holds: every text must stay
+	gemini   = "gemini"   // does not report what its model's context still has, so no text may be shortened
 )
 
 var clientNames = []string{claude, codex, opencode, gemini}
@@ -34,8 +34,8 @@ var sayings = map[string]string{
 	"Bash": "run_shell_command", "Read": "read_file", "Edit": "replace", "Write": "write_file",
 }
 
-// dialect turns an event of Claude Code into the client's. It returns false if the client has no
-// such event.
+// dialect turns an event of Claude Code into the client's own event. It returns false if the
+// client has no such event.
 func (pl *player) dialect(agent int, ev fields) bool {
 	name, _ := ev["hook_event_name"].(string)
 	switch pl.o.client {
@@ -78,7 +78,7 @@ func (pl *player) dialect(agent int, ev fields) bool {
 	return true
 }
 
-// rollout returns a thread's record as Codex writes it, beside the transcript.
+// rollout returns a thread's record as Codex writes it, next to the transcript.
 func (pl *player) rollout(agent int) *transcript {
 	t := pl.records[agent]
 	if t == nil {
@@ -109,7 +109,7 @@ func (pl *player) recordCall(agent int, command string) {
 	pl.rollout(agent).record("response_item", fields{"type": "function_call", "name": "exec_command", "call_id": pl.last, "arguments": string(args)})
 }
 
-// recordResult records what Codex's model got.
+// recordResult records the result that Codex's model received.
 func (pl *player) recordResult(agent int, own bool, text string) {
 	if own {
 		text = "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n" + text
@@ -117,14 +117,14 @@ func (pl *player) recordResult(agent int, own bool, text string) {
 	pl.rollout(agent).record("response_item", fields{"type": "function_call_output", "call_id": pl.last, "output": text})
 }
 
-// lost reports a loss as the client does. Left in the context are the messages of the
-// conversation.
+// lost reports a loss of context as the client does. The messages of the conversation remain
+// in the context.
 func (pl *player) lost(agent int) error {
 	switch pl.o.client {
 	case codex:
 		pl.rollout(agent).record("compacted", fields{"message": ""})
 	case opencode:
-		if agent != 0 { // the daemon only learns when a sub-agent's context begins
+		if agent != 0 { // the daemon is only notified when a sub-agent's context begins
 			_, err := pl.hook(agent, "SubagentStart", nil)
 			return err
 		}
@@ -151,7 +151,8 @@ func openCodeText(path string, lines []string, first, total int) string {
 	return b.String()
 }
 
-// readOpenCode plays OpenCode's read, which shows nothing for what follows the last newline.
+// readOpenCode plays OpenCode's read, which does not show an empty line after the last
+// newline.
 func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 	total := len(a.now)
 	ends := total > 1 && a.now[total-1] == ""
@@ -162,7 +163,7 @@ func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 	name := pl.p.path(a.path)
 	lines := a.now[a.first-1 : last]
 	a.full = openCodeText(name, lines, a.first, total)
-	best, young, err := pl.best(st, m, a, func(r readers.Answer) string { return numbered(r.Text, r.Start) + "\n" + r.Note })
+	best, expiring, err := pl.best(st, m, a, func(r readers.Answer) string { return numbered(r.Text, r.Start) + "\n" + r.Note })
 	if err != nil {
 		return err
 	}
@@ -186,15 +187,15 @@ func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 			runs, err = notedNumbers(final)
 		}
 	}
-	if a.whole && ends { // OpenCode adds "End of file"
+	if a.whole && ends { // OpenCode appends "End of file"
 		runs = append(runs, lineRun{at: len(a.now), shown: a.now[len(a.now)-1:]})
 	}
 	pl.delivered(st, m, a, runs, err)
-	pl.score(st, a, kind, pl.o.tokens(final), best, young)
+	pl.score(st, a, kind, pl.o.tokens(final), best, expiring)
 	return pl.batch(st.agent, "read", input, final)
 }
 
-// notedNumbers reads a note with numbered lines below it.
+// notedNumbers reads a note with numbered lines after it.
 func notedNumbers(text string) ([]lineRun, error) {
 	note, body, _ := strings.Cut(text, "\n")
 	first, lines := 0, strings.Split(body, "\n")
@@ -212,9 +213,9 @@ func notedNumbers(text string) ([]lineRun, error) {
 	return noted(note, first, lines)
 }
 
-// best returns the tokens that an oracle would have sent for a read whose lines are shown as they
-// are.
-func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string) (best, young int, err error) {
+// best returns the tokens that an oracle would have sent for a read that shows lines without
+// line numbers.
+func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string) (best, expiring int, err error) {
 	if pl.outside[st.file] {
 		best = pl.o.tokens(a.full)
 		return best, best, nil
@@ -227,7 +228,7 @@ func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string
 		}
 		q.Offset, q.Limit = 0, 0
 		shown := strings.Join(lines[first-1:last], "\n")
-		if lines[last-1] == "" && last < len(lines) { // an empty line shows nothing without its newline
+		if lines[last-1] == "" && last < len(lines) { // an empty line is invisible without its newline
 			shown += "\n"
 		}
 		q.Rewrite = &readers.Rewrite{Rendering: store.RenderRaw, StartLine: first, NumLines: last - first + 1, Text: shown}

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// The judge knows nothing of the code that it judges. A context is the list of the messages in
-// it, and what a reader believes of a file is worked out from that list anew each time. So a
-// context that was rewound, cleared silently or compacted is just a shorter list.
+// The judge does not use the code that it judges. A context is the list of its messages, and
+// what a reader believes about a file is computed anew from that list each time. So a context
+// that was rewound, silently cleared or compacted is just a shorter list.
 
 // message is a message in a context about one file.
 type message struct {
 	file   int
-	call   string // the tool call that it came from; "" once that was cleared
-	clock  int    // tokens that the context had been given before
-	result int    // tokens of a tool's result, which clients may clear; else 0
-	// take changes what the reader believes: the file's lines are made from parts of the old ones
-	// and from lines that the message shows.
+	call   string // the tool call that the message came from; "" once its result was cleared
+	clock  int    // tokens that the context had received before
+	result int    // tokens of a tool's result, which clients may clear; otherwise 0
+	// take changes what the reader believes: it makes the file's new lines from parts of
+	// the old ones and from lines that the message shows.
 	take func(m *mind)
 }
 
 // conversation is one context window.
 type conversation struct{ said []message }
 
-// mind returns what the reader believes of a file.
+// mind returns what the reader believes about a file.
 func (c *conversation) mind(file, clock int) *mind {
 	m := &mind{}
 	for _, s := range c.said {
@@ -41,8 +41,8 @@ func (c *conversation) mind(file, clock int) *mind {
 
 func (c *conversation) add(m message) { c.said = append(c.said, m) }
 
-// cleared drops the results of all tools but the newest n, if they have at least so many tokens,
-// and returns how many they had.
+// cleared drops the results of all tools except for the newest n, if they have at least
+// atLeast tokens, and returns how many tokens they had.
 func (c *conversation) cleared(n, atLeast int) (tokens int) {
 	var old []*message
 	for i := len(c.said) - 1; i >= 0; i-- {
@@ -61,21 +61,21 @@ func (c *conversation) cleared(n, atLeast int) (tokens int) {
 	return tokens
 }
 
-// showing returns the effect of a message that shows lines under their numbers.
+// showing returns the effect of a message that shows numbered lines.
 func showing(first int, lines []string, end bool) func(*mind) {
-	return func(m *mind) { m.told(first, lines, end) }
+	return func(m *mind) { m.learn(first, lines, end) }
 }
 
-// lineRun says that n lines from line from of the earlier text are now at line at, or that the
-// shown lines are there.
+// lineRun says that n lines, from line from of the earlier text on, are now at line at. If
+// shown is set, it says that the shown lines are there.
 type lineRun struct {
 	at, from, n int
 	shown       []string
 }
 
-// arranged returns the effect of a message that says where the lines of the earlier text are now.
-// whole: nothing follows the last of them. based: the earlier text is the last one of the whole
-// file, whatever was said about single lines since.
+// arranged returns the effect of a message that says where the lines of the earlier text are
+// now. If whole is set, nothing follows the last of them. If based is set, the earlier text is
+// the last full text of the file, even if single lines were shown or reported since.
 func arranged(runs []lineRun, whole, based bool) func(*mind) {
 	return func(m *mind) {
 		was := *m
@@ -86,35 +86,35 @@ func arranged(runs []lineRun, whole, based bool) func(*mind) {
 		*m = mind{clock: was.clock}
 		for _, r := range runs {
 			if r.shown != nil {
-				m.told(r.at, r.shown, false)
+				m.learn(r.at, r.shown, false)
 				continue
 			}
 			for i := range r.n {
 				if from := r.from - 1 + i; from < len(was.lines) && was.known[from] {
 					m.clock = was.marks[from]
-					m.told(r.at+i, was.lines[from:from+1], false)
+					m.learn(r.at+i, was.lines[from:from+1], false)
 				}
 			}
 			m.clock = was.clock
 		}
 		m.end = whole
 		if whole {
-			m.rest()
+			m.rebase()
 		}
 	}
 }
 
-// judged returns an error if something is false or missing in what a reader was told of lines
-// first..last. All of them must be what it believes afterwards, and true.
+// judged returns an error if a message about lines first..last is false or incomplete. After
+// the message the reader must believe all of them, as they are in the file.
 func judged(before *mind, take func(*mind), now []string, first, last int) error {
 	m := &mind{lines: slices.Clone(before.lines), known: slices.Clone(before.known), marks: slices.Clone(before.marks), end: before.end, clock: before.clock, base: before.base}
 	take(m)
 	for i := first; i <= last; i++ {
 		switch {
 		case i > len(m.lines) || !m.known[i-1]:
-			return fmt.Errorf("line %d was not given and is not held", i)
+			return fmt.Errorf("line %d was not sent, and the reader does not know it", i)
 		case m.lines[i-1] != now[i-1]:
-			return fmt.Errorf("line %d is believed to be %q and is %q", i, m.lines[i-1], now[i-1])
+			return fmt.Errorf("line %d is %[3]q, but the reader believes that it is %[2]q", i, m.lines[i-1], now[i-1])
 		}
 	}
 	return nil
@@ -137,17 +137,18 @@ func span(first, last string) (from, to int) {
 	return from, to
 }
 
-// repeated reads the sentence that replaces a text, and returns the lines that are unchanged.
+// repeated reads the sentence that replaces a text, and returns the lines that it calls
+// unchanged.
 func repeated(text string) (runs []lineRun, err error) {
 	f := notRepeated.FindStringSubmatch(text)
 	if f == nil {
-		return nil, fmt.Errorf("the sentence %q says nothing of lines", text)
+		return nil, fmt.Errorf("the sentence %q names no lines", text)
 	}
 	from, to := span(f[1], f[2])
 	return []lineRun{{at: from, from: from, n: to - from + 1}}, nil
 }
 
-// noted reads the note beside changed lines, which begin at start.
+// noted reads the note that goes with changed lines, which begin at start.
 func noted(note string, start int, shown []string) ([]lineRun, error) {
 	f := shownNow.FindStringSubmatchIndex(note)
 	if f == nil {
@@ -162,10 +163,10 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 		to++ // what follows the last newline is shown as a line, but the note does not count it
 	}
 	if start == 0 {
-		start = from // the output of a shell names no line
+		start = from // the output of a shell has no line numbers
 	}
 	if from != start || to-from+1 != len(shown) {
-		return nil, fmt.Errorf("the note speaks of lines %d-%d, %d lines from %d are shown", from, to, len(shown), start)
+		return nil, fmt.Errorf("the note is about lines %d-%d, but %d lines from %d on are shown", from, to, len(shown), start)
 	}
 	runs := []lineRun{{at: start, shown: shown}}
 	rest := strings.TrimSuffix(strings.TrimSpace(note[f[1]:]), ".")
@@ -181,7 +182,7 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 			from, to := span(f[1], f[2])
 			at, until := span(f[3], f[4])
 			if until-at != to-from {
-				return nil, fmt.Errorf("%q: not as many lines", clause)
+				return nil, fmt.Errorf("%q: the numbers of lines differ", clause)
 			}
 			runs = append(runs, lineRun{at: at, from: from, n: to - from + 1})
 		} else {
@@ -193,11 +194,11 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// patched reads a unified diff of the text that a mind holds, and returns the runs of the new
-// text.
+// patched reads a unified diff of the text that a reader knows, and returns the runs of the
+// new text.
 func patched(m *mind, patch string) (runs []lineRun, err error) {
 	if _, ok := m.whole(); !ok {
-		return nil, fmt.Errorf("a diff was sent to a reader that does not hold the file")
+		return nil, fmt.Errorf("a diff was sent to a reader that does not know the file")
 	}
 	old, at := 1, 1 // the numbers of the next lines
 	keep := func(n int) {
@@ -229,7 +230,7 @@ func patched(m *mind, patch string) (runs []lineRun, err error) {
 		switch l[0] {
 		case ' ', '-':
 			if old > total || m.lines[old-1] != l[1:] {
-				return nil, fmt.Errorf("the diff is of another text at line %d: %q", old, l)
+				return nil, fmt.Errorf("the diff is for another text at line %d: %q", old, l)
 			}
 			if l[0] == ' ' {
 				keep(1)

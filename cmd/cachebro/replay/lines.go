@@ -12,8 +12,8 @@ request response client server state index name path file line count node list c
 options handler event data.items() => { } ( ) [0] == && || + "text" 'id' // note: the user
 interface public void int self def None elif try except raise class map filter key`)
 
-// texts makes the text of every line of a trace. Each has exactly the recorded length, and no two
-// are alike.
+// texts makes the text of every line of a trace. Each text has exactly the recorded length,
+// and no two are equal.
 type texts struct {
 	lens  []int
 	order []int // a line's index among the lines of its length
@@ -38,7 +38,7 @@ func newTexts(lens []int) *texts {
 	return t
 }
 
-// of returns the text of line number n. Numbers behind the recorded ones are lines that nobody
+// of returns the text of line number n. Numbers above the recorded ones are lines that nobody
 // ever looked at.
 func (t *texts) of(n int) string {
 	if s, ok := t.made[n]; ok {
@@ -48,7 +48,7 @@ func (t *texts) of(n int) string {
 	if n < len(t.lens) {
 		size, order = t.lens[n], t.order[n]
 	} else {
-		order += 1 << 20 // keeps it apart from recorded lines of the same length
+		order += 1 << 20 // makes it differ from recorded lines of the same length
 	}
 	s := lineText(size, order, n)
 	t.made[n] = s
@@ -98,7 +98,7 @@ func (t *texts) filler() int {
 	return t.next
 }
 
-// empty returns the number of the line without text: what follows a file's last newline.
+// empty returns the number of the empty line after a file's last newline.
 func (t *texts) empty() int {
 	for i, n := range t.lens {
 		if n == 0 {

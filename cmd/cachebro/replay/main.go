@@ -22,16 +22,16 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	dir := fs.String("traces", "testdata/traces", "directory of the traces")
+	dir := fs.String("traces", "testdata/traces", "read the traces from this directory")
 	modes := fs.String("mode", "hooks,mcp", "hooks, mcp, or both")
-	profile := fs.String("tools", "default", "mcp: profile of the tools")
-	names := fs.String("session", "", "numbers of the traces, comma-separated; all of them")
-	client := fs.String("client", claude, "hooks: the client to play: "+strings.Join(clientNames, ", "))
-	process := fs.Bool("process", false, "run each hook as a process of its own")
-	given := fs.String("binary", "", "a cachebro that was built before; else it is built")
-	outputs := fs.String("outputs", "", "hooks: a directory of commands' outputs, as hooks/reshape/testdata/corpus, that stand for the recorded ones")
-	seed := fs.Uint64("vary", 0, "hooks: weave prompts, rewinds, resumes, silent clearings, shell views and outside files into the sessions, by this seed")
-	verbose := fs.Bool("v", false, "print every answer that was not simply the text")
+	profile := fs.String("tools", "default", "mcp: offer this profile of tools")
+	names := fs.String("session", "", "play only the traces with these comma-separated numbers; default: all")
+	client := fs.String("client", claude, "hooks: play this client: "+strings.Join(clientNames, ", "))
+	process := fs.Bool("process", false, "run each hook as a separate process")
+	given := fs.String("binary", "", "use this cachebro binary instead of building one")
+	outputs := fs.String("outputs", "", "hooks: play commands' outputs from this directory (such as hooks/reshape/testdata/corpus) in place of the recorded ones")
+	seed := fs.Uint64("vary", 0, "hooks: insert prompts, rewinds, resumes, silent clearings, shell views and files outside of the project into the sessions, chosen by this random seed")
+	verbose := fs.Bool("v", false, "print every answer other than the full text")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

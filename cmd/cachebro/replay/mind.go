@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// mind is what a context window holds of a file: the lines that a reader would name who follows
-// everything that is still in it. What follows the last newline counts as a line, as it does in
-// the client's numbering.
+// mind is what a reader knows of a file from the texts that its context window still has. The
+// text after the last newline counts as a line, as it does in the client's numbering.
 type mind struct {
 	lines []string
 	known []bool
-	marks []int // the context's tokens when a line's text came
-	end   bool  // the reader has seen where the file ends
-	clock int   // the context's tokens now
+	marks []int // number of the context's tokens when each line's text arrived
+	end   bool  // the reader has seen the end of the file
+	clock int   // number of the context's tokens now
 	base  *mind // the last text of the whole file, as it was shown
 }
 
-// within returns the mind without what came more than n tokens ago: clients drop old results
-// silently, which is why cachebro lets a base expire.
+// within returns the mind without texts that arrived more than n tokens ago. Clients drop old
+// results silently, which is why cachebro lets a base expire.
 func (m *mind) within(n int) *mind {
-	young := &mind{lines: m.lines, known: slices.Clone(m.known), end: m.end}
-	for i := range young.known {
-		young.known[i] = young.known[i] && m.clock-m.marks[i] <= n
+	expiring := &mind{lines: m.lines, known: slices.Clone(m.known), end: m.end}
+	for i := range expiring.known {
+		expiring.known[i] = expiring.known[i] && m.clock-m.marks[i] <= n
 	}
-	return young
+	return expiring
 }
 
-// holds reports whether lines first..last are all held and are as they are now.
+// holds reports whether the reader knows all of lines first..last, and knows them as they are
+// now.
 func (m *mind) holds(now []string, first, last int) bool {
 	if last > len(m.lines) || last > len(now) || last < first {
 		return false
@@ -40,7 +40,7 @@ func (m *mind) holds(now []string, first, last int) bool {
 	return true
 }
 
-// whole returns the file as the reader believes it to be, if it holds all of it.
+// whole returns the file as the reader believes it to be, if the reader knows all of it.
 func (m *mind) whole() (string, bool) {
 	if len(m.lines) == 0 || !m.end || slices.Contains(m.known, false) {
 		return "", false
@@ -48,8 +48,8 @@ func (m *mind) whole() (string, bool) {
 	return strings.Join(m.lines, "\n"), true
 }
 
-// told takes in lines that were shown under their numbers.
-func (m *mind) told(first int, shown []string, end bool) {
+// learn adds numbered lines that were shown.
+func (m *mind) learn(first int, shown []string, end bool) {
 	for len(m.lines) < first-1+len(shown) {
 		m.lines, m.known, m.marks = append(m.lines, ""), append(m.known, false), append(m.marks, 0)
 		m.end = false
@@ -62,20 +62,20 @@ func (m *mind) told(first int, shown []string, end bool) {
 		m.lines, m.known, m.marks, m.end = m.lines[:n], m.known[:n], m.marks[:n], true
 	}
 	if end && first == 1 {
-		m.rest()
+		m.rebase()
 	}
 }
 
-// rest makes what is held now the base of later messages about changes.
-func (m *mind) rest() {
+// rebase makes the present knowledge the base of later messages about changes.
+func (m *mind) rebase() {
 	if _, ok := m.whole(); ok {
 		m.base = &mind{lines: slices.Clone(m.lines), known: slices.Clone(m.known), marks: slices.Clone(m.marks), end: m.end, clock: m.clock}
 	}
 }
 
-// place returns the position at which the reader believes lines to be that are at a position of
-// the file. It is the same position, unless the reader holds other lines there and holds these in
-// exactly one place. It is -1 if the reader does not know them.
+// place returns the position at which the reader believes lines to be that the file has at
+// position at. It is the same position, unless the reader knows other lines there and knows
+// these in exactly one place. It is -1 if the reader does not know them.
 func (m *mind) place(at int, lines []string) int {
 	stands := func(at int, known bool) bool {
 		for i, l := range lines {
@@ -100,9 +100,9 @@ func (m *mind) place(at int, lines []string) int {
 	return at
 }
 
-// edited follows the reader's own edit of lines from..to (0-based, half open). The new lines are
-// known as whole lines only if the reader held the lines that they replaced: an edit's text may
-// begin and end anywhere in a line.
+// edited applies the reader's own edit of lines from..to (0-based, half open). The new lines
+// are known as whole lines only if the reader knew the lines that they replaced, because an
+// edit's text may begin and end anywhere in a line.
 func (m *mind) edited(from, to int, with []string) {
 	if from >= len(m.lines) {
 		return

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/readers"
 )
 
-// oracle knows exactly what a context window holds and sends the shortest of full text, diff and
-// stub. It uses the same words because it calls the real read decision, for a reader that was
-// given just what matters now.
+// oracle knows exactly what a context window contains and sends the shortest of full text,
+// diff and stub. It uses the same words because it calls the real decision about reads, for a
+// reader that was given only what matters for this read.
 type oracle struct {
 	s        *readers.Tracker
 	contents memory
@@ -28,7 +28,7 @@ func (m memory) Content(h store.Hash) ([]byte, error) {
 	if s, ok := m[h]; ok {
 		return []byte(s), nil
 	}
-	return nil, errors.New("content is not held")
+	return nil, errors.New("the reader does not know the content")
 }
 
 // Has implements shown.Contents.
@@ -43,19 +43,19 @@ func newOracle(count counter) (*oracle, error) {
 // expiry is the number of tokens after which a base no longer counts.
 const expiry = 60_000
 
-// least returns the tokens that a read costs with an oracle, and with one that respects the
-// expiry of bases.
-func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), send func(readers.Answer) string) (best, young int, err error) {
+// least returns the tokens that a read costs with an oracle, and with an oracle that respects
+// the expiry of bases.
+func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), send func(readers.Answer) string) (best, expiring int, err error) {
 	best, err = o.read(m, r, rewrite, send)
 	if err == nil {
-		young, err = o.read(m.within(expiry), r, rewrite, send)
+		expiring, err = o.read(m.within(expiry), r, rewrite, send)
 	}
-	return best, young, err
+	return best, expiring, err
 }
 
-// read returns the fewest tokens that the lines of a read could cost this reader. rewrite makes a
-// request into one about a client's own result, and send returns what the model gets of an
-// answer.
+// read returns the fewest tokens that the lines of a read could cost this reader. rewrite
+// turns a request into one about a client's own result, and send returns what the model
+// receives of an answer.
 func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *readers.Request), send func(readers.Answer) string) (int, error) {
 	full := o.tokens(r.full)
 	now := strings.Join(r.now, "\n")

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// A recording has the length and the kind of a command's output, but not the text. The output of
-// a real tool replaces it, of the same kind and the nearest length.
+// A recording has the length and the kind of a command's output, but not the text. So the
+// output of a real tool, of the same kind and about the same length, is played instead.
 
 // sample is what a tool printed.
 type sample struct{ command, text string }
@@ -50,7 +50,7 @@ func loadCorpus(dir string) (corpus, error) {
 	return c, nil
 }
 
-// near returns one of the samples of a kind with the nearest lengths; n chooses among them.
+// near returns one of the samples of a kind whose lengths are nearest; n selects among them.
 func (c corpus) near(kind string, chars, n int) (sample, bool) {
 	all := c[kind]
 	if len(all) == 0 || chars <= 0 {
@@ -83,7 +83,7 @@ func (pl *player) command(st step) error {
 	if out != "" {
 		final = out
 		if len(final) >= len(s.text) {
-			pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: %s became longer", pl.res.name, s.command))
+			pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: the output of %s became longer", pl.res.name, s.command))
 		}
 		pl.judgeOutput(s, out)
 	}
@@ -101,8 +101,8 @@ func (pl *player) command(st step) error {
 	return pl.batch(st.agent, "Bash", input, final)
 }
 
-// judgeOutput counts an output as wrong if words of it are missing in what replaced it, unless
-// that names an id under which the whole output is kept.
+// judgeOutput counts an output as wrong if its replacement lacks some of its words, unless the
+// replacement names an id under which the whole output is saved.
 func (pl *player) judgeOutput(s sample, out string) {
 	if _, rest, ok := strings.Cut(out, " output "); ok && strings.HasPrefix(out, "cachebro: ") && strings.Contains(out, "folded") {
 		id := strings.FieldsFunc(rest, func(r rune) bool { return r == '\n' || r == ' ' || r == ';' })[0]
@@ -110,7 +110,7 @@ func (pl *player) judgeOutput(s sample, out string) {
 		cmd.Dir = pl.p.dir
 		whole, err := cmd.Output()
 		if err != nil || strings.TrimSpace(string(whole)) != strings.TrimSpace(s.text) {
-			pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: the fold of %s is not kept: %v", pl.res.name, s.command, err))
+			pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: the full output of the folded %s is not available: %v", pl.res.name, s.command, err))
 		}
 		pl.res.folds++
 		return

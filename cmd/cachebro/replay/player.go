@@ -46,12 +46,12 @@ type player struct {
 	n       int // tool calls
 	last    string
 	logs    map[int]*transcript // by agent
-	records map[int]*transcript // the same as Codex has it
+	records map[int]*transcript // the same in Codex's form
 	bills   map[int]*bill
 	mcp     *mcpClient
 	schema  int          // tokens of the tools' schema in one context
 	given   map[int]int  // tokens of reads by agent
-	epochs  map[int]bool // agents whose present context was given the schema
+	epochs  map[int]bool // agents whose present context has received the schema
 }
 
 const session = "5b0f3a6e-0000-4000-8000-replay000001"
@@ -204,10 +204,10 @@ func (pl *player) step(st step) error {
 	case "write":
 		return pl.write(st)
 	}
-	return fmt.Errorf("a step %q is not known", st.op)
+	return fmt.Errorf("unknown step %q", st.op)
 }
 
-// compact plays a compaction: the context is replaced by what the hooks put into it.
+// compact plays a compaction: only what the hooks inject remains in the context.
 func (pl *player) compact(agent int) error {
 	pl.bills[agent].end(pl.res)
 	for _, ev := range []struct {
@@ -241,8 +241,8 @@ func (pl *player) inject(agent int, text string) {
 	}
 }
 
-// told enters a notice of what others changed, or a warning before a write.
-func (pl *player) told(agent int, text string) {
+// notified enters a notice about changes by others, or a warning before a write.
+func (pl *player) notified(agent int, text string) {
 	if text == "" {
 		return
 	}
@@ -271,12 +271,12 @@ func (pl *player) read(st step) error {
 
 // score enters the tokens of a read without and with cachebro, and those that the oracle would
 // have sent.
-func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
+func (pl *player) score(st step, a ask, kind string, sent, best, expiring int) {
 	full := pl.o.tokens(a.full)
 	pl.res.full += full
 	pl.res.sent += sent
 	pl.res.oracle += best
-	pl.res.young += young
+	pl.res.expiring += expiring
 	pl.given[st.agent] += sent
 	pl.bills[st.agent].enter(full, sent)
 	switch kind {
@@ -289,11 +289,11 @@ func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
 		pl.res.lost[kind] += sent - best
 	}
 	if pl.o.verbose && (sent != best || kind != "full") {
-		pl.o.progress(fmt.Sprintf("%s %-9s agent %d file %2d lines %4d-%-4d of %4d: full %5d sent %5d oracle %5d within 60k %5d", pl.res.name, kind, st.agent, st.file, a.first, a.last, len(a.now), full, sent, best, young))
+		pl.o.progress(fmt.Sprintf("%s %-9s agent %d file %2d lines %4d-%-4d of %4d: full %5d sent %5d oracle %5d within 60k %5d", pl.res.name, kind, st.agent, st.file, a.first, a.last, len(a.now), full, sent, best, expiring))
 	}
 }
 
-// delivered judges what the model was given of a read and enters it into the context.
+// delivered judges what the model received for a read, and enters it into the context.
 func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) {
 	last := a.last
 	if last == len(a.now) && len(a.now) > 1 && a.now[last-1] == "" {
@@ -303,7 +303,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 		if a.whole {
 			return arranged(runs, true, based)
 		}
-		return func(m *mind) { // the rest of the file stays where it was
+		return func(m *mind) { // lines that were not shown stay as they were
 			for _, r := range runs {
 				shown := r.shown
 				if shown == nil && based && m.base != nil && r.from-1+r.n <= len(m.base.lines) {
@@ -311,12 +311,13 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 				}
 				if shown != nil {
 					shown, ends := toTheEnd(r.at, shown, a.now)
-					m.told(r.at, shown, ends)
+					m.learn(r.at, shown, ends)
 				}
 			}
 		}
 	}
-	// What is said of an earlier read refers to that text, even if parts were shown since.
+	// A statement about an earlier read refers to that text, even if parts were shown
+	// since.
 	take := reading(true)
 	if err == nil && judged(m, take, a.now, a.first, last) != nil {
 		take = reading(false)
@@ -331,8 +332,8 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 	pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
 }
 
-// toTheEnd returns the lines that were shown from line at on, and whether they reach the end of
-// the file. A reader that has read up to the last newline has read all of it.
+// toTheEnd returns the lines that were shown from line at on, and whether they reach the end
+// of the file. A reader that has read up to the last newline has read the whole file.
 func toTheEnd(at int, shown, now []string) ([]string, bool) {
 	if n := len(now) - 1; at-1+len(shown) == n && now[n] == "" {
 		shown = append(slices.Clone(shown), "")
@@ -403,7 +404,7 @@ func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err
 	}
 	err = json.Unmarshal(stdout.Bytes(), &out)
 	if pl.o.client == gemini && (out.Specific.Updated != nil || out.Decision != "" || out.Output != "") {
-		pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: %s of a client of which nobody knows what it holds is answered by %s", pl.res.name, name, stdout.String()))
+		pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: %s of a client that does not report its context is answered by %s", pl.res.name, name, stdout.String()))
 	}
 	return out, err
 }

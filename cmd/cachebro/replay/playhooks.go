@@ -27,17 +27,17 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 		return err
 	}
 	if string(b) != pl.disk[st.file] {
-		return fmt.Errorf("the mount shows %d bytes that are not the file's", len(b))
+		return fmt.Errorf("the %d bytes read through the mount differ from the file", len(b))
 	}
 	text := strings.Join(a.now[a.first-1:a.last], "\n")
 	a.full = numbered(text, a.first)
-	best, young, err := pl.oracle.least(m, a, pl.asRewrite(a), sentByHooks)
+	best, expiring, err := pl.oracle.least(m, a, pl.asRewrite(a), sentByHooks)
 	if err != nil {
 		return err
 	}
 	if pl.outside[st.file] {
 		best = pl.o.tokens(a.full)
-		young = best
+		expiring = best
 	}
 	input := fields{"file_path": pl.p.path(a.path)}
 	if !a.whole {
@@ -64,11 +64,11 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 	if note != "" {
 		sent += pl.o.tokens(note)
 	}
-	pl.score(st, a, kind, sent, best, young)
+	pl.score(st, a, kind, sent, best, expiring)
 	return pl.batch(st.agent, "Read", input, final)
 }
 
-// batch reports to the hooks what the model got.
+// batch reports to the hooks what the model received.
 func (pl *player) batch(agent int, tool string, input fields, final string) error {
 	pl.transcript(agent).result(pl.last, final)
 	if tool == "Edit" || tool == "Write" {
@@ -124,23 +124,23 @@ func (pl *player) edit(st step) error {
 		return err
 	}
 	if string(b) != post {
-		return fmt.Errorf("after the edit the file is not what it should be")
+		return fmt.Errorf("after the edit the file has the wrong content")
 	}
 	pl.disk[st.file] = post
 	pl.wrote(st, pl.edited(st))
 	return nil
 }
 
-// wrote enters what the reader wrote itself. Only Codex's model knows its own patches: what
-// cachebro says about the file refers to an earlier read, which it names.
+// wrote enters what the reader itself wrote. Only Codex's model remembers its own patches:
+// cachebro's statements about the file refer to an earlier read, which they name.
 func (pl *player) wrote(st step, take func(*mind)) {
 	if pl.o.client != codex {
 		pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], take: take})
 	}
 }
 
-// edited returns what the reader learns from its own edit: the lines that it wrote, if it held
-// those that they replace, and that all later lines moved.
+// edited returns what the reader learns from its own edit: the new lines, if it knew the lines
+// that they replace, and that all later lines moved.
 func (pl *player) edited(st step) func(*mind) {
 	var with []string
 	for _, c := range st.with {
@@ -227,7 +227,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	if err != nil {
 		return err
 	}
-	pl.told(st.agent, out.Specific.Context)
+	pl.notified(st.agent, out.Specific.Context)
 	if err := os.WriteFile(name, []byte(post), 0o644); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (pl *player) write(st step) error {
 		if err != nil {
 			return err
 		}
-		pl.told(st.agent, out.Specific.Context)
+		pl.notified(st.agent, out.Specific.Context)
 		if err := pl.p.write(pl.file(st.file), post); err != nil {
 			return err
 		}

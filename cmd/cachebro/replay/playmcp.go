@@ -104,8 +104,8 @@ func (c *mcpClient) request(method string, params, result any) error {
 	}
 }
 
-// tool calls a tool as the client does: the hook before, the call with the tool use's id, and the
-// report of what the model got. texts are the blocks of the result.
+// tool calls a tool as the client does: it runs the hook before the call, calls the tool with
+// the tool use's id, and reports what the model received. texts are the blocks of the result.
 func (pl *player) tool(agent int, name string, input fields) (texts []string, err error) {
 	out, err := pl.hook(agent, "PreToolUse", fields{"tool_name": "mcp__cachebro__" + name, "tool_use_id": pl.last, "tool_input": input})
 	if err != nil {
@@ -135,7 +135,7 @@ var (
 	nextPart = regexp.MustCompile(`offset=(\d+)`)
 )
 
-// readMCP calls read_file until everything that was asked for is there.
+// readMCP calls read_file until it has everything that was requested.
 func (pl *player) readMCP(st step, m *mind, a ask) error {
 	if n := len(a.now); a.first > 1 && a.first == n && a.now[n-1] == "" {
 		return nil // only the client counts what follows the last newline as a line
@@ -145,7 +145,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 		text += "\n"
 	}
 	a.full = text
-	best, young, err := pl.oracle.least(m, a, nil, func(x readers.Answer) string { return x.Sent() })
+	best, expiring, err := pl.oracle.least(m, a, nil, func(x readers.Answer) string { return x.Sent() })
 	if err != nil {
 		return err
 	}
@@ -193,12 +193,12 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 				rest += "\n"
 			}
 			if !strings.HasPrefix(rest, got) {
-				pl.false(st, fmt.Errorf("lines %d-%d came back as another text (%d bytes for %d)", next, a.last, len(got), len(rest)))
+				pl.false(st, fmt.Errorf("lines %d-%d were answered with another text (%d bytes in place of %d)", next, a.last, len(got), len(rest)))
 				break
 			}
 			if len(got) < len(rest) {
 				if len(parts) < 2 || nextPart.FindStringSubmatch(parts[len(parts)-1]) == nil {
-					pl.false(st, fmt.Errorf("a text was cut without a word: %d of %d bytes", len(got), len(rest)))
+					pl.false(st, fmt.Errorf("a text was cut without notice: %d of %d bytes", len(got), len(rest)))
 					break
 				}
 				next += strings.Count(got, "\n")
@@ -210,7 +210,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 		}
 		break
 	}
-	pl.score(st, a, kind, sent, best, young)
+	pl.score(st, a, kind, sent, best, expiring)
 	return nil
 }
 
@@ -230,12 +230,13 @@ func (pl *player) writeMCP(st step, post string) error {
 	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(pl.file(st.file)))
 }
 
-// answered counts the result of a tool that saves nothing: the oracle would say the same.
+// answered counts the result of a tool that saves nothing, for which the oracle would send the
+// same.
 func (pl *player) answered(agent int, texts []string, without string) error {
 	n := pl.o.tokens(strings.Join(texts, "\n"))
 	pl.res.sent += n
 	pl.res.oracle += n
-	pl.res.young += n
+	pl.res.expiring += n
 	pl.res.full += pl.o.tokens(without)
 	pl.bills[agent].enter(pl.o.tokens(without), n)
 	return nil

@@ -104,8 +104,8 @@ func (p *project) write(name, text string) error {
 	return os.WriteFile(p.path(name), []byte(text), 0o644)
 }
 
-// others writes a file as a process that has nothing to do with the session: its parents have
-// ended.
+// others writes a file as a process that does not belong to the session, because its ancestors
+// have ended.
 func (p *project) others(name, text string) error {
 	from, done := filepath.Join(p.base, "theirs"), filepath.Join(p.base, "theirs-done")
 	if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
@@ -141,7 +141,7 @@ func (p *project) close() error {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
 		if time.Now().After(deadline) {
-			errs = append(errs, fmt.Errorf("processes %v are left", left))
+			errs = append(errs, fmt.Errorf("processes %v are still running", left))
 			break
 		}
 	}
@@ -162,7 +162,7 @@ func (p *project) processes() (pids []int) {
 	return pids
 }
 
-// build builds the binary that is replayed, unless one is given, and returns its version.
+// build builds the binary to replay, unless one is given, and returns its version.
 func build(dir, given string) (binary, version string, err error) {
 	binary = filepath.Join(dir, "cachebro")
 	if given != "" {

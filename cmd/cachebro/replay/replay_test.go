@@ -251,7 +251,7 @@ func TestJudge(t *testing.T) {
 	// A file of three lines that was read as lines 1-3 is held whole, and a diff of it true.
 	var paged mind
 	shown, ends := toTheEnd(1, text("a|b|c"), text("a|b|c|"))
-	paged.told(1, shown, ends)
+	paged.learn(1, shown, ends)
 	if _, err := patched(&paged, "@@ -1 +1 @@\n-a\n+z\n"); err != nil {
 		t.Errorf("a diff after a read up to the last newline: %v", err)
 	}

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// cell is a line of a file at some time. Its number may become known only by a later read; until
-// then it is unknown (-1). Versions of a file share the cells of the lines that they have in
-// common.
+// cell is a line of a file at some time. Its number may become known only by a later read;
+// until then it is unknown (-1). Versions of a file share the cells of the lines that they
+// have in common.
 type cell struct{ n int }
 
 const unknown = -1
 
 func (c *cell) may(n int) bool { return c.n == unknown || c.n == n }
 
-// step is one step of a replay. pre is what the file must be before, and post what an edit or a
-// write makes of it.
+// step is one step of a replay. pre is the file's content before the step, and post the
+// content after an edit or a write.
 type step struct {
 	op          string // read, edit, write, compact, other
 	agent, file int
@@ -34,7 +34,7 @@ type step struct {
 type script struct {
 	steps    []step
 	now      map[int][]*cell
-	sizes    map[int]int // number of lines, for files whose first read does not say it
+	sizes    map[int]int // number of lines of each file, for files whose first read does not report it
 	unplaced int         // edits whose place in the known lines was not found
 }
 
@@ -67,8 +67,8 @@ func newScript(t *trace) *script {
 	return s
 }
 
-// sizes returns the number of lines of each file: the first total that a read reports, otherwise
-// as far as any read goes.
+// sizes returns the number of lines of each file: the first total that a read reports or, if
+// there is none, the last line of any read.
 func sizes(t *trace) map[int]int {
 	out, told := map[int]int{}, map[int]bool{}
 	for _, e := range t.Events {
@@ -148,7 +148,7 @@ func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	from := start - best
 	to := min(from+n, len(cur))
 	if total > 0 {
-		// The rest after the shown lines is as long as the recording says.
+		// The recording says how many lines follow the shown ones.
 		to = len(cur) - (total - start - n)
 		if to < from {
 			to = from
@@ -204,8 +204,8 @@ func merged(old []*cell, lines []int) []*cell {
 			return out
 		}
 	}
-	// Find the longest common subsequence of what is known. Runs in between that are equally long
-	// are matched with what is unknown.
+	// Find the longest common subsequence of the known lines. Runs in between that are
+	// equally long are matched with unknown lines.
 	a, b := len(old), len(lines)
 	t := make([][]int32, a+1)
 	for i := range t {
@@ -271,7 +271,7 @@ func (s *script) edit(e traceEvent) {
 			pre[at+1+i].n = n
 		}
 	}
-	// Lines at the start that stay are the same lines.
+	// Unchanged lines at the start keep their cells.
 	for i := 0; i < len(with) && at+i < to && with[i].n != unknown && pre[at+i].may(with[i].n); i++ {
 		pre[at+i].n = with[i].n
 		with[i] = pre[at+i]
@@ -294,8 +294,8 @@ func (s *script) edit(e traceEvent) {
 	s.now[e.File] = post
 }
 
-// place finds lines in cur: where most of them are known to be, otherwise where they may be.
-// margin is the number of lines that must be left on both sides.
+// place finds lines in cur, where most of them are known to be or, if none are known, where
+// they may be. margin is the number of lines that must remain on both sides.
 func place(cur []*cell, lines []int, margin int) int {
 	best, score := -1, 0
 	for at := margin; at+len(lines)+margin <= len(cur); at++ {

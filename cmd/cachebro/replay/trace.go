@@ -80,8 +80,8 @@ func load(file string) (*trace, error) {
 	return t, nil
 }
 
-// loadAll reads the traces of a directory in the order of their names: those that are listed, or
-// all of them for an empty list.
+// loadAll reads the traces of a directory in the order of their names: those in names, or all
+// of them if names is empty.
 func loadAll(dir string, names []string) ([]*trace, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json.gz"))
 	if err != nil {

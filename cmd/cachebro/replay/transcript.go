@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// firstTokens is the size of a context before anything was read: the system prompt and the
-// client's own tools.
+// firstTokens is the size of a context before any read: the system prompt and the client's own
+// tools.
 const firstTokens = 18_000
 
 // transcript is the client's record of one context: a file of entries, each of which names its
-// parent. Answers have the number of tokens of their request. Unless varied, the client clears
-// nothing silently, and only a compaction makes the context small again.
+// parent. Answers record the number of tokens of their request. Unless the session is varied,
+// the client clears nothing silently, and only a compaction shrinks the context.
 type transcript struct {
 	name   string
 	agent  int
@@ -63,13 +63,13 @@ func (t *transcript) use(id string) {
 	t.tokens += 60
 }
 
-// result adds what the model got for a call.
+// result adds the result that the model received for a call.
 func (t *transcript) result(id, text string) {
 	t.tokens += t.count(text)
 	t.add(fields{"type": "user", "message": fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": text}}}})
 }
 
-// other adds a call and its result, of which only the size is known.
+// other adds a call and its result, if only the size of the result is known.
 func (t *transcript) other(chars int) {
 	id := fmt.Sprintf("toolu_other%d", t.n)
 	t.use(id)

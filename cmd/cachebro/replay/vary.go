@@ -11,15 +11,16 @@ import (
 	"cachebro/store/readers"
 )
 
-// Events that recordings lack are woven into them: more prompts, rewinds to an earlier prompt,
-// resumed sessions, results that the client clears silently (only the usage falls), files shown
-// by a shell command, and files outside of the project. Half of the changes are made by a process
-// outside of the session.
+// Events that recordings lack are inserted into them: more prompts, rewinds to an earlier
+// prompt, resumed sessions, results that the client clears silently (only the usage falls),
+// files shown by a shell command, and files that are not in the project. Half of the changes
+// are made by a process that does not belong to the session.
 
-// A client clears at least clearsAtLeast tokens at once and keeps the clearsBut newest results.
-const clearsAtLeast, clearsBut = 10_000, 3
+// A client clears at least clearsAtLeast tokens at once, except for the exemptResults newest
+// results.
+const clearsAtLeast, exemptResults = 10_000, 3
 
-// vary returns the steps with such events between them, and which files are outside.
+// vary returns the steps with such events in between, and which files are not in the project.
 func vary(steps []step, seed uint64) (out []step, outside map[int]bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	outside = map[int]bool{}
@@ -63,11 +64,12 @@ func (pl *player) prompt() error {
 	pl.prompts++
 	t.prompt("replay")
 	out, err := pl.hook(0, "UserPromptSubmit", fields{"prompt": "replay"})
-	pl.told(0, out.Specific.Context)
+	pl.notified(0, out.Specific.Context)
 	return err
 }
 
-// rewind takes the conversation back by some prompts and continues with another one.
+// rewind returns the conversation to an earlier prompt, back prompts ago, and continues with
+// another one.
 func (pl *player) rewind(back int) error {
 	if len(pl.points) == 0 {
 		return nil
@@ -101,11 +103,11 @@ func (pl *player) silence() error {
 	if c == nil || pl.o.client == codex { // Codex clears nothing
 		return nil
 	}
-	if n := c.cleared(clearsBut, clearsAtLeast); n > 0 {
+	if n := c.cleared(exemptResults, clearsAtLeast); n > 0 {
 		pl.transcript(0).tokens -= n
 		pl.res.cleared++
 		if pl.o.verbose {
-			pl.o.progress(fmt.Sprintf("%s cleared   %d tokens before call %d, %d are left", pl.res.name, n, pl.n+1, pl.transcript(0).tokens))
+			pl.o.progress(fmt.Sprintf("%s cleared   %d tokens before call %d, %d remain", pl.res.name, n, pl.n+1, pl.transcript(0).tokens))
 		}
 		return pl.lost(0)
 	}
@@ -138,7 +140,7 @@ func (pl *player) shell(st step) error {
 	}
 	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
 	a.whole = whole && a.last == len(lines)-1 // the output reaches the end of the file
-	best, young, err := pl.best(st, m, a, func(r readers.Answer) string { return r.Note + "\n" + r.Text })
+	best, expiring, err := pl.best(st, m, a, func(r readers.Answer) string { return r.Note + "\n" + r.Text })
 	if err != nil {
 		return err
 	}
@@ -161,17 +163,17 @@ func (pl *player) shell(st step) error {
 	if pl.o.client == codex && len(final) > codexCut {
 		final = final[:codexCut/2] + fmt.Sprintf("…%d bytes truncated…", len(final)-codexCut) + final[len(final)-codexCut/2:]
 		if out != "" {
-			err = errors.New("an answer of more than the client takes")
+			err = errors.New("an answer longer than the client accepts")
 		}
 		pl.false(st, err)
-		a.full, best, young = final, pl.o.tokens(final), pl.o.tokens(final)
+		a.full, best, expiring = final, pl.o.tokens(final), pl.o.tokens(final)
 	} else {
 		pl.delivered(st, m, a, runs, err)
 	}
 	if pl.o.client == codex {
 		pl.recordResult(st.agent, out == "", final)
 	}
-	pl.score(st, a, kind, pl.o.tokens(final), best, young)
+	pl.score(st, a, kind, pl.o.tokens(final), best, expiring)
 	return pl.batch(st.agent, "Bash", input, final)
 }
 
