@@ -65,7 +65,7 @@ func (h *history) text(o *operation) string {
 func (h *history) textOf(d string, paths []string, before, after map[string]thing) string {
 	head := path.Join(d, "HEAD")
 	if b, ok := before[head]; ok && b.kind != absent && after[head].kind == absent {
-		return "the repository was removed (a copy is saved)"
+		return "the repository was removed (saved)"
 	} else if ok && b.kind == absent && after[head].kind != absent {
 		return "a new repository"
 	}
@@ -95,7 +95,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]thin
 			said = append(said, h.stashes(d, before, after))
 		case b == "":
 			gone++
-			said = append(said, fmt.Sprintf("%s was %s (kept)", short, shortID(a)))
+			said = append(said, fmt.Sprintf("%s deleted, was %s (saved)", short, shortID(a)))
 		case a == "":
 			said = append(said, fmt.Sprintf("new %s %s", short, shortID(b)))
 		default:
@@ -121,7 +121,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]thin
 		case rest != "config" && !strings.HasPrefix(rest, "hooks/") && rest != "info/exclude" && rest != "info/attributes":
 		case h.same(p, before[p], after[p]):
 		case after[p].kind == absent:
-			said = append(said, rest+" removed (kept)")
+			said = append(said, rest+" removed (saved)")
 		case before[p].kind == absent:
 			said = append(said, "new "+rest)
 		default:
@@ -137,7 +137,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]thin
 // textOfOthers describes an operation that changed no refs, for example one that staged files.
 func (h *history) textOfOthers(d string, paths []string, before, after map[string]thing) []string {
 	if before[path.Join(d, "objects")].kind == objects {
-		return []string{"objects removed (kept)"}
+		return []string{"objects removed (saved)"}
 	}
 	index, others := 0, 0
 	for _, p := range paths {
@@ -257,7 +257,7 @@ func (h *history) stashes(d string, before, after map[string]thing) string {
 	count := func(m map[string]thing) int { return bytes.Count(h.read(p, m[p]), []byte{'\n'}) }
 	switch a, b := count(before), count(after); {
 	case b < a:
-		return fmt.Sprintf("lost %s (kept)", plural(a-b, "stash"))
+		return fmt.Sprintf("lost %s (saved)", plural(a-b, "stash"))
 	case b > a:
 		return fmt.Sprintf("%s more", plural(b-a, "stash"))
 	}
