@@ -8,7 +8,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// breakerFor is how long hooks stay away from a daemon that did not answer.
+// breakerFor is how long hooks send no requests to a daemon that did not answer.
 const breakerFor = 30 * time.Second
 
 // breaker is a marker file whose mtime is the last time-out.
@@ -17,8 +17,9 @@ type breaker struct {
 	now  func() time.Time
 }
 
-// breakerFile lies beside the socket: on a tmpfs as a rule, so that looking at
-// it costs no disk. The directory exists whenever a daemon can hang.
+// breakerFile returns the path of the marker file. It is in the directory of the socket, which is
+// usually on a tmpfs, so that looking at it needs no disk. The directory exists whenever a daemon
+// can hang.
 func breakerFile(p wire.Paths, root string) string {
 	s := p.Sockets(root)
 	if len(s) == 0 {
@@ -37,7 +38,7 @@ func (b breaker) open() bool {
 	return age >= 0 && age < breakerFor // a marker from the future (clock set back) does not count
 }
 
-// trip notes a time-out.
+// trip records a time-out.
 func (b breaker) trip() {
 	if b.file == "" {
 		return

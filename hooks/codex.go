@@ -14,12 +14,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// Codex has no read tool: its model runs cat, sed and the like. A hook may put a text of
-// its own in the place of what a command printed by "blocking" it after it ran; the model
-// then gets that text and nothing else, and the person reads "Blocked" beside the hook.
-// What the model really got stands in the thread's record (the rollout), and so does each
-// compaction. So before a text is replaced, the record is read up to the very call that is
-// asked about.
+// Codex has no read tool; its model runs cat, sed and similar programs. A hook can replace the
+// output of a command by "blocking" the command after it ran. The model then gets only the
+// hook's text, and the user sees "Blocked" next to the hook. The thread's record (the rollout)
+// contains what the model really got and each compaction. So before a text is replaced, the
+// record is read up to the call that the event is about.
 
 // rollout says how far a context's record has been read. A file holds it between events.
 type rollout struct {
@@ -28,10 +27,10 @@ type rollout struct {
 	Offset int64  `json:"offset"`
 }
 
-// recorded holds what the new part of a record says.
+// recorded holds what the new part of a record contains.
 type recorded struct {
 	fell    bool       // the context lost something
-	outputs []finished // results since then
+	outputs []finished // the results after the last loss
 	calls   map[string]fields
 }
 
@@ -60,8 +59,8 @@ func (r rollout) save() error {
 	return os.WriteFile(r.file, b, 0o600)
 }
 
-// advance reads what is new. A record that is another one, or shorter than it was, says
-// nothing about what was shown before.
+// advance reads the part of the record that is new. If the record is another file, or shorter
+// than it was, nothing is known any more about what was shown before.
 func (r *rollout) advance(path string, n *recorded) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -87,7 +86,7 @@ func (r *rollout) advance(path string, n *recorded) error {
 	b := bufio.NewReaderSize(f, 256<<10)
 	for {
 		line, err := b.ReadBytes('\n')
-		if err != nil { // an unfinished line waits for the next time
+		if err != nil { // an incomplete line is read at the next event
 			return nil
 		}
 		r.Offset += int64(len(line))
@@ -97,8 +96,8 @@ func (r *rollout) advance(path string, n *recorded) error {
 
 func (n *recorded) lose() { n.fell, n.outputs = true, nil }
 
-// rolloutKinds are the entries that take nothing out of a context. One of any other kind
-// is taken for a loss: "compacted" is, and what later versions add may be.
+// rolloutKinds are the kinds of entries that remove nothing from a context. An entry of any other
+// kind counts as a loss: "compacted" is one, and kinds that later versions add may be losses too.
 var rolloutKinds = map[string]bool{
 	"session_meta": true, "response_item": true, "event_msg": true, "turn_context": true, "world_state": true, "token_usage_record": true,
 }
@@ -130,8 +129,8 @@ func (n *recorded) take(line []byte) {
 	}
 }
 
-// tellsRolloutLoss reports whether the name of an item or event says that history was
-// shortened or taken back.
+// tellsRolloutLoss reports whether the name of an item or event means that the thread's history
+// was shortened or rolled back.
 func tellsRolloutLoss(what string) bool {
 	for _, w := range []string{"ompact", "roll", "trunc", "lear", "revert", "undo", "evict", "prune", "drop", "delet", "remov"} {
 		if strings.Contains(what, w) {
@@ -156,7 +155,7 @@ func (c *call) readRecord(ctx context.Context) bool {
 	if c.transcript == "" || c.toolUse == "" || c.chainDir() == "" {
 		return false
 	}
-	unlock := c.lockChain() // parallel calls have hooks of their own
+	unlock := c.lockChain() // each of several parallel calls runs its own hook
 	defer unlock()
 	r := c.rollout()
 	var n recorded

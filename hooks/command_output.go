@@ -17,12 +17,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// commandOutput shortens what a Bash command printed, where a rule knows command and
-// output (package reshape). None of it is recorded as shown lines of a file: no later
-// stub rests on it.
+// commandOutput shortens the output of a Bash command if a rule of package reshape covers both
+// the command and the output. The output is not recorded as shown lines of a file, so no later
+// "unchanged" relies on it.
 func (c *call) commandOutput(ctx context.Context) answer {
 	if len(c.response["stdout"]) > 2*reshape.MaxText {
-		return answer{} // not even decoded
+		return answer{} // before the output is decoded
 	}
 	stdout, ok := plainOutput(c.response)
 	if !ok || !c.reshapes() || c.input.truth("run_in_background") {
@@ -32,7 +32,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	line := c.input.str("command")
 	r, ok := reshape.Output(line, stdout, o)
 	if ok && r.Folded {
-		// What is left out must be there when it is asked for.
+		// The full text must be stored first, so that the model can ask for what is left out.
 		req := wire.OutputRequest{Session: c.session, ID: r.ID}
 		if _, err := c.ask(ctx, wire.MOutput, req, []byte(stdout), nil); err != nil {
 			o.NoFold = true
@@ -45,7 +45,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	return c.reshaped(ctx, withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
 }
 
-// program returns the words by which the agent's shell finds cachebro.
+// program returns the words with which the agent's shell can start cachebro.
 func (c *scene) program() string {
 	for _, dir := range filepath.SplitList(c.env.Getenv("PATH")) {
 		if fi, err := os.Stat(filepath.Join(dir, "cachebro")); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
@@ -109,15 +109,15 @@ func (c *call) listOutput(ctx context.Context) answer {
 	return c.reshaped(ctx, out, text, r)
 }
 
-// reshapes reports whether outputs are said in fewer words for this client.
+// reshapes reports whether outputs are shortened for this client.
 func (c *scene) reshapes() bool {
 	return c.toolUse != "" && !c.opt.noRewrite && !c.opt.noReshape[allRules] && !c.refuses(c.outputForm())
 }
 
-// outputForm names the form in which this tool's result is said in fewer words.
+// outputForm names the form in which the result of this tool is shortened.
 func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 
-// allRules stands in options.noReshape for every rule.
+// allRules in options.noReshape means every rule.
 const allRules = reshape.Rule("all")
 
 // reshaped is the answer with another text. What it saves is noted now, and counted when the
@@ -130,8 +130,8 @@ func (c *call) reshaped(ctx context.Context, updated fields, own string, r resha
 	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
 }
 
-// saving is what one rule spared, in tokens. The savings of an output add up to its own
-// tokens and to those that were sent.
+// saving is the share of one rule in an output, in tokens. The shares of all rules add up to the
+// tokens of the original output and to the tokens that were sent.
 type saving struct {
 	rule       reshape.Rule
 	full, sent int64
@@ -175,11 +175,12 @@ func decodeSavings(text string) (all []saving) {
 	return all
 }
 
-// countOutput counts what was saved by an output in fewer words if the model was given that,
-// and notes when the client showed its own text instead. counted: its tokens were entered.
+// countOutput counts the tokens saved by a shortened output if the model was given it, and
+// records a refusal if the client showed its own text instead. counted reports whether the
+// output's tokens were counted.
 func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted bool) {
 	if strings.HasPrefix(f.text, preview) {
-		return false // as it would have been without us
+		return false // the client put the output into a file, as it does without hooks too
 	}
 	given := outputDigest(f.text)
 	ours := given == s.new || f.tool != "Bash" && strings.Contains(f.text, reshape.Mark)

@@ -13,12 +13,12 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// maxComments bounds what one prompt takes along, in characters of the client; the rest
-// waits for the next.
+// maxComments bounds the comments that are added to one prompt, in characters as the client
+// counts them. The others wait for the next prompt.
 const maxComments = 6000
 
-// comments returns what a person said about lines that this session wrote and that it has not
-// been told yet. Each is claimed first, and only what could be claimed is told.
+// comments returns the user's comments on lines that this session wrote, as far as they have not
+// been delivered yet. Each comment is claimed first, and only claimed comments are returned.
 func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if clients.TakesNoText(c.opt.client) {
 		return "", nil
@@ -45,7 +45,7 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if len(ids) == 0 {
 		return "", nil
 	}
-	// Another prompt of this session may have been quicker with some of them.
+	// Another prompt of this session may have claimed some of them first.
 	a = wire.CommentsAnswer{}
 	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "claim", IDs: ids}, nil, &a); err != nil || len(a.Comments) == 0 {
 		return "", nil
@@ -57,8 +57,8 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	return text, ids
 }
 
-// commentText is one comment as the model gets it. By its id the transcript shows later that
-// it did.
+// commentText renders one comment for the model. It contains the comment's id, so that the
+// transcript shows later whether the model got it.
 func commentText(x wire.Comment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.Told(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
@@ -68,7 +68,8 @@ func commentText(x wire.Comment) string {
 	return b.String()
 }
 
-// delivered says that comments were printed. The handler's connection is closed by now.
+// delivered tells the daemon that comments were printed. It opens a new connection, because the
+// handler's is already closed.
 func (c *call) delivered(ids []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.env.limit(workWithin))
 	defer cancel()
@@ -80,8 +81,9 @@ func (c *call) delivered(ids []string) {
 	_, _ = client.Call(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, nil)
 }
 
-// got reports whether the client's transcript has this id, so that the model was told. Other
-// clients' transcripts cannot be read, and there a comment may be told twice.
+// got reports whether the client's transcript contains this id, which means that the model got
+// the comment. The transcripts of other clients cannot be read, so there a comment may be
+// delivered twice.
 func (c *scene) got(id string) bool {
 	f, err := os.Open(c.transcript)
 	if c.opt.client != "" || err != nil {

@@ -18,26 +18,25 @@ import (
 	"cachebro/store/wire"
 )
 
-// Clients clear old tool results without any event: some after a number of calls,
-// some when the user comes back after an hour, some on the server. What is cleared
-// must not be called unchanged. So before every stub and diff the hook reads the new
-// part of the client's transcript and looks for these signs:
+// Clients clear old tool results without sending an event: some after a number of calls, some
+// when the user comes back after an hour, some on the server. A text that was cleared must not be
+// reported as unchanged. So before every stub and diff the hook reads the new part of the
+// client's transcript and looks for these signs:
 //   - a boundary entry, or one that is marked cleared, cut or compacted;
 //   - a result whose text is the mark of a cleared one;
-//   - usage: each answer carries the size of the request that it answers, and
-//     that size fell;
-//   - results that were put aside: Claude Code 2.1.197 writes what it clears to
-//     SESSION/tool-results first. A file there that is no large output is one.
+//   - usage: each answer contains the size of its request, and that size fell;
+//   - saved results: Claude Code 2.1.197 writes what it clears to SESSION/tool-results
+//     first. A file there that is not a large output is a cleared result.
 //
-// A context is known to be intact when it grew at each request by at least what came
-// in between. Only then do bases outlive the expiry by tokens.
+// A context is known to be intact if it grew with each request by at least the size of the
+// texts that were added in between. Only then do bases outlive the expiry by tokens.
 
-// contextSize holds what a transcript says about the size of its context. A file holds it
-// between events, as one line with the fields in this order.
+// contextSize holds what a transcript says about the size of its context. Between events it is
+// stored in a file, as one line with the fields in this order.
 type contextSize struct {
 	file string
 
-	Offset  int64  `json:"offset"` // bytes of the transcript that are accounted for
+	Offset  int64  `json:"offset"` // bytes of the transcript that have been read
 	Message string `json:"message,omitempty"`
 	Model   string `json:"model,omitempty"`
 	Total   int64  `json:"total,omitempty"`  // tokens of the latest request
@@ -50,29 +49,30 @@ type contextSize struct {
 	Deferred string          `json:"deferred,omitempty"` // our tools of which the context has the names alone
 	Counted  string          `json:"counted,omitempty"`  // of Deferred, entered into the ledger
 
-	// Compacted: the daemon was told of a compaction whose entries are still to come
-	// (due), or of which the boundary has come (seen).
+	// Compacted is set after a compaction was reported to the daemon: to "due" while its entries
+	// are not in the transcript yet, and to "seen" once its boundary entry has been read.
 	Compacted string `json:"compacted,omitempty"`
 
-	// What was found since the last word to the daemon.
+	// These fields hold what was found since the last report to the daemon.
 	Fell   bool `json:"fell,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
 }
 
 const (
-	// charsPerToken: code has about three, prose four, white space apart.
+	// charsPerToken overestimates the characters per token on purpose. Without white space,
+	// code has about three and prose four.
 	charsPerToken = 5
 	maxAccount    = 32 << 20 // bytes of transcript that are read for one answer
-	// Usage that falls by more than this, or by more than a tenth, has lost
-	// something. A little less is no sign: thinking is dropped, estimates differ.
+	// If usage falls by more than maxFall, or by more than a tenth, the context has lost
+	// something. A smaller fall proves nothing, because thinking is dropped and estimates differ.
 	maxFall = 20_000
-	// Between two calls of one prompt nothing else than results is dropped: thinking
-	// goes with the next prompt.
+	// maxFallWithin is the limit between two calls of one prompt. There only results can be
+	// dropped, because thinking is dropped at the next prompt.
 	maxFallWithin = 2_000
 )
 
-// canHold reports whether this version's transcript was found to show every loss, and the
-// user's options do not edit requests on their way.
+// canHold reports whether the transcripts of this version are known to show every loss, and no
+// option of the user changes requests on their way.
 func (c *scene) canHold() bool {
 	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
@@ -88,8 +88,8 @@ func (c *scene) record() string {
 	return filepath.Join(filepath.Dir(c.transcript), c.session, "subagents", "agent-"+c.agent+".jsonl")
 }
 
-// look reads what is new in the transcript and says what that means for the
-// calling context, in the daemon's words.
+// look reads the new part of the transcript and returns one of the wire.Context values, which
+// says whether the calling context lost something. It returns "" if there is no transcript.
 func (c *call) look() string {
 	if d := c.opt.dialect(); d.Requests || d.Record && c.tool == "Bash" {
 		return wire.ContextHeld // losses before this call have been reported
@@ -101,7 +101,7 @@ func (c *call) look() string {
 	defer unlock()
 	s := c.contextSize()
 	known, err := s.reaches(c.record(), c.toolUse)
-	for i := 0; err == nil && !known && !s.Fell && i < chainTries; i++ { // the entry of this call may come a moment late
+	for i := 0; err == nil && !known && !s.Fell && i < chainTries; i++ { // the entry of this call may be written a moment late
 		time.Sleep(chainWait)
 		known, err = s.reaches(c.record(), c.toolUse)
 	}
@@ -119,9 +119,9 @@ func (c *call) look() string {
 	return wire.ContextHeld
 }
 
-// countSchema records what our tools cost in this session's requests. Newer clients put only
-// the names into a context, and a schema when the model asks for it: the transcript shows
-// which. Without one, the whole list of tools counts.
+// countSchema records what our tools cost in this session's requests. Newer clients put only the
+// names of tools into a context, and a schema only when the model asks for it. The transcript
+// shows which schemas those are. Without a transcript, the whole list of tools counts.
 func (c *call) countSchema(ctx context.Context) {
 	if c.opt.client != "" || c.transcript == "" || c.agent != "" {
 		return
@@ -177,12 +177,13 @@ const (
 	compactionSeen = "seen"
 )
 
-// begin starts the account at the present end of a transcript: a session's
-// start is a new context. compacted: by a compaction that the daemon knows of.
+// begin starts the account at the present end of a transcript, because the start of a session is
+// a new context. compacted means that the session starts after a compaction that the daemon
+// knows of.
 //
-// Claude Code writes the boundary after its SessionStart hooks, and a busy one not
-// before the first call of the new context is answered. It must not count as one more
-// loss then, or that call's text would be taken for lost.
+// Claude Code writes the boundary entry of a compaction after its SessionStart hooks. On a busy
+// machine that can be as late as the answer to the first call of the new context. The boundary
+// must not count as a second loss, because that call's text would then count as lost.
 func (s *contextSize) begin(transcript string, compacted bool) {
 	*s = contextSize{file: s.file, Kept: storedResults(transcript)}
 	if compacted {
@@ -196,8 +197,8 @@ func (s *contextSize) begin(transcript string, compacted bool) {
 
 var errNoRecord = errors.New("no transcript of this context")
 
-// reaches brings the account up to date and reports whether it reaches the call
-// toolUse, so that the request that led to it is accounted for.
+// reaches brings the account up to date. It reports whether the transcript contains the call
+// toolUse, so that the request before that call has been compared.
 func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if err := s.advance(transcript); err != nil {
 		return false, err
@@ -236,7 +237,7 @@ func (s *contextSize) advance(transcript string) error {
 	r := bufio.NewReaderSize(f, 256<<10)
 	for {
 		line, err := r.ReadBytes('\n')
-		if err != nil { // an unfinished line waits for the next time
+		if err != nil { // an incomplete line is read at the next event
 			return nil
 		}
 		s.Offset += int64(len(line))
@@ -244,10 +245,10 @@ func (s *contextSize) advance(transcript string) error {
 	}
 }
 
-// clearedMark stands in the place of a result that was cleared.
+// clearedMark is the text with which clients replace a result that they cleared.
 const clearedMark = "[Old tool result content cleared]"
 
-// account takes in one entry.
+// account processes one entry of the transcript.
 func (s *contextSize) account(line []byte) {
 	var e struct {
 		Type       string `json:"type"`
@@ -274,7 +275,7 @@ func (s *contextSize) account(line []byte) {
 	}
 	switch {
 	case s.Compacted == compactionDue && e.Type == "system" && e.Subtype == "compact_boundary":
-		// What came late before it is of the old context.
+		// Entries before it that were written late belong to the old context.
 		*s = contextSize{file: s.file, Offset: s.Offset, Kept: s.Kept, Deferred: s.Deferred, Counted: s.Counted, Compacted: compactionSeen}
 		return
 	case s.Compacted == compactionSeen && e.Type == "user" && e.Summary:
@@ -335,7 +336,8 @@ func (s *contextSize) account(line []byte) {
 	}
 }
 
-// compare checks a request's size against the size of the one before and of what came since.
+// compare checks the size of a request against the size of the request before it and of the
+// texts that were added since.
 func (s *contextSize) compare(total int64, model string) {
 	least := s.Total + s.Chars/charsPerToken
 	switch {
@@ -348,16 +350,16 @@ func (s *contextSize) compare(total int64, model string) {
 	}
 }
 
-// lossWords are parts of names. A client gives such a name to a field, or to a kind of entry,
-// when it takes something out of the context.
+// lossWords are parts of names. Clients use such names for fields and kinds of entries that
+// report that something was removed from the context.
 var lossWords = []string{"ompact", "leared", "clear_tool", "cut_tool"}
 
 func tellsLoss(name string) bool {
 	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// lost reports whether an object has a field of such a name whose value is not empty or
-// false, or lists an edit of such a name that took something out.
+// lost reports whether an object has a field with such a name whose value is not empty or false,
+// or lists an edit with such a name that removed something from the context.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })
@@ -386,7 +388,8 @@ func lost(raw json.RawMessage) bool {
 	return false
 }
 
-// solid counts the bytes that are not white space: one token may hold any amount of that.
+// solid counts the bytes that are not white space. White space does not count, because one token
+// may hold any amount of it.
 func solid(text string) (n int64) {
 	for _, r := range text {
 		if !unicode.IsSpace(r) {
@@ -396,7 +399,7 @@ func solid(text string) (n int64) {
 	return n
 }
 
-// storedResults counts the results that the client keeps as files beside the
+// storedResults counts the results that the client stores as files in a directory next to the
 // main loop's transcript.
 func storedResults(transcript string) int {
 	entries, err := os.ReadDir(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "tool-results"))

@@ -1,15 +1,15 @@
 // Package hooks answers the events of a coding agent's client, so that the
 // client's built-in tools save tokens and every change is joined to the prompt
-// and tool call that made it. It stands at the end of observe → version →
-// index → serve: it knows only the daemon's socket.
+// and tool call that made it. It is part of the last stage of observe → version →
+// index → serve, and it talks only to the daemon's socket.
 //
 // One event is one process: the event comes as JSON on stdin, the answer goes
-// to stdout as JSON, and the process ends. Nothing of ours may ever disturb the
-// client: the status is 0, nothing is printed when anything is wrong, the
-// daemon has 100 ms to accept and 200 ms to answer, and after one time-out a
-// marker file makes every hook return at once for 30 s.
+// to stdout as JSON, and the process ends. A hook must never disturb the client. So its exit
+// status is always 0, it prints nothing if anything goes wrong, the daemon has 100 ms to accept
+// and 200 ms to answer, and after one time-out a marker file makes every hook return at once
+// for 30 s.
 //
-// What the client really sends, seen with Claude Code 2.1.197 and 2.1.330:
+// This is what the client really sends, as observed with Claude Code 2.1.197 and 2.1.330:
 //   - Read: {"type":"text","file":{filePath,content,numLines,startLine,
 //     totalLines}}, with truncatedByTokenCap when cut; up to 2.1.316 also
 //     {"type":"file_unchanged","file":{filePath}};

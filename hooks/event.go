@@ -8,8 +8,8 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// event is what we use of a client's event. A field that is missing or of an
-// unexpected type is empty: clients add and change fields with every release.
+// event holds the fields of a client's event that we use. A field that is missing or has an
+// unexpected type is empty, because clients add and change fields with every release.
 type event struct {
 	name       string
 	said       string // the client's own name of the event
@@ -22,17 +22,17 @@ type event struct {
 	home       string // status line: where the session began
 	source     string // SessionStart
 	text       string // UserPromptSubmit: the prompt itself
-	queued     string // PreToolUse: the prompt that was typed since the last one
+	queued     string // PreToolUse: the prompt that was typed while the model worked
 	reply      string // Stop: the model's last words
 	tool       string
 	toolUse    string
 	input      fields // tool_input
 	response   fields // PostToolUse: tool_response, when it is an object
-	own        string // PostToolUse: the result as the client has it, where response is a translation
+	own        string // PostToolUse: the client's own form of the result, if response is a translation
 	size       int    // PostToolUse: bytes of input and response
 	calls      []finished
-	// alive lists the calls that the context holds, if the client says so; nil: it does not,
-	// or none went since it last did.
+	// alive lists the calls that the context holds, if the client reports them. nil means that
+	// the client does not, or that no call was removed since its last report.
 	alive []string
 }
 
@@ -113,7 +113,7 @@ func (f fields) truth(name string) bool {
 // joinText returns a result that is a string, or the text of its blocks.
 func joinText(raw json.RawMessage) string { return joinBlocks(raw, "") }
 
-// joinBlocks is joinText with something between blocks that do not end a line.
+// joinBlocks is like joinText, but puts between after each block that does not end in a newline.
 func joinBlocks(raw json.RawMessage, between string) string {
 	if s, ok := unquote(raw); ok {
 		return s

@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// An event may carry a megabyte that a tool printed, and encoding/json looks at each
-// byte of it some ten times before it is a string. So the members of an object are
-// found here in one pass, as parts of what was read, and a string is copied once.
-// What this reader does not know for certain is left to encoding/json.
+// An event may contain a megabyte of output, and encoding/json looks at each byte about ten times
+// before it returns a string. So the parser here finds the members of an object in one pass,
+// as slices of the input, and copies a string once. Whatever it does not understand for certain
+// is passed to encoding/json.
 
 // fields is a JSON object whose values are decoded on demand.
 type fields map[string]json.RawMessage
 
-// parseFields reads an object. Its values are parts of raw.
+// parseFields parses an object. Its values are slices of raw.
 func parseFields(raw []byte) (fields, bool) {
 	if f, end, ok := members(raw); ok && space(raw, end) == len(raw) {
 		return f, true
@@ -228,7 +228,7 @@ func (f fields) encode(b []byte) []byte {
 			b = append(b, "null"...)
 		} else if bytes.IndexByte(v, '\n') < 0 {
 			b = append(b, v...)
-		} else { // between values: in a string it stands as \n
+		} else { // a newline can only be between values, because in a string it is written as \n
 			var line bytes.Buffer
 			_ = json.Compact(&line, v) // of a value that was parsed
 			b = append(b, line.Bytes()...)

@@ -9,13 +9,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// An event that did not reach the daemon may have been a compaction, or another text
-// of a file that the model was given. What the daemon believes about the session's
-// readers is then a guess. So a hook that fails leaves a mark, and the next hook of
-// the session that gets through says "lost" first, which begins a new epoch for all
-// its readers.
+// An event that did not reach the daemon may have been a compaction, or may have given the model
+// another text of a file. Then the daemon's record of what the session's readers were shown may
+// be wrong. So a hook that fails creates a marker file, and the next hook of the session that
+// reaches the daemon sends the event "lost" first, which begins a new epoch for all readers of
+// the session.
 
-// lostFile is the session's mark; "" where the project has no state directory.
+// lostFile returns the path of the session's marker file, or "" if the project has no state
+// directory.
 func (c *scene) lostFile() string {
 	dir := c.chainDir()
 	if dir == "" {
@@ -37,7 +38,8 @@ func (c *scene) markLost() {
 	}
 }
 
-// tellLost reports whether the daemon knows by now what was lost.
+// tellLost tells the daemon that events were lost, if there is a marker file. It returns false if
+// that failed.
 func (c *call) tellLost(ctx context.Context) bool {
 	file := c.lostFile()
 	if file == "" {
@@ -53,7 +55,7 @@ func (c *call) tellLost(ctx context.Context) bool {
 	return os.Remove(file) == nil
 }
 
-// abandoned leaves the mark for an event that was given up on half-way.
+// abandoned creates the marker file for an event that was not handled in time.
 func abandoned(ctx context.Context, env Env, ev event) {
 	if handlers[ev.name] == nil || ev.session == "" {
 		return

@@ -8,15 +8,15 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// What notes may take of the recovery block, in characters: of one, and of all.
+// These constants bound the notes in the recovery block, in characters.
 const (
 	maxNote  = 240
 	maxNotes = 1600
 )
 
-// notesSection lists what was noted, one line each, as many as there is room
-// for, the most urgent first; more counts the notes that are not among them.
-// The whole of one can be had by its id.
+// notesSection lists notes, one line each and the most urgent first, as many as there is room
+// for. more is the number of further notes that are not in notes. Each line contains the note's
+// id, with which the model can get its whole text.
 func notesSection(notes []wire.Note, more int) string {
 	if len(notes) == 0 {
 		return ""

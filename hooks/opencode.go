@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// OpenCode's plugin interface shows each request to the model before it is sent, with
-// every result in it. Our plugin tells of it in Claude Code's words: what a call brought
-// (PostToolUse), and with the next request which calls the context holds and what is new
-// in it (PostToolBatch). Its results have other shapes. They are translated here, both
-// ways.
+// OpenCode's plugin interface shows each request before it is sent to the model, with every
+// result in it. Our plugin reports it with Claude Code's events: PostToolUse contains the result
+// of a call, and PostToolBatch, sent with the next request, contains which calls the context
+// holds and which results are new in it. OpenCode's results have other shapes, which the code
+// here translates in both directions.
 
-// openCodeRead is a result of OpenCode's read: a head, the lines under their numbers, and what
-// follows them, such as instructions that hold for the directory.
+// openCodeRead is a result of OpenCode's read tool: a head, the numbered lines, and the text
+// after them, such as instructions for the directory.
 type openCodeRead struct {
 	lines []string
 	first int
 	tail  string
 }
 
-// parseOpenCodeRead takes apart
+// parseOpenCodeRead parses a result of this form:
 //
 //	<path>…</path>
 //	<type>file</type>
@@ -31,7 +31,7 @@ type openCodeRead struct {
 //	(End of file - total 12 lines)
 //	</content>
 //
-// Anything else is left alone.
+// It returns false for any other form.
 func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 	const open, end = "</path>\n<type>file</type>\n<content>\n", "\n</content>"
 	head, rest, found := strings.Cut(output, open)
@@ -65,8 +65,9 @@ func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 	return r, r.first > 0
 }
 
-// text returns the lines as a file has them. The result does not show whether the last line
-// ends in a newline, so it is left without one, unless it is empty: then it would be missing.
+// text returns the lines as they are in the file. The result does not show whether the last line
+// ends in a newline, so text adds none, unless the last line is empty, because without its
+// newline an empty line would be missing.
 func (r openCodeRead) text() string {
 	text := strings.Join(r.lines, "\n")
 	if r.lines[len(r.lines)-1] == "" {
@@ -96,8 +97,8 @@ func translateOpenCode(e *event) {
 			put("file", readFile{FilePath: e.input.str("file_path"), Content: r.text(), NumLines: len(r.lines), StartLine: r.first})
 		}
 	case "Bash":
-		// The text holds both streams, and may hold notes of OpenCode's own. A comparison
-		// shows whether it is the file's text and nothing else.
+		// The text holds both streams and may hold notes that OpenCode added. It is compared
+		// with the file later, which shows whether it is the file's text and nothing else.
 		if exit, ok := own.object("metadata").number("exit"); ok && exit == 0 && !own.object("metadata").truth("truncated") {
 			put("stdout", output)
 		}
@@ -111,8 +112,8 @@ func translateOpenCode(e *event) {
 	}
 }
 
-// asText turns a replaced result, which has Claude Code's shape, into what the client's own
-// tool would have written.
+// asText turns a replaced result, which has Claude Code's shape, into the text that the client's
+// own tool would have returned.
 func asText(e event, updated fields, note string) string {
 	if e.tool == "Bash" {
 		return updated.str("stdout")

@@ -7,20 +7,20 @@ import (
 	"cachebro/hooks/reshape"
 )
 
-// options are chosen by init and stand on the registered command line.
+// options are the options on the command line that init registered.
 type options struct {
-	event     string                // from the arguments; the input's own name wins
+	event     string                // from the arguments; a name in the input takes precedence
 	stopLine  string                // changes (default): when something was saved or changed; always, off
 	noRewrite bool                  // leave the built-in tools' results alone
 	noReshape map[reshape.Rule]bool // rules that are not applied to commands' outputs
 	index     bool                  // give each prompt a compact index
 	client    string                // another client than Claude Code, by its name in the table of package clients
 	plugin    bool                  // registered by the plugin, not by init
-	hold      bool                  // an edit of what others changed is held once, with the diff
+	hold      bool                  // deny the first edit of a file that others changed, and show the diff
 }
 
-// parseOptions is tolerant: an option that it does not know, perhaps of another
-// version's init, must not take the hook away.
+// parseOptions ignores options that it does not know, because the init of another version may
+// have registered them and the hook must work all the same.
 func parseOptions(args []string) options {
 	o := options{stopLine: "changes"}
 	for _, a := range args {

@@ -9,15 +9,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// A prompt is what a person typed. Clients also send prompts by themselves, each with its own
-// id: when a sub-agent or a background command ends, when a timer fires, when another agent
-// has something to say. Those belong to the prompt that caused them. These show who sent a
-// prompt, the most reliable first:
+// Usually a prompt is a text that a person typed. But clients also send prompts themselves, each
+// with its own id: when a sub-agent or a background command ends, when a timer fires, or when
+// another agent sends a message. Such a prompt belongs to the prompt that caused it. Who sent a
+// prompt can be seen from these sources, the most reliable first:
 //   - the event's source (Claude Code 2.1.332 has it in its schema, "while the field rolls
 //     out", and sends none yet);
-//   - the tag that the text begins with, for the kinds that name what they tell of;
-//   - the prompt's entry in the transcript, which is written after the event: it is looked
-//     for at the prompt's tool calls.
+//   - the tag at the beginning of the text, if it names the call or agent that the prompt
+//     reports on;
+//   - the prompt's entry in the transcript. It is written after the event, so the hooks look
+//     for it at the prompt's tool calls.
 
 // sender says who sent a prompt.
 type sender int
@@ -28,10 +29,10 @@ const (
 	clientItself
 )
 
-// ownTags begin the texts that a client sends by itself.
+// ownTags are the tags at the beginning of texts that a client itself sends.
 var ownTags = []string{"<task-notification>", "<teammate-message"}
 
-// sentBy says who sent the event's prompt, and which tool calls and agents caused it.
+// sentBy returns who sent the event's prompt, and which tool calls and agents caused it.
 func (c *call) sentBy() (by sender, causes []string) {
 	text := strings.TrimSpace(c.text)
 	for _, tag := range ownTags {
@@ -50,8 +51,8 @@ func (c *call) sentBy() (by sender, causes []string) {
 	return by, causes
 }
 
-// bySource returns the sender that a source names. An unknown source is the client's: the
-// few kinds of prompts that a person sends are all known.
+// bySource returns the sender that a source names. An unknown source means the client, because
+// the few kinds of prompts that a person sends are all known.
 func bySource(source string) sender {
 	switch source {
 	case "user", "sdk", "typed", "queued", "suggestion_accepted":
@@ -60,7 +61,7 @@ func bySource(source string) sender {
 	return clientItself
 }
 
-// tagged returns what stands between a tag and its end.
+// tagged returns the text between a tag and its end tag.
 func tagged(text, tag string) string {
 	_, rest, ok := strings.Cut(text, "<"+tag+">")
 	if !ok {
@@ -73,7 +74,7 @@ func tagged(text, tag string) string {
 	return strings.TrimSpace(inside)
 }
 
-// title is what the log shows of a prompt: never the markup of a client.
+// title returns the text that the log shows for a prompt. It never contains a client's markup.
 func (c *call) title(by sender) string {
 	if by != clientItself {
 		return c.text
@@ -91,7 +92,7 @@ func (c *call) title(by sender) string {
 // first tool calls run, the prompt is near the end.
 const lookBack = 256 << 10
 
-// tellOrigin tells the daemon who sent the present prompt, as soon as the transcript says.
+// tellOrigin tells the daemon who sent the present prompt if the transcript shows it already.
 func (c *call) tellOrigin(ctx context.Context) {
 	if by := senderIn(c.transcript, c.prompt); by != unknownSender {
 		_, _ = c.tell(ctx, wire.SessionEvent{Event: "origin", Continues: by == clientItself})

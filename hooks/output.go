@@ -7,15 +7,15 @@ import (
 // maxContext is the client's limit for injected text, in characters.
 const maxContext = 10_000
 
-// output is what an event injects; the zero value is nothing to say.
+// output is what a hook prints for an event. The zero value prints nothing.
 type output struct {
 	context string // for the model
 	message string // a line for the user
 	updated fields // PostToolUse: replaces the tool's result
-	deny    bool   // PreToolUse: the call does not happen, context says why
+	deny    bool   // PreToolUse: prevents the call; context is the reason
 	result  string // PostToolUse: replaces the result of a client that takes plain text
 	block   bool   // result is the reason of a block
-	quiet   bool   // print "{}" although there is nothing to say
+	quiet   bool   // print "{}" if all other fields are empty
 }
 
 // encode returns the JSON of the answer, nil when there is nothing to print.

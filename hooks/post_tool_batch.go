@@ -8,10 +8,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// postToolBatch commits what a batch of tool calls delivered: the event carries the
-// text that the model gets, after all hooks, cuts and cancellations. Only then does
-// the daemon count it as shown. All other results, and the model's own text, count as
-// growth of the context.
+// postToolBatch commits what a batch of tool calls delivered. The event contains the texts that
+// the model gets, after all hooks, cuts and cancellations. Only when this event confirms a text
+// does the daemon count it as shown. All other results, and the model's own text, count as growth
+// of the context.
 func postToolBatch(ctx context.Context, c *call) answer {
 	if c.alive != nil {
 		if _, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Alive: c.alive, Checked: true}); err != nil {
@@ -36,7 +36,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
-			// Its PostToolUse is not registered, so this closes its window.
+			// No PostToolUse hook is registered for this tool, so its window is closed here.
 			t := wire.ToolCall{Session: c.session, Agent: c.agent, Prompt: c.prompt, ToolUse: f.toolUse, Tool: f.tool, PID: clientPID()}
 			_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		}
@@ -57,7 +57,8 @@ func postToolBatch(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// tokensOf is at least how many tokens so many bytes are.
+// tokensOf estimates the number of tokens in a text of so many bytes, rather too high than too
+// low.
 func tokensOf(bytes int) int64 { return int64(bytes+2) / 3 }
 
 func showsFile(command string) bool {
@@ -66,7 +67,8 @@ func showsFile(command string) bool {
 	return one || parts
 }
 
-// took says which of two texts of several parts the model was given.
+// took returns which text the model was given for an output of several parts: ours or the
+// client's own.
 func (c *call) took(f finished, printed map[string]sent) string {
 	if !c.opt.dialect().Requests {
 		if f.tool != "Bash" {
@@ -78,7 +80,7 @@ func (c *call) took(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // also where nothing was shortened, and both are the same
+	case s.own: // this case also covers results that were not shortened, whose texts are equal
 		return wire.TookOwn
 	case s.new:
 		return wire.TookOurs

@@ -25,7 +25,7 @@ func postToolUse(ctx context.Context, c *call) answer {
 		return c.readResult(ctx)
 	case "Bash":
 		t := c.toolCall()
-		// A background command writes later, and its processes stay this tool call's.
+		// A background command writes later, and its processes still belong to this tool call.
 		t.Background = c.response.str("backgroundTaskId") != ""
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return c.shellResult(ctx)
@@ -40,8 +40,7 @@ func postToolUse(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// plainResult is postToolUse of a client whose plugin puts plain text in the place of a
-// result.
+// plainResult handles postToolUse for a client whose plugin replaces a result with plain text.
 func (c *call) plainResult(ctx context.Context) answer {
 	switch c.tool {
 	case "Read":
@@ -58,8 +57,8 @@ func (c *call) plainResult(ctx context.Context) answer {
 	return answer{}
 }
 
-// plainText turns an answer into plain text and notes both texts. They are compared with what
-// the model was given once the client says what that was.
+// plainText turns an answer into plain text and records both texts. When the client reports what
+// the model was given, the hooks compare that with both.
 func (c *call) plainText(a answer) answer {
 	s := sent{toolUse: c.toolUse, own: outputDigest(c.own), new: outputDigest(c.own)}
 	if a.out.updated != nil {
@@ -72,8 +71,8 @@ func (c *call) plainText(a answer) answer {
 	return answer{}
 }
 
-// postToolUseFailure closes the window of a call that failed: a Bash command
-// with a status other than 0 may have written all the same.
+// postToolUseFailure closes the window of a call that failed. A Bash command with a status other
+// than 0 may have written files all the same.
 func postToolUseFailure(ctx context.Context, c *call) answer {
 	switch c.tool {
 	case "Bash", "Edit", "Write", "NotebookEdit":
@@ -87,12 +86,12 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// codexCut is the size in bytes from which Codex may cut a result. The event still brings it
-// whole, so what is longer does not count as shown.
+// codexCut is the size in bytes from which Codex may cut a result. The event contains the uncut
+// result all the same, so a longer result does not count as shown.
 const codexCut = 9_500
 
-// otherClient closes the window of another client's call. Codex names a call to
-// our server as the server itself heard it, and brings its result.
+// otherClient closes the window of a call of another client. For a call to our own server,
+// Codex sends the same call id to the hook as to the server, and the result.
 func (c *call) otherClient(ctx context.Context) answer {
 	t := c.toolCall()
 	if c.opt.client != "codex" || !isOurs(c.tool) {
@@ -101,9 +100,9 @@ func (c *call) otherClient(ctx context.Context) answer {
 		return answer{}
 	}
 	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
-	text := joinBlocks(c.response["content"], "\n") // a sentence and the note behind it are two
+	text := joinBlocks(c.response["content"], "\n") // the text and the note after it are two blocks
 	if len(text) > codexCut {
-		text = "" // Codex may cut it, and does not say where
+		text = "" // Codex may cut it and does not report where
 	}
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Given: tokensOf(c.size - len(text)),
 		Calls: []wire.CommitCall{{ToolUse: c.toolUse, Text: text}}}

@@ -11,13 +11,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// preToolUse opens the tool call's window, so that what is written meanwhile is
-// joined to it, and warns of a file that somebody else changed since this reader saw
-// it. It blocks nothing, except with --hold the first edit of what somebody else changed.
+// preToolUse opens the tool call's window, so that everything written during the call is
+// attributed to it. It warns about a file that somebody else changed since this reader saw it.
+// With --hold it denies the first edit of such a file. It also denies an edit whose text is one
+// of cachebro's answers.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
-	// This event alone tells the server which reader a call is of. Without the check it
-	// must not be told: an unknown reader gets full text.
+	// Only this event tells the server which reader makes a call. If the chain could not be
+	// checked, the server must not be told, so that it sends the full text to an unknown reader.
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}
@@ -29,7 +30,7 @@ func preToolUse(ctx context.Context, c *call) answer {
 	t := c.toolCall()
 	t.Hold = c.opt.hold && c.opt.client == ""
 	if isOurs(c.tool) {
-		t.Context = c.look() // the server's own question comes after this event
+		t.Context = c.look() // the server asks the daemon after this event
 	}
 	if _, err := c.ask(ctx, wire.MToolBegin, t, nil, &a); err != nil {
 		return answer{}
@@ -54,8 +55,8 @@ func preToolUse(ctx context.Context, c *call) answer {
 	return answer{out: output{context: text}}
 }
 
-// ownWords is why an edit by the client's own tools is refused: what it writes is an answer
-// of ours. "" if nothing is wrong with it.
+// ownWords returns why an edit by the client's own tools is denied: its text is one of
+// cachebro's answers. It returns "" for any other text.
 func (c *call) ownWords(ctx context.Context) string {
 	given := c.writes()
 	if len(text.OwnWords(given)) == 0 {
@@ -65,7 +66,7 @@ func (c *call) ownWords(ctx context.Context) string {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(c.cwd, name)
 	}
-	file, _ := os.ReadFile(name) // one that is not there has no such line
+	file, _ := os.ReadFile(name) // a missing file counts as empty
 	lines := text.NewOwnWords(given, string(file))
 	if len(lines) == 0 {
 		return ""
@@ -96,7 +97,7 @@ func (c *scene) writes() string {
 	return ""
 }
 
-// patchAdds is the lines that Codex's apply_patch adds.
+// patchAdds returns the lines that Codex's apply_patch adds.
 func patchAdds(input fields) string {
 	var b strings.Builder
 	for _, name := range []string{"command", "input", "patch"} {
@@ -131,7 +132,8 @@ func (c *scene) toolCall() wire.ToolCall {
 	return t
 }
 
-// said is the beginning of what was asked or run, "" where that is not to be kept.
+// said returns the beginning of a prompt or command, or "" if the user does not want them
+// recorded.
 func (c *scene) said(text string, most int) string {
 	if c.env.NoCommands {
 		return ""
@@ -139,12 +141,12 @@ func (c *scene) said(text string, most int) string {
 	return cutText(text, most)
 }
 
-// isOurs tells a tool of our own MCP server.
+// isOurs reports whether a tool belongs to our own MCP server.
 func isOurs(tool string) bool {
 	return strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 }
 
-// cleanLines is clean for a text of several lines.
+// cleanLines does the same as clean for a text of several lines.
 func cleanLines(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {

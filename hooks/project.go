@@ -8,10 +8,11 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// findRoot finds the project that an event is about: by the file that its call names,
-// else by the event's working directory, else by CLAUDE_PROJECT_DIR, which stays where
-// the session began when the session moves to a worktree. Our own directory comes last
-// because a process that was started before the mount stays on what is below it.
+// findRoot finds the project that an event is about. It uses the first of these that is known:
+// the file that the event's call names, the event's working directory, and CLAUDE_PROJECT_DIR,
+// which keeps naming the directory in which the session began when the session moves to a
+// worktree. Our own working directory comes last, because a process that was started before the
+// mount is still in the directory that the mount covers.
 func findRoot(env Env, ev event) (string, bool) {
 	for _, dir := range []string{ev.file(), ev.cwd, env.Getenv("CLAUDE_PROJECT_DIR"), ev.home, env.Dir} {
 		if !filepath.IsAbs(dir) {
@@ -32,8 +33,9 @@ func findRoot(env Env, ev event) (string, bool) {
 // pathFields are the fields of a tool's input that name the file it works on.
 var pathFields = []string{"file_path", "notebook_path", "path"}
 
-// file is the file or directory that the event's call names, "" for none. Relative names
-// that the tools of our own server are given are of the project that the session works in.
+// file returns the file or directory that the event's call names, or "" if it names none. A
+// relative name in a call to our own server counts as none, because it belongs to the project
+// that the session works in.
 func (e event) file() string {
 	for _, name := range pathFields {
 		switch path := e.input.str(name); {
@@ -62,8 +64,8 @@ func (c *scene) relative(path string) (string, bool) {
 	if rel, ok := below(c.root, filepath.Clean(path)); ok {
 		return rel, true
 	}
-	// The project may have been named through a symlink above it; the file's
-	// own name is not resolved, only the directory that it lies in.
+	// The path may reach the project through a symlink. So the directory of the file is
+	// resolved, but not the file's own name.
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return "", false
@@ -79,8 +81,9 @@ func below(root, path string) (string, bool) {
 	return filepath.ToSlash(rel), ok && rel != ""
 }
 
-// stepsBack reports whether the plugin's hook leaves the event to the hook that init or "run"
-// has registered. run says so in the environment, because its settings are a command line.
+// stepsBack reports whether the plugin's hook ignores the event because "cachebro init" or
+// "cachebro run" has registered a hook that handles it. run announces its hook in the
+// environment, because it passes its settings on the command line and not in a file.
 func stepsBack(env Env, opt options, ev event) bool {
 	if !opt.plugin {
 		return false

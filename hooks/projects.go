@@ -8,13 +8,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session may work in several projects: it was given another directory (--add-dir), it
-// moved to a worktree, or one of its commands wrote there. The project that an event is about
-// answers it. The daemons of the others are told of it: each knows the session's prompts and
-// calls, and never believes that a context holds what it has lost.
+// A session may work in several projects: it was given another directory (--add-dir), it moved to
+// a worktree, or one of its commands wrote there. The daemon of the project that an event is
+// about answers the event. The daemons of the other projects are told about it too, so that each
+// knows the session's prompts and calls, and which texts a context has lost.
 
-// tellOthers tells the session's other projects of an event and notes the event's own
-// project among them. The function that it returns waits for them.
+// tellOthers tells the daemons of the session's other projects about an event, and adds the
+// event's own project to the session's projects. The returned function waits for the daemons.
 func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func()) {
 	tell := beside[ev.name]
 	if tell == nil || ev.session == "" {
@@ -24,12 +24,12 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 	if !ok {
 		return func() {}
 	}
-	_ = env.Paths.JoinSession(ev.session, root) // without it the others hear of the session later
+	_ = env.Paths.JoinSession(ev.session, root) // if this fails, the other projects learn of the session later
 	if run := env.Getenv("CACHEBRO_SESSION"); run != "" && run != ev.session {
-		_ = env.Paths.NestSession(run, ev.session) // where only the run's session is known its changes are not those of a prompt
+		_ = env.Paths.NestSession(run, ev.session) // if this fails, changes are assigned to the session of run and to no prompt
 	}
 	if ev.file() != "" && !isOurs(ev.tool) {
-		return func() {} // a call that names its file works there alone
+		return func() {} // a call that names its file concerns only that file's project
 	}
 	var all sync.WaitGroup
 	for _, other := range env.Paths.SessionProjects(ev.session) {
@@ -54,7 +54,7 @@ func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)
 	}
 	client, err := c.env.Dial(ctx, c.root)
 	if errors.Is(err, wire.ErrNoDaemon) && !changesContext[c.name] {
-		return // the next daemon asks ours what it needs to know
+		return // no daemon runs there; the next one asks our daemon for what it needs
 	}
 	if err != nil {
 		c.failed(err)
@@ -70,7 +70,7 @@ func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)
 // changesContext are the events after which a context may no longer hold what it held.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
-// beside holds, by event, what the session's other projects are told.
+// beside holds, for each event, the function that reports it to the session's other projects.
 var beside = map[string]func(context.Context, *call){
 	"SessionStart":       besideStart,
 	"UserPromptSubmit":   besidePrompt,

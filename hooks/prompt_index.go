@@ -15,11 +15,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// The compact index at a prompt is off by default: it costs tokens at every prompt and is
-// often beside the point. It lists files that match the words of the prompt, then those that
-// were touched last.
+// The compact index at a prompt is off by default, because it costs tokens at every prompt and is
+// often irrelevant. It lists files that match the words of the prompt, then those that were
+// touched last.
 const (
-	indexBudget   = 2000 // characters, frame included
+	indexBudget   = 2000 // characters, including the first and last line
 	indexItems    = 40   // at most
 	indexKeywords = 8
 	searchWithin  = 120 * time.Millisecond
@@ -40,9 +40,9 @@ type indexItem struct {
 	score           float64
 }
 
-// promptIndex is the text for a prompt, "" when there is nothing to list: what
-// the search finds for its words, then the files that were touched last. Without
-// an index, those alone.
+// promptIndex returns the index for a prompt: what the search finds for the prompt's words, then
+// the files that were touched last. If there is no search index, it lists only the latter. It
+// returns "" if there is nothing to list.
 func (c *call) promptIndex(ctx context.Context) string {
 	now := c.env.Now()
 	words := keywords(c.text)
@@ -72,14 +72,14 @@ func (c *call) promptIndex(ctx context.Context) string {
 	items := c.found(ctx)
 	for _, it := range items {
 		if it.kind == "note" {
-			continue // a note about the file does not stand for it
+			continue // a note about the file does not count as the file
 		}
 		touched = slices.DeleteFunc(touched, func(t indexItem) bool { return t.path == it.path })
 	}
 	return indexText(append(items, touched...), filepath.Base(c.root), now.Location())
 }
 
-// found asks the search; nil when there is no index, or none yet.
+// found returns what the search finds. It returns nil if there is no search index (yet).
 func (c *call) found(ctx context.Context) []indexItem {
 	words := keywords(c.text)
 	if len(words) == 0 {
@@ -87,8 +87,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 	}
 	var a wire.SearchAnswer
 	q := wire.SearchQuery{Pattern: strings.Join(words, " "), Mode: wire.SearchPrompt, Limit: indexItems, Session: c.session, NoRefresh: true}
-	// A slow search is no reason to stay away from the daemon, and no event is
-	// lost by it: not through ask, which would open the circuit breaker.
+	// This does not use ask, because a time-out in ask opens the circuit breaker and marks the
+	// event as lost. A slow search is no reason for either.
 	ctx, cancel := context.WithTimeout(ctx, searchWithin)
 	defer cancel()
 	if _, err := c.client.Call(ctx, wire.MSearch, q, nil, &a); err != nil {
@@ -153,7 +153,7 @@ func indexText(items []indexItem, project string, loc *time.Location) string {
 	return fmt.Sprintf(indexHead, n) + header + b.String() + indexEnd
 }
 
-// day is "-" where nobody knows the time.
+// day formats the day of a time, "-" if the time is unknown.
 func day(t time.Time, loc *time.Location) string {
 	if t.IsZero() {
 		return fmt.Sprintf("%-10s", "-")
@@ -161,14 +161,14 @@ func day(t time.Time, loc *time.Location) string {
 	return t.In(loc).Format("2006-01-02")
 }
 
-// itemID names a file in eight digits, as the search does, which gives its text
-// for it.
+// itemID returns the id of a file, with eight hex digits. It is the same id that the search uses
+// and with which the file can be read.
 func itemID(p string) string {
 	h := sha256.Sum256([]byte(p))
 	return fmt.Sprintf("fil-%x", h[:4])
 }
 
-// title is a path in 40 characters: the end of it, which says most.
+// title shortens a path to its last 40 characters, which say most.
 func title(p string) string {
 	r := []rune(clean(p))
 	if len(r) <= 40 {
@@ -193,8 +193,8 @@ func utf16Len(s string) (n int) {
 // stopWords are left out of a prompt's keywords.
 const stopWords = " the and for with that this from have has are was were you your can could please should would will into onto out not but all any how why what when where which who does did add make use using used get got let its our them then than there their these those also just like need want file files code "
 
-// keywords of a prompt: lower case, letters and digits, three or more, without
-// stop words, eight at most, in their order.
+// keywords returns at most eight words of a prompt, in their order and in lower case. A keyword
+// consists of three or more letters and digits and is not a stop word.
 func keywords(prompt string) []string {
 	var out []string
 	seen := map[string]bool{}

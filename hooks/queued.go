@@ -11,13 +11,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// A prompt that is typed while Claude Code works does not wait for the end of the turn: the
-// model is given it with the next result. No event tells of it, and those that follow bear
-// the id of the prompt that began the turn. The transcript has it, before the next call.
+// A prompt that is typed while Claude Code works does not wait for the end of the turn, because
+// the model gets it with the next result. No event reports such a prompt, and the events that
+// follow contain the id of the prompt that began the turn. The transcript contains it, before
+// the next call.
 
 // typedMeanwhile assigns the event to the prompt that was typed last in its turn.
 func (e *event) typedMeanwhile(env Env, opt options) {
-	ofMain := e.agent == "" || e.name == "SubagentStart" // whose caller is the main loop
+	ofMain := e.agent == "" || e.name == "SubagentStart" // a sub-agent is started by the main loop
 	if opt.client != "" || e.session == "" || e.prompt == "" || !ofMain {
 		return
 	}
@@ -40,7 +41,7 @@ func (c *call) tellQueued(ctx context.Context) {
 	}
 }
 
-// transcriptEntry holds the fields that are read of an entry in the client's transcript.
+// transcriptEntry holds the fields that we use of an entry in the client's transcript.
 type transcriptEntry struct {
 	Prompt     string `json:"promptId"`
 	Sidechain  bool   `json:"isSidechain"`
@@ -56,8 +57,8 @@ type transcriptEntry struct {
 	} `json:"attachment"`
 }
 
-// typed reports whether a person typed what the entry adds to the turn. Other entries, such as
-// the end of a sub-agent, belong to the prompt that is being answered.
+// typed reports whether a person typed the text that the entry adds to the turn. Other entries,
+// such as a notice that a sub-agent has ended, belong to the prompt that is being answered.
 func (e *transcriptEntry) typed() bool {
 	a := &e.Attachment
 	if a.Type != "queued_command" || a.ID == "" || a.Meta {
@@ -70,8 +71,8 @@ func (e *transcriptEntry) typed() bool {
 // end of the client's transcript.
 func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	tail := endOf(transcript)
-	// While something waits in the client's queue, the entry of the call says whether it
-	// has been taken from there. The client writes it a moment late.
+	// While a prompt waits in the client's queue, only the entry of the call shows whether the
+	// prompt was delivered before the call. The client writes that entry a moment late.
 	for i := 0; waits(tail) && !bytes.Contains(tail, []byte(toolUse)) && i < chainTries; i++ {
 		time.Sleep(chainWait)
 		tail = endOf(transcript)
@@ -93,7 +94,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 		}
 		switch {
 		case now != turn:
-			id, text = "", "" // that was in an earlier turn
+			id, text = "", "" // the prompt found so far belongs to an earlier turn
 		case e.typed():
 			id, text = e.Attachment.ID, joinText(e.Attachment.Prompt)
 		}
@@ -101,13 +102,13 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	return id, text
 }
 
-// waits reports whether something stands in the client's queue.
+// waits reports whether a prompt is in the client's queue.
 func waits(tail []byte) bool {
 	count := func(operation string) int { return bytes.Count(tail, []byte(`"operation":"`+operation+`"`)) }
 	return count("enqueue") > count("dequeue")+count("remove")
 }
 
-// endOf reads the end of a transcript, nil if that is not possible.
+// endOf reads the end of a transcript. It returns nil if that is not possible.
 func endOf(transcript string) []byte {
 	f, err := os.Open(transcript)
 	if err != nil {

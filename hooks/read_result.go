@@ -9,10 +9,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// renderRead is how the client's Read delivers a file, renderBash its Bash.
+// renderRead names the form in which the client's Read delivers a file, and renderBash that of
+// its Bash.
 const (
 	renderRead = "cc-read/1"
-	renderBash = "raw/1" // except for white space at both ends: a text that lost lines at its beginning matches no version
+	renderBash = "raw/1" // the client removes white space at both ends; a text that lost lines at its beginning matches no version
 )
 
 // readFile is the "file" of the client's own Read result.
@@ -44,10 +45,10 @@ func withLines(own fields, f readFile) fields {
 	return out
 }
 
-// readResult handles a built-in Read: it tells the daemon what is about to be
-// delivered (pending until PostToolBatch confirms it), and the daemon says whether a
-// stub or the changed span can take its place. Images, PDFs, notebooks and results
-// that the client cut have other shapes and are left alone.
+// readResult handles a result of the built-in Read. It tells the daemon which text is about to be
+// delivered (the text is pending until PostToolBatch confirms it), and the daemon answers whether
+// a stub or the changed lines can replace it. Images, PDFs, notebooks and results that the client
+// cut have other shapes and are not changed.
 func (c *call) readResult(ctx context.Context) answer {
 	path, ok := c.relative(c.input.str("file_path"))
 	if !ok || c.toolUse == "" {
@@ -56,7 +57,7 @@ func (c *call) readResult(ctx context.Context) answer {
 	req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Tool: "Read", Pending: true}
 	rendering := renderRead
 	if c.opt.client != "" {
-		rendering = renderBash // the lines as they are; how the last one ends is not said
+		rendering = renderBash // the raw lines; whether the last one ends in a newline is not known
 	}
 	req.Offset, _ = c.input.number("offset")
 	req.Limit, _ = c.input.number("limit")
@@ -89,22 +90,22 @@ func (c *call) readResult(ctx context.Context) answer {
 	return c.rewriteRead(ans, string(text), body)
 }
 
-// showOnly records a result that stays as it is.
+// showOnly records a result that is not replaced.
 func (c *call) showOnly(ctx context.Context, req wire.ReadRequest, body string) {
 	s := wire.Shown{Reader: req.Reader, Path: req.Path, Rendering: req.Rewrite.Rendering,
 		StartLine: req.Rewrite.StartLine, NumLines: req.Rewrite.NumLines}
 	_, _ = c.ask(ctx, wire.MShown, s, []byte(body), nil)
 }
 
-// rewriteRead turns the daemon's decision into the tool's own shape. body is
-// the client's text, "" when it said "unchanged" itself.
+// rewriteRead puts the daemon's decision into the shape of the tool's own result. body is the
+// client's text; it is "" if the client itself reported the file as unchanged.
 func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	name := c.input.str("file_path")
 	clientUnchanged := body == ""
 	how := formLines
 	switch ans.Kind {
 	case wire.ReadUnchanged:
-		// The sentence is not a line of the file, so it is numbered 0.
+		// The stub is not a line of the file, so it gets the number 0.
 		how, ans.Start, ans.NumLines = formStub, 0, 1
 		if clientUnchanged || text == "" || len(text) >= len(body) {
 			return answer{}
@@ -114,7 +115,7 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 			return answer{}
 		}
 	case wire.ReadFull:
-		// The client said "unchanged", which was not true of this reader.
+		// The client reported the file as unchanged, but this reader does not have its text.
 		if text == "" || !clientUnchanged {
 			return answer{}
 		}
@@ -128,8 +129,8 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	return answer{out: output{updated: updated, context: ans.Note}, sent: func() { sent{toolUse: c.toolUse, form: how}.note(c) }}
 }
 
-// plainRead decodes a result that is nothing but lines of a text file. It refuses one with
-// an unknown field, such as truncatedByTokenCap.
+// plainRead decodes a result that contains only lines of a text file. It returns false for a
+// result with an unknown field, such as truncatedByTokenCap.
 func plainRead(f fields) (readFile, bool) {
 	var r readFile
 	var okN, okS, okT bool

@@ -15,12 +15,12 @@ const shortLine = 160
 // shortListed is how many changes by others a short recovery block names.
 const shortListed = 8
 
-// paidRecovery returns the richest recovery block that costs no more than the session has
-// saved: all of it, one line with the names of the modified files, or neither. What nobody
-// would think of asking for (changes by others, the last failing command, notes) is told in
-// any case. The daemon keeps the account, and nothing is told that it does not book.
-// Otherwise a session that reads each file only once would have less room than without
-// cachebro.
+// paidRecovery returns the most detailed recovery block that costs no more tokens than the
+// session has saved: the whole block, one line with the names of the modified files, or neither.
+// Facts that a model would not think of asking for (changes by others, the last failing command,
+// notes) are included in any case. The daemon does the accounting, and no text is included
+// unless the daemon has recorded its cost. Without this limit, a session that reads each file
+// only once would have less room in its context than without cachebro.
 func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	for _, text := range []string{recoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
 		if text != "" && c.afford(ctx, "recovery", text) {
@@ -32,7 +32,7 @@ func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	return text
 }
 
-// modifiedNames returns a line with the names of the modified files, "" if there are none.
+// modifiedNames returns a line with the names of the modified files, or "" if there are none.
 func modifiedNames(r wire.Recovery) string {
 	var names []string
 	room, modified := shortLine, 0
@@ -59,7 +59,8 @@ func modifiedNames(r wire.Recovery) string {
 	return line + "\n"
 }
 
-// shortRecovery returns a line of names and what is told in any case, "" if that is nothing.
+// shortRecovery returns the line with names and the facts that are included in any case. It
+// returns "" if there are none.
 func shortRecovery(r wire.Recovery, names string) string {
 	var b strings.Builder
 	b.WriteString("## cachebro session state\n")

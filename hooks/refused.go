@@ -15,11 +15,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// A client shows the model a hook's replacement of a tool result only where it has
-// the shape that this version of the client expects, and versions appear weekly. No
-// table of versions stays right for long. But PostToolBatch contains what the model
-// was really given: where that is the client's own text although we sent another,
-// this version refuses the form, and we do not send it again.
+// A client shows the model a hook's replacement of a tool result only if the replacement has the
+// shape that this version of the client expects. New versions appear weekly, so no table of
+// versions stays right for long. But PostToolBatch contains the text that the model was really
+// given. If that is the client's own text although we sent another, this version refuses the
+// form, and we do not send the form again.
 
 // form names a way to replace a result. Each has the shape of the client's own result, with
 // another text.
@@ -31,7 +31,7 @@ const (
 	formShell form = "Bash"
 )
 
-// Refusal is a form that a version of a client did not show the model.
+// Refusal records that a version of a client did not show the model a result in some form.
 type Refusal struct {
 	Client string    `json:"client"` // as "claude-code/2.1.330"
 	Form   string    `json:"form"`
@@ -40,12 +40,12 @@ type Refusal struct {
 
 const (
 	maxRefusals = 64
-	// refusedFor is how long a form is not sent again. Then it is tried once more, because
-	// something else may have made the client show its own text.
+	// refusedFor is how long a refused form is not sent. After that it is tried once more,
+	// because the client may have shown its own text for another reason.
 	refusedFor = 7 * 24 * time.Hour
 )
 
-// refusalsFile is one file for all projects.
+// refusalsFile returns the path of the file with all refusals. All projects share it.
 func refusalsFile(p wire.Paths) (string, error) {
 	base, err := p.StateBase()
 	if err != nil {
@@ -54,7 +54,7 @@ func refusalsFile(p wire.Paths) (string, error) {
 	return filepath.Join(base, "clients", "refused.json"), nil
 }
 
-// Refusals lists what counts at the time now, the newest first.
+// Refusals lists the refusals that are in effect at the time now, the newest first.
 func Refusals(p wire.Paths, now time.Time) []Refusal {
 	file, err := refusalsFile(p)
 	if err != nil {
@@ -107,9 +107,9 @@ func (c *scene) noteRefusal(f form) {
 	}
 }
 
-// sent is what was printed in the place of a result. Whether the model was given it is known
-// only when the batch is complete. Until then it is one line of a file, so that only what was
-// really printed counts.
+// sent describes a text that a hook printed to replace a result. Only when the batch is complete
+// is it known whether the model was given that text. Until then, sent is stored as one line of a
+// file. The line is written after printing, so only texts that were really printed count.
 type sent struct {
 	toolUse  string
 	form     form
@@ -125,7 +125,7 @@ func (c *scene) sentFile() string {
 	return filepath.Join(dir, fileName(c.session)+".sent")
 }
 
-// note writes it down. If the line is lost, the form is just tried again.
+// note appends s to the file. If the line is lost, the form is merely tried again.
 func (s sent) note(c *call) {
 	file := c.sentFile()
 	if file == "" || !word(s.toolUse) {
@@ -143,8 +143,7 @@ func (s sent) note(c *call) {
 	_ = f.Close()
 }
 
-// sentResults reads what was printed for the calls of a batch, and forgets it
-// when the file has grown large.
+// sentResults returns what was printed, by call. It removes the file if it has grown large.
 func (c *scene) sentResults() map[string]sent {
 	file := c.sentFile()
 	b, err := os.ReadFile(file)

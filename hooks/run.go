@@ -12,7 +12,7 @@ import (
 
 // Limits of one hook process.
 const (
-	maxInput    = 64 << 20               // bytes of an event; a larger one is left alone
+	maxInput    = 64 << 20               // bytes of an event; a larger event is ignored
 	readWithin  = 2 * time.Second        // until the event is read
 	workWithin  = 350 * time.Millisecond // for an ordinary event, connect and answers together
 	endWithin   = time.Second            // SessionEnd: the client gives 1.5 s
@@ -20,7 +20,7 @@ const (
 	startWithin = 8 * time.Second        // SessionStart: it may have to mount
 )
 
-// Env is what a hook process gets from its surroundings.
+// Env holds what a hook process gets from the command that runs it.
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -33,20 +33,21 @@ type Env struct {
 	Paths  wire.Paths // where sockets and state are
 	// Dial connects to the running daemon of a project with wire.HookTimeouts.
 	Dial func(ctx context.Context, root string) (*wire.Client, error)
-	// Start is asked by SessionStart when no daemon runs: it brings one up, and
-	// the mount where one was set up. nil: none is started.
+	// Start is called by SessionStart if no daemon runs. It starts one, and mounts a project that
+	// was set up for it. If Start is nil, no daemon is started.
 	Start func(ctx context.Context, root string) (*wire.Client, error)
-	// Wake is asked by every event when no daemon runs: it starts that of a project
-	// that is mounted, whose daemon ends when there is nothing to do. It reports
-	// whether one runs now. nil: none is started.
+	// Wake is called at every event if no daemon runs. It starts the daemon of a project that is
+	// mounted, because that daemon exits when there is nothing to do. It reports whether a daemon
+	// runs now. If Wake is nil, no daemon is started.
 	Wake func(ctx context.Context, root string) bool
-	// SessionStart calls Mount when the project is not mounted. Mount mounts a
-	// project that was set up for it and reports whether there is a mount now; false
-	// without an error: nobody asked for one. nil: none is made.
+	// Mount is called by SessionStart if the project is not mounted. It mounts a project that was
+	// set up for it and reports whether there is a mount now. It returns false without an error
+	// if the project was not set up for a mount. If Mount is nil, nothing is mounted.
 	Mount func(ctx context.Context, root string) (bool, error)
-	// NoCommands keeps prompts and commands from being told to anybody.
+	// NoCommands means that prompts and commands are not passed to the daemon.
 	NoCommands bool
-	// Secret reports whether a path must not be named in what is injected; nil: none is secret.
+	// Secret reports whether a path must not be named in a text for the model. If Secret is nil,
+	// no path is secret.
 	Secret func(path string) bool
 	// Limit replaces the events' own limits of time, unless it is 0. Tests on a busy machine
 	// would rather wait than miss an answer.
@@ -94,7 +95,7 @@ func Run(ctx context.Context, env Env) {
 	defer told()
 	a, ok := within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
 	if ok && a.asleep != "" {
-		// Whatever comes of it, a daemon that starts now is there for the next event.
+		// The result is ignored, because a daemon that is starting will serve the next event.
 		_, _ = within(ctx, env.limit(wakeWithin), func(ctx context.Context) bool { return env.Wake(ctx, a.asleep) })
 		env.Wake = nil
 		a, ok = within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
@@ -120,9 +121,9 @@ func Run(ctx context.Context, env Env) {
 	}
 }
 
-// within runs f and gives up on it after d, or when it panics. Its goroutine is then left
-// behind: it may hang in a system call on one of our file systems, and the process ends right
-// after.
+// within runs f in a goroutine and gives up if f panics or takes longer than d. The goroutine is
+// then abandoned, because it may hang in a system call on one of our file systems, and the
+// process ends right after.
 func within[T any](ctx context.Context, d time.Duration, f func(context.Context) T) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -151,8 +152,8 @@ func within[T any](ctx context.Context, d time.Duration, f func(context.Context)
 	}
 }
 
-// readAll reads the event; nil when it is too large (it is read to its end all
-// the same: a client that gets EPIPE would report it) or unreadable.
+// readAll reads the event. It returns nil if the event is too large or unreadable. An event that
+// is too large is still read to its end, because a client that gets EPIPE would report that.
 func readAll(r io.Reader) []byte {
 	b := make([]byte, 0, 64<<10) // as much as a pipe holds
 	for {
@@ -236,8 +237,8 @@ func (c *call) ask(ctx context.Context, method string, params any, body []byte, 
 	return out, err
 }
 
-// failed notes that the daemon did not hear of this event, unless err is the daemon's own
-// answer.
+// failed records that this event did not reach the daemon, unless err is an answer of the
+// daemon.
 func (c *call) failed(err error) {
 	var e *wire.Error
 	switch {

@@ -7,9 +7,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// sessionEnd forgets what was kept for the session. It says nothing: the client
-// shows words of this event only as those of a hook that failed. What was saved
-// is in "cachebro metrics".
+// sessionEnd removes the files that the hooks stored for the session. It prints nothing, because
+// the client shows output of this event only as that of a failed hook. "cachebro metrics" shows
+// what was saved.
 func sessionEnd(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "end"})
 	c.chain().remove()

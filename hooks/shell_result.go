@@ -10,10 +10,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// ourMark begins every sentence of ours that a model reads.
+// ourMark is the beginning of every sentence that cachebro adds to a result.
 const ourMark = "cachebro: "
 
-// shellResult handles a Bash command that does nothing but show one file.
+// shellResult handles a Bash command that only shows one file.
 func (c *call) shellResult(ctx context.Context) answer {
 	if parts, ok := shell.ParseParts(c.input.str("command")); ok {
 		return c.partsResult(ctx, parts)
@@ -69,8 +69,8 @@ func (c *call) shellResult(ctx context.Context) answer {
 	return answer{out: output{updated: withStdout(c.response, new)}, sent: func() { sent{toolUse: c.toolUse, form: formShell}.note(c) }}
 }
 
-// plainOutput returns the output of a command that succeeded without a word on
-// stderr and was delivered whole.
+// plainOutput returns the output of a command. It returns false unless the command succeeded,
+// printed nothing on stderr, and its output was delivered whole.
 func plainOutput(f fields) (string, bool) {
 	for name, v := range f {
 		switch name {
@@ -85,8 +85,8 @@ func plainOutput(f fields) (string, bool) {
 	return s, s != ""
 }
 
-// withStdout is the client's result with another stdout: a result that lacks a
-// field of the tool's shape would be ignored.
+// withStdout returns the client's result with another stdout. All other fields stay, because the
+// client ignores a result that lacks a field.
 func withStdout(f fields, stdout string) fields {
 	out := make(fields, len(f)+1)
 	for k, v := range f {
@@ -131,7 +131,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		}
 		pieces[i] = pc
 	}
-	// The client takes the white space off the end.
+	// The client removes white space at the end.
 	rest, ok := strings.CutPrefix(stdout, before)
 	if !gap {
 		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
@@ -141,7 +141,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		return answer{}
 	}
 	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {
-		return answer{} // the client takes empty lines off the beginning
+		return answer{} // the client removes empty lines at the beginning
 	}
 	last := len(pieces) - 1
 	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {
@@ -170,13 +170,13 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 			req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: word,
 				Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: i + 1}}
 			var ans wire.ReadAnswer
-			word = "" // said once
+			word = "" // it is shown only once
 			body, err := c.ask(ctx, wire.MRead, req, []byte(p.raw), &ans)
 			if err != nil {
 				return answer{}
 			}
-			// Behind a text that does not end its line, ours would be taken for the rest of
-			// that line.
+			// If the text before does not end in a newline, our sentence would look like the rest
+			// of that line.
 			atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
 			if new, ok := shorter(p.Part, ans, string(body)); ok && len(new) < len(text) && atLine && !c.refuses(formShell) {
 				text, shortened = new, true
@@ -186,14 +186,14 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	}
 	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
 	if !shortened {
-		s.note(c) // without a form, since none was sent that the client could refuse
+		s.note(c) // with an empty form, because nothing was replaced that the client could refuse
 		return answer{}
 	}
 	s.form = formShell
 	return answer{out: output{updated: withStdout(c.response, strings.TrimRight(out.String(), " \t\r\n"))}, sent: func() { s.note(c) }}
 }
 
-// shorter returns what stands in the place of a part, if the daemon has something.
+// shorter returns the text that replaces a part, if the daemon's answer allows a replacement.
 func shorter(p shell.Part, ans wire.ReadAnswer, body string) (string, bool) {
 	if body == "" || !utf8.ValidString(body) {
 		return "", false

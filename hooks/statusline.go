@@ -11,10 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// RunStatusLine answers a client's statusLine command: the client's JSON comes on
-// stdin, one line goes to stdout. It returns 0 and prints nothing when there is no
-// project or no answer in time. A client runs it several times a second, so it keeps
-// to the limits of a hook.
+// RunStatusLine answers a client's statusLine command. It reads the client's JSON from stdin and
+// prints one line. If there is no project or no answer in time, it prints nothing and returns 0.
+// A client runs it several times a second, so it has the same time limits as a hook.
 func RunStatusLine(ctx context.Context, env Env) int {
 	raw, ok := within(ctx, env.limit(readWithin), func(context.Context) []byte { return readAll(env.Stdin) })
 	if !ok {
@@ -69,8 +68,8 @@ func statusLine(ctx context.Context, env Env, ev event) string {
 	return statusText(m, s, r.Branch, "")
 }
 
-// statusText is the status line. trouble, when set, stands in place of all else.
-// What the user should act on comes first: capture stopped, not mounted.
+// statusText returns the status line. If trouble is not empty, the line shows only that.
+// Conditions that the user should act on come first: capture stopped, not mounted.
 func statusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
 	if trouble != "" {
 		return " cachebro  " + trouble

@@ -14,17 +14,17 @@ import (
 const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
 
 // mountedLine tells the user that the session's start mounted the project.
-const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · leave: cachebro down"
+const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · unmount: cachebro down"
 
-// deadLine tells the user that every process that could have mended the mount was killed.
-const deadLine = " cachebro  the mount is dead, the processes that served it were killed · cachebro mount"
+// deadLine tells the user that every process that could have repaired the mount was killed.
+const deadLine = " cachebro  the mount is dead because the processes that served it were killed · cachebro mount"
 
-// maxListed files stand in the recovery block; the rest is counted.
+// maxListed is how many files the recovery block names. The others are only counted.
 const maxListed = 40
 
-// recoveryBlock is what a model gets after a compaction: facts about the session, no
-// orders. It is "" when there is nothing worth telling, as when files were only read and
-// nothing was saved. Times are in loc.
+// recoveryBlock returns the text that a model gets after a compaction. It states facts about the
+// session and gives no orders. It is "" if there is nothing worth reporting, for example if files
+// were only read and no tokens were saved. Times are in loc.
 func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 	modified := 0
 	for _, f := range r.Set.Files {
@@ -87,8 +87,8 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	return "read-only"
 }
 
-// stopLine is the line that a user sees when an answer is complete. Where nothing
-// was saved and files were changed it is about those alone.
+// stopLine returns the line that a user sees when an answer is complete. If no tokens were saved
+// but files were changed, it mentions only the files.
 func stopLine(m wire.Metrics, branch string, modified int) string {
 	var parts []string
 	if m.Saved > 0 || modified == 0 {
@@ -110,7 +110,7 @@ func stopLine(m wire.Metrics, branch string, modified int) string {
 	return " cachebro  " + strings.Join(parts, " · ")
 }
 
-// amount is "0" or "~4,230"; savings may be negative.
+// amount formats a number of tokens as "0" or "~4,230". Savings may be negative.
 func amount(n int64) string {
 	if n == 0 {
 		return "0"
@@ -118,9 +118,9 @@ func amount(n int64) string {
 	return "~" + text.Thousands(n)
 }
 
-// clean makes a name or a foreign sentence safe to stand in a line of ours: a
-// file name can carry newlines, escapes and marks that reorder text, and with
-// them words that a model would take for ours.
+// clean makes a name or a text from elsewhere safe to include in one of our lines. A file name
+// can contain newlines, escapes and characters that reorder text, and could use them to add
+// words that a model would take for cachebro's.
 func clean(s string) string {
 	return visible.Line(strings.ReplaceAll(s, "\t", " "))
 }

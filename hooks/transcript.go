@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// chain is an index of a session's transcript, so that a hook reads only what
-// is new. A transcript is a tree: each entry names its parent, and a conversation
-// that was taken back leaves a dead branch. The index holds, one on a line:
+// chain is an index of a session's transcript, so that a hook reads only the new part of the
+// transcript. A transcript is a tree: each entry names its parent, and after a rewind the
+// abandoned part of the conversation remains as a dead branch. Each line of the index is one of:
 //
 //	n UUID PARENT MESSAGE TOOL,TOOL   an entry ("-" for none)
 //	o OFFSET                          bytes of the transcript that are indexed
-//	p PROMPT                          the prompt for which the chain was judged
+//	p PROMPT                          the prompt for which the chain was last checked
 //
-// It begins where the transcript ended when the session was first seen: a
-// session's bases all come from tool calls after that. Lines may be there
-// twice; the last o and p count.
+// The index begins where the transcript ended when the session was first seen, because all texts
+// that the daemon recorded for the session come from tool calls after that. Lines may occur
+// twice; the last o and p lines count.
 type chain struct {
 	file string
 
@@ -36,7 +36,7 @@ type chain struct {
 	prompt  string
 	nodes   map[string]node
 	byTool  map[string]string   // tool_use id → entry
-	byMsg   map[string][]string // message id → entries: parallel calls are siblings, not a line
+	byMsg   map[string][]string // message id → entries; parallel calls of one message are siblings
 }
 
 type node struct {
@@ -46,7 +46,7 @@ type node struct {
 
 const (
 	maxEntry = 64 << 20           // bytes of one transcript line
-	keepFor  = 7 * 24 * time.Hour // an index nobody asked for is removed
+	keepFor  = 7 * 24 * time.Hour // an index that was not used for so long is removed
 )
 
 // chain opens the session's index; a missing one is empty.
@@ -92,8 +92,8 @@ func (c *scene) chainDir() string {
 	return filepath.Join(state, "hooks")
 }
 
-// pruneChains removes the indexes of sessions that never said goodbye, and what is known
-// of the projects of old ones.
+// pruneChains removes the indexes of sessions whose end was never reported, and the lists of
+// projects of old sessions.
 func (c *scene) pruneChains() {
 	c.env.Paths.ForgetSessions(c.env.Now().Add(-keepFor))
 	dir := c.chainDir()
@@ -111,7 +111,7 @@ func (c *scene) pruneChains() {
 	}
 }
 
-// fileName keeps a client's id from meaning anything to the file system.
+// fileName turns a client's id into a file name without special characters.
 func fileName(id string) string {
 	plain := strings.IndexFunc(id, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
@@ -149,8 +149,8 @@ func (ch *chain) begin(transcript string) {
 	_ = ch.append(fmt.Sprintf("o %d\n", size))
 }
 
-// alive brings the index up to date and lists the tool calls on the chain that ends with the
-// call toolUse, none if that call is not found.
+// alive brings the index up to date and returns the tool calls on the chain that ends with the
+// call toolUse. It returns none if that call is not found.
 func (ch *chain) alive(transcript, toolUse string) []string {
 	if err := ch.advance(transcript); err != nil {
 		return nil
@@ -173,7 +173,7 @@ func (ch *chain) walk(uuid string) []string {
 			ids = append(ids, ch.nodes[uuid].tools...)
 		}
 	}
-	for range ch.nodes { // no chain is longer; a damaged transcript may have a ring
+	for range ch.nodes { // this bounds the loop, because a damaged transcript may contain a cycle
 		n, ok := ch.nodes[uuid]
 		if !ok {
 			break
@@ -211,7 +211,7 @@ func (ch *chain) advance(transcript string) error {
 		ch.begin(transcript)
 		return nil
 	}
-	if fi.Size() < ch.offset { // rewritten: what was indexed is of another text
+	if fi.Size() < ch.offset { // the transcript was rewritten, so the index is not valid any more
 		_ = os.Remove(ch.file)
 		return errShrunk
 	}
@@ -233,7 +233,7 @@ func (ch *chain) advance(transcript string) error {
 				line = append(head, rest...)
 			}
 		}
-		if err != nil { // an unfinished line waits for the next time
+		if err != nil { // an incomplete line is read at the next event
 			break
 		}
 		ch.offset += int64(len(line))
@@ -287,7 +287,7 @@ func (ch *chain) index(line []byte, out *bytes.Buffer) {
 	fmt.Fprintf(out, "n %s %s %s %s\n", e.UUID, n.parent, n.msg, tools)
 }
 
-// word reports whether a text can stand in the index as it is.
+// word reports whether a text can be written into the index unquoted.
 func word(s string) bool {
 	return s != "" && len(s) <= 200 && !strings.ContainsAny(s, " ,\n\r")
 }
@@ -313,7 +313,7 @@ func (c *scene) lockChain() (unlock func()) {
 	if err != nil {
 		return func() {}
 	}
-	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // without it only savings are at stake
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // a failure can only cost savings
 	return func() { _ = f.Close() }
 }
 

@@ -10,22 +10,21 @@ import (
 	"cachebro/store/wire"
 )
 
-// userPromptSubmit notes the prompt, so that what follows is joined to it. It reads
-// the transcript up to here, but the transcript is judged only at the prompt's first
-// tool call: a person may have gone back in the conversation before this prompt, and
-// the client writes the entry that shows it, and often the last answers too, after
-// this event.
+// userPromptSubmit records the prompt, so that the changes that follow are attributed to it. It
+// indexes the transcript up to its present end, but checks the chain only at the prompt's first
+// tool call. The user may have rewound the conversation before this prompt, and the client writes
+// the entry that shows it, and often the last answers too, only after this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	by, causes := c.sentBy()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.title(by), 400), Given: tokensOf(len(c.text)),
 		Continues: by == clientItself, Causes: causes, Origin: by == unknownSender && c.opt.client == ""})
-	if c.opt.client == "" { // the others' transcripts are of another form
+	if c.opt.client == "" { // the transcripts of other clients have another form
 		_ = c.chain().advance(c.transcript)
 	}
 	if err == nil && !known.Mounted && c.dead() {
 		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
-	said, ids := c.comments(ctx) // first: they must not be cut
+	said, ids := c.comments(ctx) // these come first, because they must not be cut
 	c.spend(ctx, "comments", said)
 	news := ""
 	if err == nil && (c.opt.client == "" || c.opt.dialect().Record) {
@@ -53,11 +52,11 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	return a
 }
 
-// maxNews is what a prompt may cost for what others changed, in characters.
+// maxNews bounds the text about changes by others that is added to a prompt, in characters.
 const maxNews = 1000
 
-// newsBlock tells the model which of the files that it holds are no longer what it was
-// shown; "" where all are.
+// newsBlock returns a text that tells the model which files have changed since it was shown them.
+// It returns "" if none has.
 func newsBlock(news []wire.News) string {
 	const head, end = "cachebro: changed by others since you were shown them:", "\nRead a file again for what is not shown here."
 	var b strings.Builder
@@ -80,18 +79,18 @@ func newsBlock(news []wire.News) string {
 	return cutText(b.String(), maxNews-utf16Len(end)) + end
 }
 
-// The client writes its transcript behind our back: a busy one may be a moment
-// late with the entry of the call that we are asked about.
+// The client writes its transcript asynchronously. On a busy machine, the entry of the call that
+// an event is about may be written a moment after the event.
 const (
 	chainTries = 4
 	chainWait  = 15 * time.Millisecond
 )
 
-// checkChain tells the daemon, once per prompt, which tool calls are still part of
-// the conversation that the present call belongs to. What a reader was shown by other
-// calls (rewound, branched off) is no longer in its context. When the transcript
-// cannot be read, the list is empty, and everything is dropped. Sub-agents cannot go
-// back: their context only grows or ends.
+// checkChain tells the daemon, once per prompt, which tool calls are still part of the
+// conversation that the present call belongs to. Texts that a reader was shown by other calls
+// (rewound, branched off) are no longer in its context. If the transcript cannot be read, the
+// list is empty, and the daemon drops everything. The check is not needed for sub-agents, because
+// their context only grows or ends.
 func (c *call) checkChain(ctx context.Context) bool {
 	if c.agent != "" || c.toolUse == "" || c.opt.client != "" {
 		return true
@@ -99,9 +98,9 @@ func (c *call) checkChain(ctx context.Context) bool {
 	if c.chain().judged(c.prompt) {
 		return true
 	}
-	// Hooks of parallel calls run at the same time, and the transcript may not yet
-	// hold all of these calls: a second check could drop what the first one's call
-	// has already recorded. So one checks and the others wait for it.
+	// Hooks of parallel calls run at the same time, and the transcript may not yet hold all of
+	// these calls. A second check could drop a text that the first call has already recorded. So
+	// one hook checks and the others wait for it.
 	unlock := c.lockChain()
 	defer unlock()
 	if c.breaker.open() {

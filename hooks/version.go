@@ -7,7 +7,7 @@ import (
 )
 
 // clientName turns the client's AI_AGENT ("claude-code_2-1-197_harness") into
-// "claude-code/2.1.197"; "claude-code" when it says nothing.
+// "claude-code/2.1.197". It returns "claude-code" if the variable is empty.
 func clientName(agent string) string {
 	name, v, ok := clientVersion(agent)
 	if !ok {
