@@ -10,12 +10,12 @@ import (
 	"cachebro/fusefs/sys"
 )
 
-// maxForgotten bounds how many files made through the mount are remembered after the
-// kernel forgot them; about 100 bytes each.
+// maxForgotten bounds how many files that were made through the mount are remembered after the
+// kernel forgot them. Each takes about 100 bytes.
 const maxForgotten = 20_000
 
-// moment is a time by two clocks, in ns: the one that file times come from, which can be
-// set, and the monotonic one.
+// moment is a time by two clocks, in ns: the clock that file times come from, which can be set,
+// and the monotonic clock.
 type moment struct{ wall, steady int64 }
 
 var began = time.Now()
@@ -25,15 +25,16 @@ func currentMoment() moment {
 	return moment{t.UnixNano(), int64(t.Sub(began))}
 }
 
-// outsideWrites tells files that somebody made on the source from those that were made through
-// the mount and then forgotten by the kernel. It only works while Server.SetOutside is on.
+// outsideWrites distinguishes files that were made directly on the source from files that were
+// made through the mount and then forgotten by the kernel. It works only while Server.SetOutside
+// is on.
 type outsideWrites struct {
 	mu        sync.Mutex // guards the rest
-	start     moment     // files with an older ctime are left to the first scan
+	start     moment     // files with an older ctime are found by the first scan
 	forgotten map[key]int64
 }
 
-// noteForgotten remembers when the kernel forgot n: changes up to then are known already.
+// noteForgotten records when the kernel forgot n. Changes up to that time are already known.
 func (s *outsideWrites) noteForgotten(n *inode) {
 	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
 		return
@@ -42,7 +43,8 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
-		// Too many to remember: from now on, files that changed before now are not reported.
+		// There are too many to remember. From now on, files that changed before now are not
+		// reported.
 		clear(s.forgotten)
 		s.start = now
 	}
@@ -52,8 +54,8 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.forgotten[n.key] = now.wall
 }
 
-// unknown reports whether a file with this ctime was changed without us. If the clock was
-// set back, everything that may have changed since the mount counts.
+// unknown reports whether a file with this ctime was changed bypassing the mount. If the clock
+// was set back, every file that may have changed since the mount counts as changed.
 func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,10 +68,10 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
-// noteOutside tells the Observer of a file that the kernel did not know and that was made
-// or changed directly on the source since the mount: a new file, or one that an atomic
-// save put in place of another. made was taken before the source was asked; if we have
-// made a file since, it may be this one.
+// noteOutside reports a file to the Observer that the kernel did not know and that was made or
+// changed directly on the source since the mount: a new file, or a file that replaced another in
+// an atomic save. made was taken before the file was looked up on the source. If the server has
+// made a file since then, n may be that file.
 func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
@@ -84,9 +86,9 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	}
 }
 
-// Beside is called when somebody did something to a path of the source without going
-// through the mount: the kernel forgets what it knew of it, and git is told. name: the
-// name came, went, or leads to another file now. dir: it is a directory.
+// Beside is called when a path of the source was changed bypassing the mount. It makes the kernel
+// drop its cached data of the path, and reports the change to git. name means that the name
+// appeared, disappeared, or leads to another file now. dir means that the path is a directory.
 func (s *Server) Beside(p string, name, dir bool) {
 	o := s.fs
 	switch {
@@ -99,7 +101,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 		up, base := path.Split(p)
 		if d := o.inodeAt(path.Clean("./" + up)); d != nil {
 			o.notifier.name(d.id, base)
-			o.notifier.inode(d) // its listing
+			o.notifier.inode(d) // drops its cached listing
 		}
 	}
 	n := o.inodeAt(path.Clean("./" + p))
@@ -121,7 +123,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 	}
 }
 
-// inodeAt returns the inode that a path of the source leads to, nil if the kernel knows none.
+// inodeAt returns the inode at a path of the source, or nil if the kernel does not know it.
 func (o *namespace) inodeAt(p string) *inode {
 	if p == "." {
 		return o.root.node
@@ -133,7 +135,7 @@ func (o *namespace) inodeAt(p string) *inode {
 	return o.table.find(keyOf(&sx))
 }
 
-// CallerOf describes a process that did something beside the mount, if it still exists.
+// CallerOf describes a process that changed the source bypassing the mount, if it still exists.
 func (s *Server) CallerOf(pid int) Caller {
 	c := Caller{PID: uint32(pid), TID: uint32(pid)}
 	if pid == 0 {

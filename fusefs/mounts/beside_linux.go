@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside finds mounts that lead to the directory below the overlay on point, but not
-// through the overlay: a bind mount, a container's volume, a mount namespace made before
-// the overlay. They are recognised by the file system and the directory in it, because
-// their paths can be anything. Each is returned as one process that has it, and is Idle
-// if no process of its namespace has a file or directory of the project open there. Not
-// found are namespaces without a process that we may examine, and other machines.
+// Beside finds mounts that lead to the directory that the overlay on point covers, bypassing the
+// overlay: a bind mount, a container's volume, a mount namespace made before the overlay. They are
+// recognised by the file system and the directory in it, because their paths can be anything. Each
+// mount is returned as one of the processes in whose namespace it is. It is Idle if no process of
+// that namespace has a file or directory of the project open there. Beside finds neither
+// namespaces without a process that we may examine, nor mounts on other machines.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
 	if err != nil {
@@ -89,8 +89,8 @@ func Beside(point string) []Proc {
 	return all
 }
 
-// WayBeside returns what Beside would find in one mount table, as one string to compare;
-// it looks at no process.
+// WayBeside returns the mounts that Beside would find in one mount table, as one string that can
+// be compared with a later one. It does not look at processes.
 func WayBeside(table []Mount, point string) (string, bool) {
 	dev, place, ok := lowerPlace(table, point)
 	if !ok {
@@ -100,8 +100,8 @@ func WayBeside(table []Mount, point string) (string, bool) {
 	return strings.Join(ways, "\x00"), len(ways) > 0
 }
 
-// lowerPlace returns the file system of the directory below the overlay on point, and the
-// place in it.
+// lowerPlace returns the file system of the directory that the overlay on point covers, and the
+// path of the directory in that file system.
 func lowerPlace(table []Mount, point string) (dev, place string, ok bool) {
 	over, ok := At(table, point)
 	if !ok || over.Type != FSType {
@@ -132,7 +132,8 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 		case !Within(m.Root, place):
 			continue
 		}
-		// A mount that was made later, or further down, hides it.
+		// Another mount may hide this one: a later one at the same path, or one on a parent
+		// directory.
 		if top, ok := Above(mounts, at); ok && top.ID == m.ID {
 			ways = append(ways, at)
 		}
@@ -140,8 +141,8 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	return ways
 }
 
-// Shared names the kind of file system that dir is on if others may change it
-// without this machine knowing; "" if not.
+// Shared returns the kind of file system that dir is on if other machines can change it;
+// otherwise it returns "".
 func Shared(dir *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil {

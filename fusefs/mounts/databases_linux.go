@@ -12,10 +12,10 @@ import (
 )
 
 // Databases finds the processes that use a file in dir as databases do: open for reading
-// and writing, mapped as shared memory that can be written, or locked. A mount that
-// covers dir would leave them beside it, with pages of their own. Processes that only
-// write (a log) or only read are not returned, nor are files that this process has open
-// too, because it got them from the shell. With 300 processes this takes about 10 ms.
+// and writing, mapped as writable shared memory, or locked. After a mount on dir these processes
+// would go on using the covered directory, with their own cached pages. Processes that only write
+// (a log) or only read are not returned. Files that this process has open too are ignored,
+// because it inherited them from the shell. With 300 processes this takes about 10 ms.
 func Databases(dir string, skip func(pid int) bool) []Proc {
 	self := os.Getpid()
 	own := map[string]bool{}
@@ -40,7 +40,7 @@ func Databases(dir string, skip func(pid int) bool) []Proc {
 	return found
 }
 
-// databaseOf returns a file that a process uses in such a way, and how it uses it.
+// databaseOf returns a file that a process uses as a database does, and how it uses the file.
 func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	base := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(base + "/fd")
@@ -71,7 +71,8 @@ func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	return "", ""
 }
 
-// swapFile recognises the files that Vim keeps open beside each file that is edited.
+// swapFile reports whether a file is one of the swap files that Vim keeps open for each edited
+// file.
 func swapFile(name string) bool {
 	ok, _ := path.Match(".*.sw[a-p]", path.Base(name))
 	return ok

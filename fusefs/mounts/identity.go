@@ -14,11 +14,11 @@ import (
 	"cachebro/store/leaf/gitdir"
 )
 
-// Identity tells a project from others whatever its path is: by the directory itself,
-// which keeps its identity when renamed, and by its repository's first commit, which a
-// copy to another disk keeps too.
+// Identity identifies a project independently of its path: by the inode of the directory, which
+// stays the same when the directory is renamed, and by the first commit of its repository, which
+// stays the same when the directory is copied to another disk, too.
 type Identity struct {
-	Root   string `json:"root"` // where it was seen last
+	Root   string `json:"root"` // the path at which the project was last seen
 	Dev    uint64 `json:"dev"`
 	Ino    uint64 `json:"ino"`
 	Birth  int64  `json:"birth,omitempty"`        // ns since the epoch
@@ -26,11 +26,11 @@ type Identity struct {
 	Common string `json:"git_common,omitempty"`   // the repository that all its worktrees share
 }
 
-// identityFile in a project's state directory.
+// identityFile is the name of the file with the Identity in a project's state directory.
 const identityFile = "identity.json"
 
-// commitWait bounds git's walk to the first commit. If it once took longer, Commit is
-// unknownCommit and the walk is not tried at each mount.
+// commitWait bounds git's walk to the first commit. If the walk takes longer, Commit is set to
+// unknownCommit, so that later mounts do not try it again.
 const (
 	commitWait    = 2 * time.Second
 	unknownCommit = "?"
@@ -67,8 +67,8 @@ func (id Identity) SameDir(o Identity) bool {
 	return id.Ino != 0 && id.Dev == o.Dev && id.Ino == o.Ino && id.Birth == o.Birth
 }
 
-// ReadIdentity returns the identity that a state directory holds, the zero value if there
-// is none.
+// ReadIdentity returns the identity stored in a state directory, or the zero value if there is
+// none.
 func ReadIdentity(state string) (id Identity) {
 	b, err := os.ReadFile(filepath.Join(state, identityFile))
 	if err != nil || json.Unmarshal(b, &id) != nil {
@@ -77,7 +77,7 @@ func ReadIdentity(state string) (id Identity) {
 	return id
 }
 
-// Write stores the identity in a state directory, if it has changed.
+// Write stores the identity in a state directory if it differs from the stored one.
 func (id Identity) Write(state string) error {
 	if ReadIdentity(state) == id {
 		return nil
@@ -93,8 +93,8 @@ func (id Identity) Write(state string) error {
 	return os.Rename(tmp, filepath.Join(state, identityFile))
 }
 
-// states returns the state directories in base. The path of base may contain characters
-// of a pattern.
+// states returns the state directories in base. It does not use filepath.Glob, because the path of
+// base may contain characters that have a meaning in patterns.
 func states(base string) ([]string, error) {
 	all, err := fs.Glob(os.DirFS(base), "*-????????????????")
 	for i, name := range all {
@@ -114,8 +114,8 @@ func Siblings(base, state string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
 }
 
-// MovedFrom finds, among the histories in base, that of a project which was moved or
-// renamed to id.Root: nothing is at its old place any more.
+// MovedFrom looks among the state directories in base for that of a project which was moved or
+// renamed to id.Root. The old path of such a project must not exist any more.
 func MovedFrom(base string, id Identity) (old string, ok bool) {
 	all, err := states(base)
 	if err != nil {

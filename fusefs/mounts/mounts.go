@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// FSType is how a cachebro mount shows in the mount table.
+// FSType is the file system type of cachebro's mounts in the mount table.
 const FSType = "fuse.cachebro"
 
 // Mount is one line of the mount table.
 type Mount struct {
 	ID     int
 	Parent int    // ID of the mount that it is on
-	Dev    string // major:minor, names the FUSE connection in /sys/fs/fuse/connections
-	Root   string // the directory of the file system that it shows
+	Dev    string // major:minor; minor is the name of the FUSE connection in /sys/fs/fuse/connections
+	Root   string // the directory of the file system that is mounted
 	Point  string
 	Type   string
-	Source string // for ours: the path of the source
-	UID    int    // for FUSE: who mounted it; else -1
+	Source string // of a cachebro mount: the path of the source
+	UID    int    // of a FUSE mount: the user who mounted it; otherwise -1
 }
 
 // Overlays lists cachebro's mounts in this mount namespace, oldest first.
@@ -37,7 +37,7 @@ func Overlays() ([]Mount, error) {
 	return ours, nil
 }
 
-// At returns the newest of mounts on exactly this directory.
+// At returns the newest mount on exactly the directory point.
 func At(mounts []Mount, point string) (Mount, bool) {
 	for i := len(mounts) - 1; i >= 0; i-- {
 		if mounts[i].Point == point {
@@ -47,7 +47,7 @@ func At(mounts []Mount, point string) (Mount, bool) {
 	return Mount{}, false
 }
 
-// Above returns the innermost of mounts that dir lies in, itself included.
+// Above returns the innermost mount that contains dir. A mount on dir itself counts.
 func Above(mounts []Mount, dir string) (best Mount, ok bool) {
 	for _, m := range mounts {
 		if Within(dir, m.Point) && (!ok || len(m.Point) >= len(best.Point)) {
@@ -67,14 +67,14 @@ func Below(mounts []Mount, dir string) (Mount, bool) {
 	return Mount{}, false
 }
 
-// ErrDead means that the process that served a mount is gone.
+// ErrDead means that the process that served a mount has ended.
 var ErrDead = errors.New("transport endpoint is not connected: the process that served the mount is gone")
 
 // ErrHung means that a mount does not answer.
 var ErrHung = errors.New("the mount does not answer")
 
-// Answers asks a mount for its file system data and waits at most limit. It returns nil
-// if the mount is served. The goroutine of a hung mount ends when the mount does.
+// Answers calls statfs on a mount and waits at most limit for the answer. It returns nil if the
+// mount is served. If the mount hangs, a goroutine remains until the mount ends.
 func Answers(point string, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() {

@@ -25,8 +25,8 @@ func readMounts(file string) ([]Mount, error) {
 	return parseMounts(string(b)), nil
 }
 
-// parseMounts understands proc(5)'s mountinfo: "36 35 98:0 /root /point rw -
-// type source options", with any number of optional fields before the dash.
+// parseMounts parses mountinfo as described in proc(5): "36 35 98:0 /root /point rw - type source
+// options", with any number of optional fields before the dash.
 func parseMounts(text string) []Mount {
 	var all []Mount
 	for line := range strings.Lines(text) {
@@ -56,7 +56,7 @@ func parseMounts(text string) []Mount {
 	return all
 }
 
-// unescape undoes \040 and the like.
+// unescape decodes octal escapes such as \040.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -78,9 +78,9 @@ func unescape(s string) string {
 // Table is this mount namespace's mount table, which can be watched for changes.
 type Table struct{ fd int }
 
-// WatchTable begins to notice changes.
+// WatchTable begins to watch the mount table for changes.
 func WatchTable() (*Table, error) {
-	// Not os.Open: Go's own poller would take the news.
+	// This does not use os.Open, because Go's own poller would consume the notifications.
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("watch the mount table: %w", err)
@@ -99,15 +99,15 @@ func (t *Table) Wait() error {
 	}
 }
 
-// Close ends the watch. No Wait may be under way.
+// Close ends the watch. It must not be called during a Wait.
 func (t *Table) Close() { unix.Close(t.fd) }
 
 // Holder is another mount namespace that has a copy of a mount.
 type Holder struct {
 	Namespace string // "mnt:[4026531841]"
 	PID       int    // of a process in it
-	Command   string // short, and without secrets
-	Users     []Proc // have something open there
+	Command   string // the process's command, shortened and without secrets
+	Users     []Proc // processes that have something open in the copy
 }
 
 // Holders finds the other mount namespaces that have a copy of the mount with this device
@@ -115,7 +115,7 @@ type Holder struct {
 // are not found.
 func Holders(dev string) []Holder {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	known := map[string]map[int]bool{own: {}} // the ids of the copies
+	known := map[string]map[int]bool{own: {}} // by namespace: the mount ids of the copies
 	var found []Holder
 	for _, h := range eachProcess(func(pid int) (h Holder, ok bool) {
 		proc := "/proc/" + strconv.Itoa(pid)
@@ -157,5 +157,5 @@ func Holders(dev string) []Holder {
 	return found
 }
 
-// dead returns false: here statfs(2) fails on a mount that nobody serves.
+// dead returns false, because on Linux statfs(2) fails on a mount that no process serves.
 func dead(*syscall.Statfs_t) bool { return false }

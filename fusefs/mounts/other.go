@@ -50,7 +50,7 @@ func (*Table) Wait() error { return errors.ErrUnsupported }
 // Close does nothing.
 func (*Table) Close() {}
 
-// Holder is another mount namespace; there are none here.
+// Holder stands for another mount namespace. There are none on this system.
 type Holder struct {
 	Namespace string
 	PID       int
@@ -80,8 +80,9 @@ func Shared(dir *os.File) string {
 	return map[string]string{"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV"}[unix.ByteSliceToString(st.Fstypename[:])]
 }
 
-// TellsOutside is false: Scan cannot tell who uses the source directly. Here a working
-// directory is known only by its path, which is the same in the mount.
+// TellsOutside is false because Scan cannot tell which processes use the source directly. On this
+// system only the path of a working directory is known, which is the same in the source and in
+// the mount.
 const TellsOutside = false
 
 // Scan finds the processes that have their working directory in dir, if inside is set.
@@ -102,6 +103,6 @@ func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	return found
 }
 
-// dead reports whether nobody serves a mount: macFUSE's kernel part then makes up an
-// answer without a single block (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
+// dead reports whether no process serves a mount. In that case macFUSE's kernel extension answers
+// itself, with zero blocks (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
 func dead(st *syscall.Statfs_t) bool { return st.Blocks == 0 }

@@ -6,18 +6,18 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// A process that is stuck in the kernel (for example, one that executes a program from a
-// hung file system) blocks whoever reads its /proc: a readlink of its cwd never returns.
-// One such process must not keep every mount on the machine from starting.
+// A process that is stuck in the kernel (for example, one that executes a program from a hung file
+// system) blocks every process that reads its /proc directory: a readlink of its cwd never
+// returns. One stuck process must not prevent all mounts on the machine from starting.
 const (
 	stuckAfter = 250 * time.Millisecond // a healthy process takes microseconds
-	maxStuck   = 8                      // after so many stuck processes the rest is left out
-	maxWaits   = 20                     // how many times stuckAfter to wait for a process that does not look stuck
+	maxStuck   = 8                      // after so many stuck processes the remaining processes are skipped
+	maxWaits   = 20                     // how many times stuckAfter is waited for a process that does not look stuck
 )
 
-// eachProcess calls look for every process, in one goroutine at a time. If look does not
-// return for a process, that process is left out and the goroutine is abandoned; it ends
-// when the kernel lets it go. The other results are returned in order.
+// eachProcess calls look for every process, in one goroutine at a time. If look does not return
+// for a process, that process is skipped and the goroutine is abandoned; it ends when its system
+// call returns. The results for the other processes are returned in order.
 func eachProcess[T any](look func(pid int) (T, bool)) []T { return eachWithin(stuckAfter, look) }
 
 func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T {
@@ -48,7 +48,7 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 					found = append(found, r.value)
 				}
 			case <-timer.C:
-				// A loaded machine may keep the goroutine waiting, too.
+				// On a loaded machine the goroutine may merely be slow.
 				waited++
 				moving = !blocked(pids[0]) && waited < maxWaits
 				if !moving {
@@ -62,7 +62,7 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 }
 
 // blocked reports whether a process is in an uninterruptible sleep in the kernel. It
-// reads the one file whose readers never wait.
+// reads the one file in /proc whose readers never block.
 func blocked(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'D'

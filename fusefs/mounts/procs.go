@@ -36,7 +36,7 @@ func Describe(procs []Proc, limit int) string {
 	return strings.Join(names, ", ")
 }
 
-// Split separates processes that use the source directly from mounts that lead there.
+// Split separates processes that use the source directly from mounts that lead to the source.
 func Split(outside []Proc) (stand, ways []Proc) {
 	for _, p := range outside {
 		if p.How == "mount" {
@@ -48,8 +48,8 @@ func Split(outside []Proc) (stand, ways []Proc) {
 	return stand, ways
 }
 
-// Used splits mounts that lead beside the overlay into those through which a process has
-// something open, and the others.
+// Used splits mounts that bypass the overlay into those through which a process has something
+// open, and idle ones.
 func Used(ways []Proc) (used, idle []Proc) {
 	for _, w := range ways {
 		if w.Idle {
@@ -65,8 +65,8 @@ func sortProcs(ps []Proc) {
 	sort.Slice(ps, func(i, j int) bool { return ps[i].PID < ps[j].PID })
 }
 
-// Running reports whether a process with this pid and start time exists; start 0 matches
-// any. A dead process that was not reaped does not count.
+// Running reports whether a process with this pid and start time exists. A start of 0 matches any
+// start time. A process that has ended but was not reaped does not count.
 func Running(pid int, start uint64) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
@@ -78,8 +78,8 @@ func Stopped(pid int) bool {
 	return err == nil && st.State == 'T'
 }
 
-// Ours recognises cachebro's own processes by program and sub-command. They hold the
-// source open on purpose, or end in a moment.
+// Ours reports whether a process is one of cachebro's own, judging by program and sub-command.
+// These processes hold the source open on purpose, or end soon.
 func Ours(pid int) bool {
 	args := procfs.Args(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {
@@ -92,7 +92,7 @@ func Ours(pid int) bool {
 	return false
 }
 
-// FindMountd returns the process that serves mountpoint, 0 if none is found.
+// FindMountd returns the pid of the process that serves mountpoint, or 0 if none is found.
 func FindMountd(mountpoint string) int {
 	found := eachProcess(func(pid int) (int, bool) {
 		args := procfs.Args(pid)

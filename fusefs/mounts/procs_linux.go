@@ -11,16 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TellsOutside is true: Scan can tell who uses the source directly.
+// TellsOutside is true because Scan can tell which processes use the source directly.
 const TellsOutside = true
 
-// Scan finds the processes that use something in dir. skip leaves some out.
+// Scan finds the processes that use something in dir, except those for which skip returns true.
 //
-// onMount are the ids of dir's own overlay mounts. inside false asks who uses the source
-// directly, and leaves out everything that a process reached through one of these mounts.
-// inside true asks who keeps the mount busy, and leaves out everything else. Not found
-// are processes whose /proc we may not read or that are stuck in the kernel. With 300
-// processes this takes about 10 ms.
+// onMount holds the ids of dir's own overlay mounts. If inside is false, Scan finds the processes
+// that use the source directly, and ignores everything that a process reached through one of these
+// mounts. If inside is true, it finds the processes that keep the mount busy, and ignores
+// everything that was not reached through one of these mounts. It does not find processes whose
+// /proc we may not read or that are stuck in the kernel. With 300 processes this takes about 10
+// ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
 	found := eachProcess(func(pid int) (Proc, bool) {
 		if skip != nil && skip(pid) {
@@ -32,7 +33,8 @@ func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool
 	return found
 }
 
-// uses looks at one process: its working and root directory first, then what it has open.
+// uses returns how one process uses dir. It looks at the working and root directory first, then at
+// the open files.
 func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 	base := "/proc/" + strconv.Itoa(pid)
 	hit := func(link, how string) (Proc, bool) {
@@ -65,7 +67,7 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 		if fi, err := os.Lstat(link); err == nil && flags&unix.O_DIRECTORY != 0 {
 			isDir, how = fi.Mode()&fs.ModeSymlink != 0, "open directory"
 		}
-		// A file that is only read from the source does no harm there; but every open
+		// A process that only reads a file of the source directly does no harm. But every open
 		// file keeps a mount busy.
 		if !inside && !isDir && flags&unix.O_ACCMODE == unix.O_RDONLY {
 			continue
@@ -82,8 +84,8 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 	return Proc{}, false
 }
 
-// mountOf returns the id of the mount that a magic link leads to, 0 if unknown. Opening
-// with O_PATH asks no file system.
+// mountOf returns the id of the mount to which a magic link in /proc leads, or 0 if it is unknown.
+// It opens the link with O_PATH, which sends no request to the file system.
 func mountOf(link string) int {
 	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

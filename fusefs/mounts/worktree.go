@@ -7,8 +7,8 @@ import (
 )
 
 // Top returns the top level of the git work tree that dir belongs to, as `git
-// rev-parse --show-toplevel` does; ok is false outside of any. dir is absolute.
-// Inside a .git directory there is no work tree.
+// rev-parse --show-toplevel` does. ok is false if dir is in no work tree. A .git directory and its
+// subtree do not belong to a work tree. dir must be absolute.
 func Top(dir string) (top string, ok bool) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if filepath.Base(d) == ".git" {
@@ -23,8 +23,8 @@ func Top(dir string) (top string, ok bool) {
 	}
 }
 
-// isGit reports whether path is a repository, or the file with which a linked work tree
-// or a submodule points to its own.
+// isGit reports whether path is a repository, or the file with which a linked work tree or a
+// submodule refers to its repository.
 func isGit(path string) bool {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func isGit(path string) bool {
 	return err == nil && strings.HasPrefix(string(b), "gitdir:")
 }
 
-// commonDir returns the repository of the work tree with top level root, as `git
-// rev-parse --git-common-dir` does, without symlinks; "" if there is none.
+// commonDir returns the path, without symlinks, of the repository of the work tree with top level
+// root, as `git rev-parse --git-common-dir` does. It returns "" if there is none.
 func commonDir(root string) string {
 	dir := filepath.Join(root, ".git")
 	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule
@@ -67,8 +67,8 @@ func resolveFrom(dir, p string) string {
 	return filepath.Join(dir, p)
 }
 
-// Within reports whether path is dir or lies below it. Both are absolute and
-// clean; only the text is compared.
+// Within reports whether path is dir or in its subtree. Both must be absolute and clean, because
+// only the texts are compared.
 func Within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }

@@ -16,10 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first byte of a packet on the socket says what it asks for, and is also the answer.
+// The first byte of a packet on the socket is the kind of the request. The answer consists of the
+// same byte.
 const (
-	doWatch  = 'w' // watch a tree: comes with its listener and its page; a second byte means that it is a plan of ours. After the answer the recorder asks; see tree.read
-	doSettle = 's' // tell the histories the present state of everything that was touched
+	// doWatch asks the recorder to watch a tree. The tree's listener and page are attached. A
+	// second byte means that the tree carries out a plan of ours. After the answer, the recorder
+	// sends requests to read memory on this connection; see tree.read.
+	doWatch = 'w'
+	// doSettle asks the recorder to record the present state of everything that was touched.
+	doSettle = 's'
 )
 
 // dial connects to a recorder.
@@ -59,8 +64,8 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	return err
 }
 
-// Settle makes the recorder of a user tell the histories the present state of everything.
-// If there is none, but a killed one has left a journal, it calls start to start one.
+// Settle makes the user's recorder record the present state of everything in the histories. If no
+// recorder runs, but a killed one has left a journal, Settle calls start to start one.
 func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	socket, err := p.NetSocket()
 	if err != nil {
@@ -111,7 +116,7 @@ func Start(p wire.Paths, exe string, env []string) error {
 	}
 	go func() { _ = cmd.Wait() }()
 	if line, _ := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
-		return fmt.Errorf("the recorder of what happens outside of mounts could not start; %s says why", log.Name())
+		return fmt.Errorf("the recorder of changes outside of mounts could not start; see %s", log.Name())
 	}
 	return nil
 }

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// natively holds changing calls that need not be reported: the times alone destroy nothing that
-// is kept, and we saw the open of every descriptor that can be written through.
+// natively holds calls that change something but need not be reported. Setting the times of a
+// file destroys nothing that the history holds, and a descriptor that can be truncated was
+// reported when it was opened.
 var natively = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
 // init adds the older calls that set times.
@@ -32,7 +33,7 @@ func Filter() []unix.SockFilter {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Allow)
 	}
 	calls := slices.Sorted(maps.Keys(notifier.Calls))
-	for _, nr := range calls { // most opens only read: they are decided first
+	for _, nr := range calls { // opens come first, because most of them only read and are the most frequent calls
 		if c := notifier.Calls[nr]; c.Op == notifier.Open && c.Flags >= 0 {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*uint32(c.Flags)),
 				notifier.Jump(notifier.Any, writeFlags, 0, 1), notifier.Show, notifier.Allow)
@@ -43,7 +44,7 @@ func Filter() []unix.SockFilter {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Show)
 		}
 	}
-	// Operations in an io_uring cannot be seen. Programs work without one.
+	// Operations in an io_uring cannot be seen, so setting one up fails. Programs work without it.
 	p = append(p, notifier.Jump(notifier.Equal, unix.SYS_IO_URING_SETUP, 0, 1), notifier.Refuse(unix.ENOSYS))
 	return append(p, notifier.Allow)
 }

@@ -18,28 +18,29 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// journal holds the calls that were let go on and are in no history yet, for the recorder
-// that follows a killed one. An entry is in the page cache before its call goes on, so a
-// kill loses nothing.
+// journal holds the calls that were let through and are in no history yet. If the recorder is
+// killed, the next one reads it. An entry is in the page cache before its call is let through, so
+// a kill loses nothing.
 //
-// It is a spool of its own, with absolute paths, in which records mean:
+// The journal is a separate spool with absolute paths. Its records have these meanings:
 //
 //	KindMount    a history that is written to (Source)
-//	KindProcess  who did something
-//	KindDirty    the result of a path is awaited: Stat is what was there, HasContent says that
-//	             it was opened for writing, OpChmod that its attributes may change. Idle: it is
-//	             not awaited any more
-//	KindVersion  a call on names; Node is the thread. OpBaseline before it: what had the new name
+//	KindProcess  a process that made calls
+//	KindDirty    the result of calls on a path is awaited. Stat is the state before the calls,
+//	             HasContent means that the file was opened for writing, OpChmod that its
+//	             attributes may change. Idle means that the result is not awaited any more
+//	KindVersion  a call on names; Node is the thread. An OpBaseline before it describes the file
+//	             that had the new name
 //	KindContent  the call For is in its history, or failed
 type journal struct {
 	log            *slog.Logger
 	dir            string
 	w              *spool.Writer
 	unsaid         []*spool.Record
-	urgent         bool // unsaid has an entry without which a call must not go on
+	urgent         bool // unsaid has an entry that must be written before a call is let through
 	failed         bool
 	procs          map[processKey]*fusefs.Process
-	commandWritten map[processKey]bool // whether their command was written, too
+	commandWritten map[processKey]bool // processes whose command was written, too
 }
 
 type processKey struct {
@@ -47,7 +48,8 @@ type processKey struct {
 	start uint64
 }
 
-// mostJournal is the size in bytes above which the journal is rewritten with what still counts.
+// mostJournal is the size in bytes above which the journal is rewritten with the entries that
+// are still needed.
 const mostJournal = 8 << 20
 
 // openJournal opens the journal, and reads what the last recorder left in it.
@@ -60,7 +62,7 @@ func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error)
 	}
 	l := newLeft()
 	if err := readSpool(j.dir, l.take); err != nil {
-		log.Warn("what a killed recorder left is not all known", "error", err)
+		log.Warn("the journal of a killed recorder could not be read completely", "error", err)
 	}
 	return j, l, nil
 }
@@ -88,7 +90,7 @@ func readSpool(dir string, take func(*spool.Record)) error {
 	}
 }
 
-// close ends and removes the journal; nothing is left to be told.
+// close closes and removes the journal. All its calls must be in their histories.
 func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j.dir)) }
 
 func (j *journal) add(rs ...*spool.Record) { j.unsaid = append(j.unsaid, rs...) }
@@ -114,7 +116,7 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	return r
 }
 
-// awaits notes that the result of a path is awaited.
+// awaits adds an entry which says that the result of calls on a path is awaited.
 func (j *journal) awaits(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.written, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
@@ -124,12 +126,12 @@ func (j *journal) awaits(e *entry) {
 	j.urgent = true
 }
 
-// settled notes that the result of a path is not awaited any more.
+// settled adds an entry which says that the result of calls on a path is not awaited any more.
 func (j *journal) settled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
 
-// calls notes a call on names.
+// calls adds an entry for a call on names.
 func (j *journal) calls(o *op) {
 	if o.to.there {
 		j.add(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Path: o.to.path, Stat: o.to.st})
@@ -139,29 +141,30 @@ func (j *journal) calls(o *op) {
 	j.urgent = true
 }
 
-// ended notes that a call is in its history, or failed.
+// ended adds an entry which says that a call is in its history, or failed.
 func (j *journal) ended(o *op) {
 	if o.noted != nil && o.noted.Seq > 0 {
 		j.add(&spool.Record{Kind: spool.KindContent, For: o.noted.Seq})
 	}
 }
 
-// flush writes the entries that must be written before a call goes on, and all others with them.
+// flush writes all entries if one of them must be written before a call is let through, or if
+// there are many.
 func (j *journal) flush() {
 	if !j.urgent && len(j.unsaid) < 100 {
 		return
 	}
 	_, err := j.w.Append(j.unsaid...)
 	if err != nil && !j.failed {
-		j.log.Warn("what is under way would not survive a kill of the recorder", "error", err)
+		j.log.Warn("the journal cannot be written: a kill of the recorder would lose pending changes", "error", err)
 	}
 	j.failed = err != nil
 	clear(j.unsaid)
 	j.unsaid, j.urgent = j.unsaid[:0], false
 }
 
-// tidy writes all entries. If the journal is large, it is then rewritten: again adds the
-// entries that still count, and the older ones are dropped.
+// tidy writes all entries. If the journal is large, it is then rewritten: again adds the entries
+// that are still needed, and all older ones are dropped.
 func (j *journal) tidy(again func()) {
 	j.urgent = len(j.unsaid) > 0
 	j.flush()
@@ -189,7 +192,7 @@ func (j *journal) tidy(again func()) {
 	}
 }
 
-// leftJournal is what the journal of a killed recorder contains.
+// leftJournal holds the contents of a killed recorder's journal.
 type leftJournal struct {
 	roots  []string
 	procs  map[processKey]*spool.Record
@@ -256,11 +259,11 @@ func (l *leftJournal) process(key processKey) *fusefs.Process {
 	return p
 }
 
-// spooled is what the spool of a history still has of what a killed recorder wrote to it.
+// spooled holds those records of a killed recorder that are still in the spool of a history.
 type spooled struct {
 	versions map[string]*spool.Record // the last of each path
 	calls    map[spooledCall]bool
-	contents map[uint64]bool // versions whose content is there
+	contents map[uint64]bool // versions whose content is in the spool
 }
 
 type spooledCall struct {
@@ -284,7 +287,7 @@ func (r *Recorder) recover(l *leftJournal) {
 	for _, root := range l.roots {
 		t, err := r.trackAt(root)
 		if err != nil {
-			r.o.Logger.Warn("what was changed there last may not be known", "root", root, "error", err)
+			r.o.Logger.Warn("the last changes in a project may be missing from its history", "root", root, "error", err)
 			continue
 		}
 		said[t] = r.keepAgain(t, l)
@@ -312,7 +315,7 @@ func (r *Recorder) recover(l *leftJournal) {
 	r.journal.flush()
 }
 
-// leftOp returns a call that a killed recorder had let go on.
+// leftOp returns a call that a killed recorder had let through.
 func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	o := &op{op: c.call.Op, from: spot{c.call.Path, c.call.Stat, true}, to: spot{path: c.call.Path2}, target: c.call.Target, by: l.caller(c.call), when: timeOf(c.call), tid: uint32(c.call.Node)}
 	o.a = r.trackOf(o.from.path)
@@ -331,12 +334,12 @@ func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	return o
 }
 
-// keepAgain records again the contents that a killed recorder was about to keep: the
-// files still have them. It returns what that recorder had told.
+// keepAgain records again the contents that a killed recorder was about to save, because the
+// files still have them. It returns the records that the killed recorder had written.
 func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 	s := &spooled{versions: map[string]*spool.Record{}, calls: map[spooledCall]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {
-		r.o.Logger.Warn("what was told before is not all known", "root", t.root, "error", err)
+		r.o.Logger.Warn("the records of a killed recorder could not be read completely", "root", t.root, "error", err)
 	}
 	for _, v := range s.versions {
 		if !v.HasContent || s.contents[v.Seq] || v.Op == event.OpBaseline {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Places knows the paths whose changes are not recorded: caches, package stores, the private
-// files of agents' clients, the kernel's files, and cachebro's. This is the only list of them.
+// Places decides which paths are not recorded: caches, package stores, the private files of
+// agents' clients, the kernel's files, and cachebro's own files. This is the only list of them.
 type Places struct {
 	home    string
 	skipped []string // directories and files, absolute
@@ -26,10 +26,10 @@ var cachesOfHome = []string{
 // clientHomes are the directories of agents' clients below the home directory. A client's
 // private files there (conversations, databases, locks, ids) differ from client to client
 // and version to version, and an undo of them would confuse it. Files that people write
-// there are kept.
+// there are recorded.
 var clientHomes = []string{".claude", ".codex", ".copilot", ".gemini", ".qwen"}
 
-// writtenByPeople are the names in a client's directory that people write.
+// writtenByPeople are the names of files in a client's directory that people write.
 var writtenByPeople = []string{
 	"*.md", "settings.json", "settings.local.json", "config.toml", "keybindings.json", "mcp.json", "mcp-config.json",
 	"agents", "commands", "hooks", "output-styles", "prompts", "rules", "skills",
@@ -38,7 +38,8 @@ var writtenByPeople = []string{
 // cachesOfSystem are the paths that are always skipped.
 var cachesOfSystem = []string{"/proc", "/sys", "/dev", "/run/lock", "/run/user", "/var/cache", "/var/lib/apt/lists", "/var/lib/docker", "/nix/store"}
 
-// NewPlaces reads the places from the environment. own are cachebro's own directories.
+// NewPlaces returns the Places for a home directory and an environment. own are cachebro's own
+// directories.
 func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
 	p := &Places{home: home, skipped: append(own, cachesOfSystem...), temp: []string{"/tmp", "/var/tmp"}}
 	if filepath.IsAbs(home) && home != "/" {
@@ -65,7 +66,7 @@ func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
 	return p
 }
 
-// Skipped reports whether nothing is kept of a path, which is absolute and clean.
+// Skipped reports whether changes of a path are not recorded. The path is absolute and clean.
 func (p *Places) Skipped(path string) bool {
 	for _, d := range p.skipped {
 		if within(path, d) {
@@ -77,7 +78,7 @@ func (p *Places) Skipped(path string) bool {
 			return true
 		}
 	}
-	// The client writes its state to a file beside, and renames it.
+	// The client writes its state to a temporary file next to it, and renames that.
 	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
 }
 
@@ -90,9 +91,9 @@ func byPeople(rel string) bool {
 	})
 }
 
-// Temporary reports whether a path is in a directory for temporary files. Files that a
-// command makes there itself are not kept, but files that were there before are. A home
-// directory inside such a directory does not count as temporary.
+// Temporary reports whether a path is in a directory for temporary files. Files that a command
+// itself creates there are not recorded, but files that existed before are. A home directory
+// inside such a directory does not count as temporary.
 func (p *Places) Temporary(path string) bool {
 	for _, d := range p.temp {
 		home := within(p.home, d) && within(path, p.home)

@@ -25,18 +25,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options of a Recorder. All are needed.
+// Options configures a Recorder. All fields are required.
 type Options struct {
 	Paths   wire.Paths
 	Places  *Places
 	Ignore  ignore.Options
 	Version string
 	Logger  *slog.Logger
-	// Stirred is called when there is something new in the spool of a root; it must not wait.
+	// Stirred is called when a record was added to the spool of a root. It must not block.
 	Stirred func(root string)
 }
 
-// Recorder keeps what process trees are about to destroy.
+// Recorder saves what process trees are about to destroy, and records what they changed.
 type Recorder struct {
 	o       Options
 	places  *Places
@@ -51,10 +51,10 @@ type Recorder struct {
 	roots    map[string]rooted // by directory
 	entries  map[string]*entry // by path
 	pending  []*entry          // in the order in which they were touched
-	ops      []*op             // calls on names whose effect was not seen yet
-	opening  map[uint32]*entry // by thread: what its last call opens for writing
+	ops      []*op             // calls on names whose effect has not been seen yet
+	opening  map[uint32]*entry // by thread: the entry that its last call opens for writing
 	overlays []mounts.Mount
-	writable map[*fusefs.Process]map[string]bool // see stillWrites; set while many entries are settled at once
+	writable map[*fusefs.Process]map[string]bool // see stillWrites; set only while settleAll settles many entries
 }
 
 // rooted is the history that the files of a directory belong to.
@@ -70,31 +70,31 @@ const rootedFor = 5 * time.Second
 type entry struct {
 	path  string
 	track *track
-	// known is the state that the history has; zero: nothing was there.
+	// known is the state that the history has. It is zero if nothing was there.
 	known   event.Stat
-	file    *file // the file in that state; nil: nothing
+	file    *file // the file in that state; nil if there was none
 	by      fusefs.Caller
 	when    time.Time
-	waits   bool       // its result is to be looked at
+	waits   bool       // the result of a call on it is awaited
 	listed  bool       // it is in pending
 	written bool       // it was opened for writing
 	altered bool       // its mode, owner or attributes may have been changed, too
-	last    event.Stat // when it was looked at last
-	next    time.Time  // when to look again, at the earliest
+	last    event.Stat // the state when it was looked at last
+	next    time.Time  // the earliest time to look at it again
 }
 
-// op is a call on names that was let through and whose effect was not seen yet.
+// op is a call on names that was let through and whose effect has not been seen yet.
 type op struct {
 	op       event.Op
 	from, to spot
 	a, b     *track
-	file     *file // of from; nil if a directory is removed
+	file     *file // the file at from; nil if a directory is removed
 	replaced *file
 	target   string
 	by       fusefs.Caller
 	when     time.Time
 	tid      uint32
-	noted    *spool.Record // in the journal
+	noted    *spool.Record // the entry in the journal
 }
 
 // timeOf returns the time of a record.
@@ -137,7 +137,7 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// note writes everything that still counts into the journal.
+// note adds everything that is still needed to the journal.
 func (r *Recorder) note() {
 	for root := range r.tracks {
 		r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
@@ -152,7 +152,7 @@ func (r *Recorder) note() {
 	}
 }
 
-// described passes on the command of a process to all histories.
+// described writes the command of a process to all histories.
 func (r *Recorder) described(p *fusefs.Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,8 +177,8 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
-// trackOf returns the history that a path belongs to: the user's own if the project's is
-// written by somebody else or cannot be opened.
+// trackOf returns the history that a path belongs to. It returns the user's own history if another
+// process writes the project's, or if the project's cannot be opened.
 func (r *Recorder) trackOf(path string) *track {
 	dir := filepath.Dir(path)
 	if k, ok := r.roots[dir]; ok && time.Since(k.foundAt) < rootedFor {
@@ -215,8 +215,8 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 }
 
 // ownTemporary reports whether the tree itself made this temporary file. File times lag by up to
-// a tick, so a file that the tree makes right after its start may count as somebody else's and is
-// kept; the opposite mistake does not happen.
+// a tick, so a file that the tree makes right after its start may be taken for another process's
+// and is recorded. The opposite mistake does not happen.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
@@ -224,7 +224,7 @@ func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	return !s.there || s.st.Birth > of.began.UnixNano()
 }
 
-// touch returns the entry of a path, a new one with its present state.
+// touch returns the entry of a path. If there is none, it makes one with the present state.
 func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	e := r.entries[s.path]
 	if e == nil {
@@ -253,15 +253,16 @@ func (r *Recorder) forget() {
 	}
 }
 
-// await makes the result of an entry be looked at.
+// await notes that the result of calls on an entry has to be looked at later.
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
 	r.journal.awaits(e)
 }
 
-// let notes a call on names that is about to go on. If an older call on the same name had time
-// enough, it has failed, though nothing says so: what happens from now on is not its effect.
+// let registers a call on names that is about to be let through. An older call on the same name
+// that has had enough time without a visible effect counts as failed, because what happens from
+// now on cannot be its effect.
 func (r *Recorder) let(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -288,7 +289,8 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see handles a call before it is let through. It returns false if it could not look at it.
+// see handles a call before it is let through. It returns false if the call could not be looked
+// at.
 func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
@@ -299,7 +301,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
-		return true // our own writes are recorded elsewhere; and the server of a mount must not wait for itself
+		return true // our own writes are recorded elsewhere, and the server of a mount must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,14 +310,14 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	delete(r.opening, n.PID)
 	err := r.look(n, c, by, of)
 	if err != nil {
-		r.o.Logger.Warn("a call is not seen", "error", err, "nr", n.NR)
+		r.o.Logger.Warn("a system call could not be looked at", "error", err, "nr", n.NR)
 	}
 	return err == nil
 }
 
-// ofNobody reports whether a call opens a device that stores nothing, or makes or removes one
-// of git's locks. It is asked before the caller is looked up, which is most of what such a
-// call costs.
+// ofNobody reports whether a call opens a device that stores nothing, or makes or removes one of
+// git's locks. see asks this before it looks up the caller, because the look-up is most of the
+// cost of such a call.
 func (r *Recorder) ofNobody(n *notifier.Notice, c notifier.Call, of origin) bool {
 	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false
@@ -346,15 +348,15 @@ func (r *Recorder) ofNobody(n *notifier.Notice, c notifier.Call, of origin) bool
 	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
 }
 
-// passing reports whether a path is of a file in a git directory that says nothing of the
-// repository: a lock, or a temporary file.
+// passing reports whether a path is that of a lock or a temporary file in a git directory. Such a
+// file is not part of the repository's state.
 func passing(path string) bool {
 	_, rest, git := gitdir.Split(path)
 	return git && rest != "" && gitdir.KindOf(rest) == gitdir.Nothing
 }
 
-// look prepares for a call that is let through afterwards: it saves what the call may destroy,
-// and notes what has to be looked at later.
+// look prepares for a call that is let through afterwards. It saves what the call may destroy, and
+// notes what has to be looked at later.
 func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil || path == "" && c.Op != notifier.Hard {
@@ -423,8 +425,9 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	}
 }
 
-// passedOver reports whether a path is ignored because nothing is kept of it, unless the file
-// has other names. What a plan of ours does there is recorded, because a redo has to find it.
+// passedOver reports whether a call is ignored because changes of its path are not recorded. A
+// file that has other names is not ignored. Changes by a plan of ours are recorded there too,
+// because a redo has to find them.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).unkept(s.path, dir)
 }
@@ -461,8 +464,8 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 	r.await(e)
 }
 
-// current returns the entry of a path whose present state the history knows, or learns
-// from the next call of the caller.
+// current returns the entry of a path. The history has the present state of the path, or gets it
+// from the next function that the caller calls.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
 	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under one of them
@@ -480,7 +483,7 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// byOtherNames returns the entries of a file's names, except one. The file may be nil.
+// byOtherNames returns the entries of all names of a file except one name. The file may be nil.
 func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 	if f == nil {
 		return nil
@@ -507,9 +510,9 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	r.await(e)
 }
 
-// takeOver moves what is awaited of a file's other names to this name. Their calls have
-// failed or were not carried out yet. What is seen from now on is attributed to the last
-// caller, as if all calls used one name.
+// takeOver moves the awaited results of a file's other names to this name. The calls on the other
+// names have failed or were not carried out yet. Changes that are seen from now on are attributed
+// to the last caller, as if all calls had used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
 		if !other.waits || r.stillWrites(other, other.known) {
@@ -526,13 +529,14 @@ func (r *Recorder) recordState(e *entry, s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
 
-// mostFound bounds how many files are looked at below a directory that moves.
+// mostFound bounds how many files are looked at in the subtree of a directory that moves.
 const mostFound = 50_000
 
-// foundBelow records everything below a directory that is about to move, because later
-// the history could not say which name a file had. Ignored files are recorded too: they
-// may be moved again, to a place where they are not ignored. In a plan of ours ignored
-// files are left out: the history would know them only from the middle of what is undone.
+// foundBelow records everything in the subtree of a directory that is about to move, because
+// after the move the history could not tell which name a file had. Ignored files are recorded
+// too, because they may be moved again, to a place where they are not ignored. In a plan of ours
+// ignored files are left out, because their history would begin in the middle of the changes
+// that are undone.
 func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	if !isDir(s.st) {
 		return
@@ -558,8 +562,8 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	})
 }
 
-// otherNames records the other names of a file while all exist: those in the same
-// directory, and those in its project.
+// otherNames records the other names of a file while all names exist. It finds the names in the
+// same directory and in the file's project.
 func (r *Recorder) otherNames(e *entry, s spot) {
 	known := func() bool { return len(e.file.Paths()) >= int(s.st.Nlink) }
 	if isDir(s.st) || s.st.Nlink < 2 || known() {
@@ -604,7 +608,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
-		return // a sandbox made it, out of our sight, to mount something over it
+		return // a sandbox made it, where we could not see that, to mount something over it
 	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
@@ -615,7 +619,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 	r.let(o)
 }
 
-// losing keeps the file whose name is about to be removed or replaced.
+// losing saves the file whose name is about to be removed or replaced.
 func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 	if isRegular(s.st) {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
@@ -649,7 +653,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.recordState(ea, a)
 	r.foundBelow(o.a, a, of)
 	written := isRegular(a.st) && ea.waits && ea.written
-	if written { // what is written from now on belongs to the new name
+	if written { // later writes belong to the new name
 		r.altered(ea, a.st)
 	}
 	if written || o.a != o.b && isRegular(a.st) {
@@ -675,7 +679,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.let(o)
 }
 
-// arrives handles a name that is about to get a file which no history knows.
+// arrives handles a name to which a call is about to move a file that no history knows.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.there {
 		r.handleMake(by, s, false, of)

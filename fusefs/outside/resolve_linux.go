@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spot is where the path of a call leads: the path without symbolic links, and what is
-// there now.
+// spot is the place to which the path of a call leads. It holds the path without symbolic links,
+// and the present state of what is there.
 type spot struct {
 	path  string // absolute, in our own mount namespace
 	st    event.Stat
@@ -29,8 +29,8 @@ type spot struct {
 // maxLinks bounds the symbolic links that are followed at the end of a path.
 const maxLinks = 40
 
-// resolve follows a path as the kernel is about to. false: it leads nowhere, or to a
-// place where nothing is kept.
+// resolve follows a path in the same way as the kernel is about to. It returns false if the path
+// leads nowhere, or to a place where changes are not recorded.
 func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
 	path = ofCaller(n.PID, path)
 	prefix := r.view(n.PID)
@@ -91,8 +91,8 @@ func ofCaller(pid uint32, path string) string {
 	return path
 }
 
-// view returns the prefix with which we see a path as a process does: "" if its root
-// directory and mounts are ours.
+// view returns the prefix that turns a path of another process into a path that leads us to the
+// same file. It returns "" if the process has the same root directory and mounts as we have.
 func (r *Recorder) view(pid uint32) string {
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
@@ -143,7 +143,7 @@ func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
 	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
-	if prefix != "" { // it is ours to keep only if we see the same directory
+	if prefix != "" { // the file can be recorded only if we see the same directory at that path
 		var there sys.Stat
 		here, ok := lstat(real)
 		if err := sys.StatFD(fd, &there); err != nil || !ok || !sameInode(here, there.Stat) {
@@ -173,8 +173,8 @@ func (r *Recorder) nameOf(fd int) (string, bool) {
 
 const fuseMagic = 0x65735546
 
-// notRecorded reports whether a path is in one of the kernel's own file systems, or on a mount
-// of ours, which records by itself.
+// notRecorded reports whether a path is in one of the kernel's own file systems, or on a cachebro
+// mount, whose overlay records the changes.
 func (r *Recorder) notRecorded(fd int, path string) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {

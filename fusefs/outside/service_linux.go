@@ -23,7 +23,7 @@ type service struct {
 	idle chan struct{}
 }
 
-// Serve is the recorder's process: it answers until there is nothing left to watch.
+// Serve runs the recorder's process. It serves connections until there is nothing left to watch.
 func Serve(r *Recorder, l *net.UnixListener) error {
 	s := &service{r: r, stir: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 	stop := make(chan struct{})
@@ -43,13 +43,13 @@ func Serve(r *Recorder, l *net.UnixListener) error {
 		}
 	})
 	s.linger()
-	err := l.Close() // this removes the socket: the next client starts another recorder
+	err := l.Close() // this removes the socket, so the next client starts another recorder
 	close(stop)
 	all.Wait()
 	return errors.Join(err, r.Close())
 }
 
-// lingerFor is how long a recorder waits for another tree.
+// lingerFor is how long a recorder without a tree waits for another one before it ends.
 const lingerFor = time.Second
 
 // linger returns when there was no connection for a while.
@@ -80,7 +80,7 @@ func (s *service) count(by int) {
 	}
 }
 
-// rests settles files that have been quiet, as long as there are any to wait for.
+// rests settles files that have not changed for a while, as long as results are awaited.
 func (s *service) rests(stop <-chan struct{}) {
 	for {
 		select {
@@ -101,7 +101,7 @@ func (s *service) rests(stop <-chan struct{}) {
 
 // connection serves one connection, and the tree that it announces.
 func (s *service) connection(c *net.UnixConn) {
-	f, err := c.File() // blocking reads are faster than Go's poller
+	f, err := c.File() // a plain descriptor, because blocking reads are faster than Go's poller
 	c.Close()
 	if err != nil {
 		return
@@ -122,7 +122,7 @@ func (s *service) connection(c *net.UnixConn) {
 		case doWatch:
 			t, err = takeTree(fd, oob[:oobn], n > 1)
 			if err != nil {
-				s.r.o.Logger.Warn("a tree is not watched", "error", err)
+				s.r.o.Logger.Warn("a process tree cannot be watched", "error", err)
 				return
 			}
 		case doSettle:

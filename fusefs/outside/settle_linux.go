@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle tells the histories the present state of everything that the trees have touched.
+// Settle records the present state of everything that the trees have touched.
 func (r *Recorder) Settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,8 +28,9 @@ func (r *Recorder) Settle() {
 	r.settleAll(all)
 }
 
-// settleAll settles entries that have just been looked at (last). The open files of a process
-// are read after that, once for all entries: that was a quarter of the cost of making a file.
+// settleAll settles entries whose field last has just been updated. The list of open files of a
+// process is read after that, and only once for all entries, because reading it was a quarter of
+// the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]map[string]bool{}
 	for _, e := range all {
@@ -41,8 +42,8 @@ func (r *Recorder) settleAll(all []*entry) {
 // quietFor is how long a file must be unchanged to count as closed.
 const quietFor = 100 * time.Millisecond
 
-// settleQuiet settles entries that were quiet since its last call, and reports whether any are
-// still awaited.
+// settleQuiet settles entries that have not changed since its last call. It reports whether any
+// results are still awaited.
 func (r *Recorder) settleQuiet() (awaits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +76,8 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	return len(r.pending) > 0 || len(r.ops) > 0
 }
 
-// opFor is the time that a call has at least to take effect.
+// opFor is the minimum time that a call has to take effect. Before that it does not count as
+// failed.
 const opFor = time.Second
 
 func alive(tid uint32) bool { return unix.Kill(int(tid), 0) != unix.ESRCH }
@@ -90,7 +92,7 @@ func keep[T any](all []T, which func(T) bool) []T {
 	return kept
 }
 
-// settle tells the history what became of a path.
+// settle records the result of the calls on a path.
 func (r *Recorder) settle(e *entry) {
 	waited := e.waits
 	e.waits = false
@@ -128,7 +130,7 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !waited || !e.written || !isRegular(st):
-	case r.stillWrites(e, st): // its writer goes on
+	case r.stillWrites(e, st): // its writer has not finished
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
 	case r.isOpening(e), changedSince(e.path, st):
@@ -136,14 +138,14 @@ func (r *Recorder) settle(e *entry) {
 	}
 }
 
-// isOpening reports whether an open is in progress: the file may exist already, its descriptor
-// not yet.
+// isOpening reports whether an open is in progress, so that the file may exist while its
+// descriptor does not exist yet.
 func (r *Recorder) isOpening(e *entry) bool {
 	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
 }
 
-// changedSince reports whether the file is no longer as in st: its writer may have changed and
-// closed it before we looked who has it open.
+// changedSince reports whether the file has changed since st was read. Its writer may have changed
+// and closed it just before we looked for processes that have it open.
 func changedSince(path string, st event.Stat) bool {
 	now, there := lstat(path)
 	return !there || !unchanged(now, st)
@@ -152,7 +154,7 @@ func changedSince(path string, st event.Stat) bool {
 // heldEvery is how often a file that a process keeps open is looked at.
 const heldEvery = time.Second
 
-// byOthers handles a path that a process which is not watched has changed.
+// byOthers records the change of a path by a process that is not watched.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was := e.file
 	e.file, e.written = e.track.fileOf(e.path, st), false
@@ -164,9 +166,9 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	}
 }
 
-// altered handles a file that was there before and may have been changed by the tree. New
-// content is recorded before a new mode; otherwise the record of the mode would say that
-// the old file already had the new length and time.
+// altered handles a file that existed before and may have been changed by the tree. New content is
+// recorded before a new mode, because otherwise the record of the mode would say that the old
+// content already had the new length and time.
 func (r *Recorder) altered(e *entry, st event.Stat) {
 	as := unchanged(st, e.known)
 	if e.written && isRegular(st) {
@@ -213,7 +215,8 @@ func (r *Recorder) appeared(e *entry, st event.Stat) {
 	e.track.capture.Done(ev)
 }
 
-// parents settles the directories above a path that the tree has made: their records come first.
+// parents settles those parent directories of a path that the tree has made, because their records
+// have to come first.
 func (r *Recorder) parents(path string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		e := r.entries[dir]
@@ -224,7 +227,7 @@ func (r *Recorder) parents(path string) {
 	}
 }
 
-// settleBelow settles the awaited entries below a directory that is about to move.
+// settleBelow settles the awaited entries in the subtree of a directory that is about to move.
 func (r *Recorder) settleBelow(s spot) {
 	if !isDir(s.st) {
 		return
@@ -281,14 +284,14 @@ func writable(p *fusefs.Process) map[string]bool {
 	return paths
 }
 
-// confirm records the calls on names whose effect can be seen. A thread that makes another call,
-// or has ended, has finished its last one: if that has no visible effect, it failed.
+// confirm records the calls on names whose effect can be seen. A thread that makes another call or
+// has ended has finished its previous call. If that call has no visible effect, it has failed.
 func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
 	}
 	r.ops = keep(r.ops, func(o *op) bool {
-		under := o.tid != tid && alive(o.tid) // checked before the look: the call may end now
+		under := o.tid != tid && alive(o.tid) // checked before looking for the effect, because the call may end at any time
 		waits := !r.happened(o) && under
 		if !waits {
 			r.journal.ended(o)
@@ -362,7 +365,7 @@ func (t *track) forget(f *file) {
 	}
 }
 
-// noteState notes the state of a path that a history was told.
+// noteState stores the state of a path that was just recorded in a history.
 func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *op) *entry {
 	e := r.entries[path]
 	if e == nil {
@@ -373,8 +376,8 @@ func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *o
 	return e
 }
 
-// asCalled returns the state of a file when a call on its name was let go on. What was
-// written through a descriptor since then is not an effect of the call.
+// asCalled returns the state that a file had when a call on its name was let through. Data that
+// was written through a descriptor since then is not an effect of the call.
 func asCalled(was, is event.Stat) event.Stat {
 	if isRegular(is) && (was.Size != is.Size || was.Mtime != is.Mtime) {
 		is.Size, is.Mtime, is.Ctime = was.Size, was.Mtime, was.Ctime
@@ -382,7 +385,8 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// stillHeld awaits a renamed file as long as somebody writes to it. is: its present state.
+// stillHeld awaits the result of a renamed file as long as a process has it open for writing. is
+// is the present state of the file.
 func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
 	e.written = opened
 	if opened && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {
@@ -438,7 +442,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	o.a.capture.Done(ev)
 }
 
-// unawait stops waiting for the result of an entry.
+// unawait stops waiting for the result of calls on an entry.
 func (r *Recorder) unawait(e *entry) {
 	if e.waits {
 		e.waits = false
@@ -447,7 +451,7 @@ func (r *Recorder) unawait(e *entry) {
 }
 
 // relinked updates the entries of a file's other names after one was added or removed,
-// which changes its link count and ctime. Nobody else has changed the file.
+// which changes its link count and ctime. Nothing else has changed the file.
 func (r *Recorder) relinked(f *file) {
 	for _, e := range r.byOtherNames(f, "") {
 		st, there := lstat(e.path)
@@ -460,8 +464,8 @@ func (r *Recorder) relinked(f *file) {
 	}
 }
 
-// shift updates the paths below a directory that was renamed; both: below two directories
-// that were exchanged.
+// shift updates the paths in the subtree of a directory that was renamed. If both is set, it does
+// so for two directories that were exchanged.
 func (r *Recorder) shift(o *op, both bool) {
 	from, to := o.from.path, o.to.path
 	var moved []*entry
@@ -471,7 +475,7 @@ func (r *Recorder) shift(o *op, both bool) {
 		case within(p, from), both && within(p, to):
 			moved = append(moved, e)
 			delete(r.entries, p)
-		case within(p, to): // belonged to the directory that had the name before
+		case within(p, to): // the path belonged to the directory that had the new name before
 			delete(r.entries, p)
 			r.unawait(e)
 		}
@@ -491,8 +495,8 @@ func (r *Recorder) shift(o *op, both bool) {
 	}
 }
 
-// shifted returns the new path of something below a directory that was renamed, or below
-// one of two that were exchanged.
+// shifted returns the new path of something in a directory that was renamed, or in one of two
+// directories that were exchanged.
 func shifted(p, from, to string, both bool) string {
 	switch {
 	case p == from || p == to:

@@ -39,8 +39,8 @@ type track struct {
 	ids   uint64
 	files map[event.Inode]*file
 
-	links     map[event.Inode][]string // the names of files with several, when last looked for
-	linksNext time.Time                // when to look for them again
+	links     map[event.Inode][]string // the names of files with several names, as of the last search
+	linksNext time.Time                // the earliest time of the next search
 }
 
 // linked returns the names of a file in the tree. The tree is searched only once in a while.
@@ -100,7 +100,7 @@ func openTrack(root string, o Options) (_ *track, err error) {
 	return t, nil
 }
 
-// drain brings everything that is queued into the spool.
+// drain writes everything that is queued to the spool.
 func (t *track) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
@@ -128,7 +128,7 @@ func (t *track) abs(rel string) string { return filepath.Join(t.root, rel) }
 
 func (t *track) class(path string, dir bool) ignore.Class { return t.matcher.Class(t.rel(path), dir) }
 
-// unkept reports whether nothing is kept of a path.
+// unkept reports whether changes of a path are not recorded.
 func (t *track) unkept(path string, dir bool) bool {
 	rel := t.rel(path)
 	if t.capture.Class(rel, dir) != ignore.Excluded {
@@ -151,7 +151,7 @@ func (t *track) fileOf(path string, st event.Stat) *file {
 	return f
 }
 
-// file is a fusefs.File that is reached by its names.
+// file is a fusefs.File that is opened by its names.
 type file struct {
 	track *track
 	id    uint64
@@ -161,7 +161,7 @@ type file struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	paths []string // relative to the root
-	next  string   // the name that a rename under way gives it
+	next  string   // the name that it gets from a rename in progress
 }
 
 var _ fusefs.File = (*file)(nil)
@@ -195,22 +195,22 @@ func (f *file) addName(rel string) {
 	}
 }
 
-// unnamed removes a name.
+// unnamed removes a name of the file.
 func (f *file) unnamed(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.paths = slices.DeleteFunc(f.paths, func(p string) bool { return p == rel })
 }
 
-// moving notes a name under which the file may be found in a moment.
+// moving stores the name that the file gets from a rename in progress.
 func (f *file) moving(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = rel
 }
 
-// moveNames changes the names below a directory that was renamed; both: below two that were
-// exchanged.
+// moveNames changes the file's names that are in a directory that was renamed. If both is set, two
+// directories were exchanged.
 func (f *file) moveNames(from, to string, both bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,7 +277,8 @@ func (f *file) At(fn func(path string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// lstat returns the attributes of a path; false: nothing is there, or it cannot be seen.
+// lstat returns the attributes of a path. It returns false if nothing is there or it cannot be
+// accessed.
 func lstat(path string) (event.Stat, bool) {
 	var sx sys.Stat
 	if err := sys.StatAt(unix.AT_FDCWD, path, &sx); err != nil {

@@ -18,8 +18,9 @@ import (
 
 // page is memory that a recorder and the process that runs a tree share. The kernel
 // writes the calls that are being looked at into it, so that they survive a kill of the
-// recorder. It begins with two notices; the second is for a call that is taken while the
-// first takes too long. A counter of the calls that went on unseen follows.
+// recorder. It begins with two notices; the second is for a call that is received while the
+// first takes too long. They are followed by a counter of the calls that were let through
+// without being looked at.
 type page []byte
 
 const (
@@ -35,12 +36,13 @@ func (p page) notices() [2][]byte {
 	return [2][]byte{p[:notifier.NoticeSize], p[notifier.NoticeSize:unseenAt]}
 }
 
-// unseen adds more to the number of calls that went on unseen, and returns that number.
+// unseen adds more to the number of calls that were let through without being looked at, and
+// returns the new number.
 func (p page) unseen(more uint32) int {
 	return int(atomic.AddUint32((*uint32)(unsafe.Pointer(&p[unseenAt])), more))
 }
 
-// heldFor bounds how long a call waits for us.
+// heldFor bounds how long a call waits for the recorder.
 const heldFor = 5 * time.Second
 
 // clockTick bounds how far the times of files are behind the clock.
@@ -49,7 +51,7 @@ const clockTick = 50 * time.Millisecond
 // origin describes a tree.
 type origin struct {
 	began time.Time
-	ours  bool // it carries out a plan
+	ours  bool // the tree carries out a plan of cachebro's
 }
 
 // tree is a watched tree of processes.
@@ -62,11 +64,11 @@ type tree struct {
 	passEnded chan struct{} // letPass has ended
 }
 
-// takeTree takes over the tree that a packet announces.
+// takeTree returns the tree that a packet announces, with the descriptors from oob.
 func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) != 1 {
-		return nil, errors.New("it came without its listener")
+		return nil, errors.New("its listener is missing in the request")
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil {
@@ -78,7 +80,7 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 		}
 	}()
 	if len(fds) != 2 {
-		return nil, errors.New("it came without its page")
+		return nil, errors.New("its page is missing in the request")
 	}
 	t := &tree{origin: origin{time.Now(), ours}, conn: conn, listener: fds[0], passEnded: make(chan struct{})}
 	tv := unix.NsecToTimeval(int64(heldFor))
@@ -96,8 +98,8 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	return t, nil
 }
 
-// serve shows the calls of a tree until all its processes have ended, beginning with
-// those that a killed recorder had taken.
+// serve calls see with each call of the tree until all its processes have ended. It begins with
+// the calls that a killed recorder had received.
 func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	defer func() {
 		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
@@ -132,7 +134,8 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 
-// letPass lets a call go on that takes too long to look at, and meanwhile all other calls.
+// letPass lets a call through that takes too long to look at, and all other calls that arrive
+// meanwhile.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
 	notifier.GoOn(t.listener, id)
@@ -140,8 +143,8 @@ func (t *tree) letPass(id uint64) {
 	_, _ = unix.Read(t.pass[0], make([]byte, 1))
 }
 
-// A question to the process that runs a tree is a process, an address and a size. The
-// answer is the memory there, or shorter if it cannot be read.
+// A request to the process that runs a tree consists of a process, an address and a size. The
+// answer is the memory at that address. It is shorter if the memory cannot be read.
 const (
 	readSize = 16
 	mostRead = 512
@@ -152,8 +155,8 @@ func asRead(b []byte) (pid uint32, addr uint64, size int) {
 	return e.Uint32(b), e.Uint64(b[8:]), int(e.Uint32(b[4:]))
 }
 
-// read reads a caller's memory. If only ancestors may (Yama), the process that runs the
-// tree does it for us, if it still exists.
+// read reads a caller's memory. If only an ancestor may read it (Yama), the process that runs the
+// tree reads it for us, if that process still exists.
 func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 	if notifier.Peek(pid, addr, buf) {
 		return true
@@ -168,7 +171,7 @@ func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 		n, _, err = unix.Recvfrom(t.conn, buf, 0)
 	}
 	if err != nil {
-		t.conn = -1 // a late answer would be taken for the next one
+		t.conn = -1 // a late answer would be mistaken for the answer to the next request
 	}
 	return err == nil && n == len(buf)
 }

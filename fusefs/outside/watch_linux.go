@@ -16,15 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch makes a recorder see the calls of a tree. It is in the process that starts the tree: if
-// only an ancestor may read the memory that a call points to, it does that for the recorder.
+// Watch hands the calls of a tree to a recorder. It belongs to the process that starts the tree,
+// because if only an ancestor may read the memory that a call points to, that process reads it
+// for the recorder.
 type Watch struct {
 	paths    wire.Paths
 	begin    []byte // the packet that announces the tree
 	socket   string
 	start    func() error // starts a recorder
-	trouble  func(error)  // is called once when the net has failed
-	gap      func()       // is called when a recorder has died and another one goes on
+	trouble  func(error)  // called once, when calls can no longer be recorded
+	gap      func()       // called when a recorder has died and another one continues
 	listener int
 	memfd    int
 	page     page
@@ -33,7 +34,7 @@ type Watch struct {
 	conn   int // -1: there is none
 	starts []time.Time
 	failed bool
-	looked [unseenAt]byte // the notices at the look before
+	looked [unseenAt]byte // the notices as of the previous check
 
 	ended chan bool // the tree has no processes left
 	stop  [2]int    // a pipe that ends serve
@@ -42,21 +43,23 @@ type Watch struct {
 
 const (
 	startWithin = 5 * time.Second
-	// mostStarts bounds the starts within startsWindow: a recorder that dies again and again is
-	// of no use.
+	// mostStarts bounds how often a recorder is started within startsWindow. One that dies
+	// repeatedly is of no use.
 	mostStarts   = 5
 	startsWindow = 10 * time.Second
 )
 
-// Begin runs work so that the user's recorder sees the calls of the processes that it
-// starts. start starts a recorder; trouble and gap are called when one ends. failed is
-// what work returned. If the calls cannot be seen, work is not run, and err says why.
+// Begin runs work so that the user's recorder sees the calls of the processes that work starts.
+// start starts a recorder. gap is called when a recorder has died and another one continues,
+// trouble when none can be started. failed is the error that work returned. If the calls cannot
+// be seen, work is not run, and err says why.
 func Begin(p wire.Paths, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
 	return begin(p, []byte{doWatch}, start, work, trouble, gap)
 }
 
-// Watched runs work of ours on a thread whose calls are shown to the recorder, so that
-// the histories record it. false: that is impossible, and work was not run.
+// Watched runs work, which is code of cachebro's, on a thread whose calls the recorder sees, so
+// that they are recorded in the histories. If that is impossible, it returns false without having
+// run work.
 func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
 	w, failed, err := begin(p, []byte{doWatch, 1}, start, work, func(error) {}, func() {})
 	if err != nil {
@@ -97,8 +100,9 @@ func begin(p wire.Paths, packet []byte, start, work func() error, trouble func(e
 
 func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trouble func(error), gap func()) *Watch {
 	w := &Watch{paths: p, begin: begin, start: start, trouble: trouble, gap: gap, listener: listener, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
-	// First: whatever else fails, End has to end serve. The filter may be the main thread's,
-	// which stays, so that the listener does not say that the tree has ended.
+	// The pipe comes first, because End must be able to stop serve whatever else fails. The
+	// filter may be installed in the main thread, which does not end, so the listener may never
+	// report that the tree has ended.
 	err := unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
 	if err == nil {
 		w.socket, err = p.NetSocket()
@@ -125,7 +129,7 @@ func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trou
 	return w
 }
 
-// fail makes all further calls go on unseen.
+// fail lets all further calls through without recording them, and calls trouble.
 func (w *Watch) fail(err error) {
 	w.failed = true
 	w.drop()
@@ -156,7 +160,7 @@ func (w *Watch) attach() error {
 				w.conn = conn
 				return nil
 			}
-			unix.Close(conn) // it was about to end
+			unix.Close(conn) // that recorder was about to end
 		}
 		failed = err
 	}
@@ -169,7 +173,7 @@ func (w *Watch) restart() {
 	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < startsWindow })
 	w.starts = append(w.starts, now)
 	if len(w.starts) > mostStarts {
-		w.fail(errors.New("the recorder ends again and again"))
+		w.fail(errors.New("the recorder has ended too often"))
 		return
 	}
 	if err := w.attach(); err != nil {
@@ -179,15 +183,15 @@ func (w *Watch) restart() {
 	w.gap()
 }
 
-// serve has a recorder see the calls until it is stopped. If a recorder ends, nobody
-// knows whether it has looked at the calls that it took, so the next one gets them again.
-// It reports whether the tree has ended.
+// serve keeps a recorder attached to the tree until it is stopped. If a recorder ends, it is
+// unknown whether it has looked at the calls that it received, so the next one gets them again.
+// serve reports whether the tree has ended.
 func (w *Watch) serve() (ended bool) {
 	for !w.failed {
 		if w.read() {
 			return false
 		}
-		if notifier.Over(w.listener) { // the recorder then leaves us, too
+		if notifier.Over(w.listener) { // the recorder then closes the connection, too
 			return true
 		}
 		w.drop()
@@ -242,15 +246,15 @@ func (w *Watch) read() (stopped bool) {
 	}
 }
 
-// A recorder that is stopped or hangs would hold up the command for ever. It is killed when a
-// call waits and nothing has changed at mostAlike looks. One that is only busy lets calls go
-// on after heldFor.
+// A recorder that is stopped or hangs would block the command for ever. So it is killed if a call
+// waits and nothing has changed in mostAlike successive checks. A recorder that is merely busy is
+// not affected, because it lets a call through after heldFor.
 const (
 	lookEvery = 3 * time.Second
 	mostAlike = 3
 )
 
-// waitsSince reports whether a call waits, and nothing has happened since the look before.
+// waitsSince reports whether a call waits and nothing has happened since the previous check.
 func (w *Watch) waitsSince() bool {
 	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}}
 	_, _ = unix.Poll(pfd, 0)
@@ -265,16 +269,16 @@ func (w *Watch) waitsSince() bool {
 	return waits && same
 }
 
-// endRecorder kills the recorder: the next one goes on where it stopped.
+// endRecorder kills the recorder. The next one continues where the killed one stopped.
 func (w *Watch) endRecorder() {
 	if cred, err := unix.GetsockoptUcred(w.conn, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 		_ = unix.Kill(int(cred.Pid), unix.SIGKILL)
 	}
 }
 
-// End is called when the command has ended. Processes that it left running are watched by
-// the recorder alone from now on. self is this binary. unseen counts the calls that went
-// on before anybody could look at them.
+// End is called when the command has ended. Processes that the command left running are watched
+// by the recorder alone from now on. self is this binary. unseen is the number of calls that were
+// let through without being looked at.
 func (w *Watch) End(self string) (unseen int, err error) {
 	err = Settle(w.paths, SettleWithin, w.start)
 	_, _ = unix.Write(w.stop[1], []byte{0})

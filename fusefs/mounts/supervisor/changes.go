@@ -10,13 +10,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// answerChanges answers git's question what changed on the mount; see fusefs/changes. A
-// daemon that another process started calls there too; otherwise it would not hear of the
-// mount before the next record. The returned function ends it.
+// answerChanges starts a server that answers git's requests for the paths that changed on the
+// mount; see fusefs/changes. A daemon that another process started connects to it too, because
+// otherwise it would not learn of the mount before the next record. The returned function stops
+// the server.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
 	if err != nil {
-		s.logger.Warn("git cannot ask what changed", "error", err)
+		s.logger.Warn("git's requests for changed paths cannot be answered", "error", err)
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -27,7 +28,8 @@ func (s *session) answerChanges() (end func()) {
 	return func() { l.Close(); <-done }
 }
 
-// mountAgain mounts again what was unmounted at its mountpoint and is still served elsewhere.
+// mountAgain mounts the file system at its mountpoint again, after it was unmounted there and is
+// still served elsewhere.
 func (s *session) mountAgain() error {
 	if !s.link.unmounted() {
 		return fmt.Errorf("%s is mounted", s.c.Mountpoint)
@@ -49,7 +51,7 @@ func (s *session) mountAgain() error {
 	return nil
 }
 
-// mountID returns the id of our mount in our mount namespace, 0 if it is not there.
+// mountID returns the id of our mount in our mount namespace, or 0 if it is not in there.
 func (s *session) mountID() int {
 	overlays, err := mounts.Overlays()
 	if err != nil {

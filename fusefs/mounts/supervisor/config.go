@@ -16,20 +16,20 @@ import (
 	"cachebro/store/wire"
 )
 
-// Config describes one mount; it is passed on from process to process as flags.
+// Config describes one mount. Each process of the mount passes it to the next one as flags.
 type Config struct {
 	Root       string // the project's root: absolute, symlinks resolved
 	Mountpoint string // equal to Root when InPlace
 	State      string // state directory; exists
 	AllowOther bool
 	ReadOnly   bool
-	Private    bool // in a mount namespace of its own; others write to the source
+	Private    bool // mounted in a private mount namespace, so that other processes write to the source
 
 	Exe     string     // this binary
 	Version string     // of cachebro
-	Env     []string   // for the processes that are started
+	Env     []string   // environment of the processes that are started
 	Paths   wire.Paths // where sockets and state lie
-	// NoCommands: the command lines of processes are not recorded.
+	// NoCommands means that the command lines of processes are not recorded.
 	NoCommands bool
 	Ignore     ignore.Options // for mountd: what is ignored in addition to the project's own rules
 }
@@ -37,8 +37,8 @@ type Config struct {
 // InPlace reports whether the mount covers its own source.
 func (c Config) InPlace() bool { return c.Mountpoint == c.Root }
 
-// Hidden returns the state directory relative to the root if it lies inside, where the
-// overlay does not show it; otherwise "".
+// Hidden returns the state directory relative to the root, or "" if it is not inside the root. The
+// overlay does not show this directory.
 func (c Config) Hidden() string {
 	if c.State != c.Root && mounts.Within(c.State, c.Root) {
 		return mounts.Rel(c.State, c.Root)
@@ -57,15 +57,15 @@ func (c Config) args(sub string) []string {
 	return a
 }
 
-// Report is what a process writes to the process that started it: one line of JSON when
-// the mount answers, or the reason why there is none.
+// Report is what a process writes to the process that started it, as one line of JSON: that the
+// mount answers, or the reason why there is no mount.
 type Report struct {
 	OK      bool          `json:"ok"`
 	PID     int           `json:"pid,omitempty"` // of mountd
 	Code    string        `json:"code,omitempty"`
 	Error   string        `json:"error,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
-	Outside []mounts.Proc `json:"outside,omitempty"` // processes that use the source directly, and mounts that lead there
+	Outside []mounts.Proc `json:"outside,omitempty"` // processes that use the source directly, and mounts that lead to it
 	Shared  string        `json:"shared,omitempty"`  // the kind of file system, if other machines can change it
 }
 
@@ -77,7 +77,7 @@ func (r Report) Err() error {
 	return &wire.Error{Code: r.Code, Message: r.Error, Hint: r.Hint}
 }
 
-// failure makes a Report of an error, with its hint.
+// failure returns the Report for an error, with its hint.
 func failure(err error) Report {
 	e := wire.AsError(err)
 	r := Report{Code: e.Code, Error: e.Message, Hint: e.Hint}
@@ -108,7 +108,7 @@ func Receive(r io.Reader, log string) Report {
 	return rep
 }
 
-// Record says who serves a mount. It is stored in <state>/mount.json.
+// Record describes a mount and the processes that serve it. It is stored in <state>/mount.json.
 type Record struct {
 	PID        int       `json:"mountd_pid"`
 	Supervisor int       `json:"supervisor_pid"`
@@ -117,21 +117,22 @@ type Record struct {
 	Dev        string    `json:"dev"`      // names the FUSE connection
 	Since      time.Time `json:"since"`
 	Version    string    `json:"version"`
-	// Replaceable: another mountd can take over without any program noticing.
+	// Replaceable means that another mountd can take over without any program noticing.
 	Replaceable bool `json:"replaceable"`
-	// Replaced counts how often that was done.
+	// Replaced counts how often another mountd has taken over.
 	Replaced int `json:"replaced"`
-	// Unmounted: the mount was unmounted at its mountpoint, but is still served for copies in
-	// other mount namespaces and processes inside. All closed content is in the spool.
+	// Unmounted means that the mount was unmounted at its mountpoint, but is still served for
+	// copies in other mount namespaces and for processes inside. The content of all closed files
+	// is in the spool.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 
-// Crash says how a mount ended that was not asked to end.
+// Crash describes how a mount ended unexpectedly.
 type Crash struct {
 	Time       time.Time     `json:"time"`
 	Mountpoint string        `json:"mountpoint"`
 	How        string        `json:"how"`    // "signal: killed"
-	Inside     []mounts.Proc `json:"inside"` // were inside the mount and must cd
+	Inside     []mounts.Proc `json:"inside"` // processes that were inside the mount and must cd
 }
 
 const (
@@ -139,13 +140,13 @@ const (
 	crashFile  = "crash.json"
 )
 
-// ReadRecord returns the record of the project's mount, which may not live any more.
+// ReadRecord returns the record of the project's mount. The mount may have ended since.
 func ReadRecord(state string) (Record, bool) {
 	var r Record
 	return r, readJSON(filepath.Join(state, recordFile), &r) == nil
 }
 
-// ReadCrash returns how the last mount ended, if it ended badly.
+// ReadCrash returns how the last mount ended, if it ended unexpectedly.
 func ReadCrash(state string) (Crash, bool) {
 	var c Crash
 	return c, readJSON(filepath.Join(state, crashFile), &c) == nil

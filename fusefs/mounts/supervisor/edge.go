@@ -15,39 +15,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountd looks for processes that may change the source without going through the mount:
-// repeatedly while there are any, and at once when its own mount table shows a new way to
-// the source. Other mount namespaces give no such sign, but whoever makes one usually
-// mounts something here too. One look takes about 10 ms. At rest it looks rarely; the
-// first record after a rest makes it look.
+// mountd looks for ways in which processes can change the source bypassing the mount: other
+// mounts that lead to the source, and processes that have been in it since before the mount. It
+// looks repeatedly while such a way is in use, and at once when its own mount table shows a new
+// way. The mount tables of other mount namespaces cannot be watched, but a program that makes a
+// namespace usually mounts something here too. One look takes about 10 ms. While nothing happens
+// on the mount, mountd looks rarely; the first record after that makes it look again.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
 	restingEvery   = time.Minute
 	// quietAfter is how long a way counts as used after the last event.
 	quietAfter = 10 * time.Second
-	// missedPause is the pause between missed events and the look at all files, because
-	// usually more are missed.
+	// missedPause is how long the check of all files is delayed after events were missed,
+	// because usually more events are missed soon after.
 	missedPause = time.Second
 	// idleAfter is how long a file that is open for writing must be unchanged before its
 	// content becomes a version.
 	idleAfter = time.Second
 )
 
-// edge follows what happens at the edge of the mount: who can get around it and, while
-// somebody can, what they do. As long as the source is watched, a way that nobody uses
-// costs the kernel's caches nothing: its first use is noticed.
+// edge finds the ways that bypass the mount and, while there are any, records the changes that are
+// made through them. As long as the source is watched, the kernel may go on caching while no
+// process uses such a way, because the first use is noticed.
 type edge struct {
 	s *session
-	// always is set if the source can be reached beside the mount in any case.
+	// always is set if the source can always be reached bypassing the mount.
 	always bool
-	// stirred gets a value when somebody has just used a way beside the mount. Capacity
-	// 1; never closed.
+	// stirred gets a value when a process has just changed the source bypassing the mount. It
+	// has capacity 1 and is never closed.
 	stirred chan struct{}
 
 	// looking is held during a look, and guards the next fields.
 	looking sync.Mutex
-	wasUsed bool // somebody used the source directly at the last look
+	wasUsed bool // a process used the source directly at the last look
 	used    bool // the state that the overlay and the daemon were told
 	watch   *sourcewatch.Watch
 	marked  map[string]bool // mounts for which the watch reports what is opened
@@ -60,22 +61,23 @@ type edge struct {
 	mu    sync.Mutex
 	last  time.Time           // of the last event
 	lost  bool                // a call of sayMissed is scheduled
-	open  map[string]openFile // files known to be open for writing beside the mount
-	timer *time.Timer         // flushes open; nil: it is empty
+	open  map[string]openFile // files known to be open for writing, bypassing the mount
+	timer *time.Timer         // flushes open; nil if open is empty
 }
 
-// openFile is a file that somebody beside the mount writes to, or has just made.
+// openFile is a file that a process is writing, or has just made, bypassing the mount.
 type openFile struct {
 	by      fusefs.Caller
 	last    time.Time
-	created bool // it was made since it was last recorded
+	created bool // the file was made after the last record of its path
 }
 
 func newEdge(s *session) *edge {
 	return &edge{s: s, always: s.c.Private || !s.c.InPlace(), wasUsed: true, used: true, stirred: make(chan struct{}, 1), open: map[string]openFile{}}
 }
 
-// look finds who can get around the mount, and tells the overlay and the daemon.
+// look finds the mounts and processes that bypass the mount. It tells the overlay and the daemon
+// whether there are any.
 func (e *edge) look() (outside []mounts.Proc) {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -97,12 +99,12 @@ func (e *edge) look() (outside []mounts.Proc) {
 		return nil
 	}
 	began := e.start()
-	if began && !e.used { // changes made there before the watch began are not known
+	if began && !e.used { // changes that were made before the watch began are not known
 		e.use(true)
 		e.s.link.missed()
 	}
 	if e.follow(ways) || began {
-		ways = mounts.Beside(e.s.c.Mountpoint) // some may have come before the watch began
+		ways = mounts.Beside(e.s.c.Mountpoint) // a mount may have been made before the watch began
 	}
 	e.s.server.SetWay(true)
 	used := e.wasUsed || e.watch == nil || e.recently()
@@ -113,7 +115,8 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(stand, ways...)
 }
 
-// restart starts over after the mount was mounted again: somebody may use the source directly.
+// restart resets the state after the mount was mounted again, when processes may use the source
+// directly.
 func (e *edge) restart() {
 	if e.s.shared != "" || !mounts.TellsOutside {
 		return
@@ -124,8 +127,8 @@ func (e *edge) restart() {
 	e.look()
 }
 
-// follow makes the watch report what is opened through the ways. It reports whether one
-// of them is new.
+// follow makes the watch report the files that are opened through the mounts ways. It returns true
+// if one of these mounts is new.
 func (e *edge) follow(ways []mounts.Proc) (news bool) {
 	if e.watch == nil {
 		return false
@@ -136,19 +139,19 @@ func (e *edge) follow(ways []mounts.Proc) (news bool) {
 		marked[at] = true
 		if !e.marked[at] {
 			news = true
-			_ = e.watch.WatchMount(at) // without the right to do this, the first change shows
+			_ = e.watch.WatchMount(at) // if this is not permitted, the first change is reported instead of the first open
 		}
 	}
 	e.marked = marked
 	return news
 }
 
-// use tells the overlay and the daemon whether somebody uses a way beside the mount.
-// Meanwhile the watch reports each write.
+// use tells the overlay and the daemon whether a process uses a way that bypasses the mount. As
+// long as one does, the watch reports each write.
 func (e *edge) use(on bool) {
 	if e.watch != nil {
 		if err := e.watch.WatchWriting(on); err != nil {
-			e.s.logger.Warn("what is written beside the mount is seen when it is closed", "error", err)
+			e.s.logger.Warn("writes that bypass the mount are seen only when the file is closed", "error", err)
 		}
 	}
 	if on != e.used {
@@ -157,14 +160,14 @@ func (e *edge) use(on bool) {
 	}
 }
 
-// inUse reports whether somebody uses a way beside the mount.
+// inUse reports whether a process uses a way that bypasses the mount.
 func (e *edge) inUse() bool {
 	e.looking.Lock()
 	defer e.looking.Unlock()
 	return e.used
 }
 
-// begins reports whether nobody used a way until now, and notes that somebody does.
+// begins marks the ways that bypass the mount as used. It reports whether they were unused before.
 func (e *edge) begins() bool {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -175,8 +178,8 @@ func (e *edge) begins() bool {
 	return true
 }
 
-// run looks whenever there may be news, until ctx ends. A value in changed makes it look
-// at once, one in mounted soon.
+// run calls look whenever something may have changed, until ctx ends. A value in changed makes it
+// look at once, and a value in mounted makes it look soon.
 func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-chan struct{}) {
 	defer e.end()
 	for looked := time.Now(); ; looked = time.Now() {
@@ -187,7 +190,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		case e.inUse():
 			wait = outsideEvery
 		}
-		if e.recently() { // to notice when it is quiet again
+		if e.recently() { // look again soon, to notice that the way is not used any more
 			wait = min(wait, quietAfter)
 		}
 		t := time.NewTimer(wait)
@@ -231,7 +234,7 @@ func (e *edge) start() bool {
 	w, err := sourcewatch.Start(e.s.handed.Source, e.handle, e.missed)
 	if err != nil {
 		e.tried = time.Now()
-		e.s.logger.Info("what changes beside the mount is found when somebody looks", "why", err)
+		e.s.logger.Info("the source cannot be watched: changes that bypass the mount are noticed only when the files are accessed or scanned", "why", err)
 		return false
 	}
 	e.watch, e.marked = w, nil
@@ -257,7 +260,7 @@ func (e *edge) unwatch() {
 	}
 }
 
-// end ends the watch; nothing is reported any more.
+// end ends the watch for good.
 func (e *edge) end() {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -265,7 +268,7 @@ func (e *edge) end() {
 	e.unwatch()
 }
 
-// settle returns when everything that was done beside the mount before the call is in the spool.
+// settle returns when all changes that bypassed the mount before the call are in the spool.
 func (e *edge) settle() {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -275,17 +278,17 @@ func (e *edge) settle() {
 	}
 }
 
-// recently reports whether somebody has just used a way beside the mount.
+// recently reports whether a process has used a way that bypasses the mount within quietAfter.
 func (e *edge) recently() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return !e.last.IsZero() && time.Since(e.last) < quietAfter
 }
 
-// missed is called when the watch has lost events; that counts as a use of the way. The
-// kernel's caches are dropped at once, because anything may have changed.
+// missed is called when the watch has lost events. That counts as a use of a way that bypasses the
+// mount. The kernel's caches are dropped at once, because anything may have changed.
 func (e *edge) missed(why error) {
-	e.s.logger.Warn("changes beside the mount were missed: all files are looked at", "why", why)
+	e.s.logger.Warn("changes that bypassed the mount were missed, so all files are checked", "why", why)
 	e.s.server.SetOutside(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -297,7 +300,7 @@ func (e *edge) missed(why error) {
 	}
 }
 
-// sayMissed makes the daemon look at all files.
+// sayMissed makes the daemon check all files.
 func (e *edge) sayMissed() {
 	e.mu.Lock()
 	e.lost = false
@@ -306,7 +309,7 @@ func (e *edge) sayMissed() {
 	e.s.link.hurry()
 }
 
-// handle handles what others did to the source.
+// handle handles events of changes that bypassed the mount.
 func (e *edge) handle(events []sourcewatch.Event) {
 	now := time.Now()
 	e.mu.Lock()
@@ -314,14 +317,15 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	e.mu.Unlock()
 	nudge(e.stirred)
 	for _, ev := range events {
-		// The supervisor writes nothing; it only closes files that it kept for mountd.
+		// Events of the supervisor are ignored, because it writes nothing. It only closes files
+		// that it held for mountd.
 		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != e.s.keeper() {
 			e.take(ev, now)
 		}
 	}
 }
 
-// hidden reports whether a path is in the state directory, which is no part of the project.
+// hidden reports whether a path is in the state directory, which is not part of the project.
 func (e *edge) hidden(p string) bool {
 	h := e.s.c.Hidden()
 	return h != "" && mounts.Within("/"+p, "/"+h)
@@ -355,7 +359,8 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 }
 
-// foundAs returns the operation for the record of a path that is new, or only changed.
+// foundAs returns the operation for the record of a path: made says whether the path is new or
+// was only changed.
 func foundAs(made bool) event.Op {
 	if made {
 		return event.OpCreate
@@ -363,9 +368,9 @@ func foundAs(made bool) event.Op {
 	return event.OpOutside
 }
 
-// trackWrite keeps the list of files that are being written. held: the event means nothing
-// more; a version is made when the file is closed, or was left alone for a while. made:
-// the file that was closed now was made before that.
+// trackWrite updates the list of files that are being written. held means that the event needs no
+// record now, because a version is made when the file is closed or has not changed for a while.
+// made means that the file was made after the last record of its path.
 func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -391,8 +396,7 @@ func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat,
 	return true, false
 }
 
-// flush records the files in the list of written files that nobody has changed for as
-// long as still.
+// flush records the files in the list of written files that have not changed for at least still.
 func (e *edge) flush(still time.Duration) {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -414,7 +418,7 @@ func (e *edge) flush(still time.Duration) {
 	}
 }
 
-// stat returns the present attributes of a path of the source, zero if it is not there.
+// stat returns the present attributes of a path of the source, or zero if it does not exist.
 func (e *edge) stat(p string) event.Stat {
 	var sx sys.Stat
 	if sys.StatAt(int(e.s.handed.Source.Fd()), p, &sx) != nil {
@@ -423,8 +427,8 @@ func (e *edge) stat(p string) event.Stat {
 	return sx.Stat
 }
 
-// standing finds processes that reach the source without going through the mount: their
-// working directory or open files are inside, since before the mount.
+// standing finds processes that bypass the mount because they have had their working directory or
+// open files in the source since before the mount.
 func standing(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }
@@ -437,8 +441,8 @@ func overlayIDs(point string) map[int]bool {
 		return ids
 	}
 	for _, m := range overlays {
-		// A mount below the mountpoint was reached through the overlay too: a mount
-		// inside the project hides the source there.
+		// An overlay inside the project counts too: it hides the source at its mountpoint, so a
+		// process on it does not use the source.
 		if mounts.Within(m.Point, point) {
 			ids[m.ID] = true
 		}

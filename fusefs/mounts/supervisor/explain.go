@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Explain turns "the daemon could not start", which carries the end of the daemon's log,
-// into the daemon's own last message and hint. If a daemon does not answer because it was
-// stopped by a signal, Explain says that.
+// Explain turns the error that the daemon could not start, which contains the end of the daemon's
+// log, into an error with the daemon's own last message and a hint. If a daemon does not answer
+// because it was stopped by a signal, the error says that.
 func Explain(err error, state string) error {
 	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
 		if pid := stoppedDaemon(state); pid > 0 {
@@ -39,10 +39,10 @@ func Explain(err error, state string) error {
 	sentinel := wire.ErrNoDaemon
 	switch {
 	case strings.Contains(said, wire.ErrDamaged.Message):
-		// fsck needs a store that can be opened; this one cannot.
+		// The hint is not fsck, because fsck needs a store that can be opened.
 		sentinel = wire.ErrDamaged
 		store := filepath.Join(state, "store")
-		hint = "mv " + store + " " + store + ".damaged   (the history begins anew; the project is not touched)"
+		hint = "mv " + store + " " + store + ".damaged   (this starts a new, empty history; the project is not changed)"
 	case strings.Contains(said, "no space"):
 		sentinel = wire.ErrNoSpace
 	}

@@ -13,20 +13,20 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore holds what another mountd needs to go on with the connection of a killed one:
-// /dev/fuse, the ledger, and descriptors of files that cannot be opened again by name. It
-// belongs to one goroutine, except while hear runs; heard is closed when hear ends.
+// fdStore holds what a new mountd needs to continue with the connection of a killed mountd:
+// /dev/fuse, the ledger, and descriptors of files that cannot be opened again by name. It belongs
+// to one goroutine, except while hear runs.
 type fdStore struct {
 	logger         *slog.Logger
 	ledger, device *os.File // nil: none
 	files          map[uint64]*os.File
-	hearDone       chan struct{} // closed when mountd is gone and everything that it sent was read
+	hearDone       chan struct{} // closed when mountd has ended and everything that it sent has been read
 }
 
-// maxStored bounds the descriptors that are kept.
+// maxStored bounds the number of descriptors of files.
 const maxStored = 4096
 
-// The messages between mountd and its supervisor: one byte and a handle.
+// A message between mountd and its supervisor consists of one of these bytes and a handle.
 const (
 	sayKeep   = 'K' // with a descriptor
 	sayDrop   = 'D'
@@ -35,8 +35,8 @@ const (
 	saySize   = 9
 )
 
-// newFDStore begins with an empty ledger. If there can be none, a mount that dies is
-// detached; that is no reason not to mount.
+// newFDStore returns an fdStore with an empty ledger. If a ledger cannot be made, the mount still
+// works, but it is detached if mountd dies.
 func newFDStore(logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}}
 	var err error
@@ -47,7 +47,7 @@ func newFDStore(logger *slog.Logger) *fdStore {
 	return h
 }
 
-// inherit returns the fdStore of a supervisor that died, as mountd hands it on.
+// inherit returns an fdStore with the contents of a dead supervisor's, which mountd hands on.
 func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}, device: device, ledger: ledger, hearDone: make(chan struct{})}
 	go h.hear(sock, h.hearDone)
@@ -67,8 +67,8 @@ func (h *fdStore) close() {
 	h.ledger, h.device = nil, nil
 }
 
-// canGoOn waits until everything that a dead mountd sent was read, and reports whether
-// there is a connection that another mountd can serve.
+// canGoOn waits until everything that a dead mountd sent has been read. It reports whether there
+// is a connection that another mountd can serve.
 func (h *fdStore) canGoOn() bool {
 	if h.hearDone != nil {
 		<-h.hearDone
@@ -78,14 +78,15 @@ func (h *fdStore) canGoOn() bool {
 		return false
 	}
 	err := fusefs.CanTakeOver(h.ledger, h.device)
-	if err != nil { // the case after each orderly unmount
+	if err != nil { // this is normal after an orderly unmount
 		h.logger.Info("nothing to take over", "why", err)
 	}
 	return err == nil
 }
 
-// handDown prepares the descriptors for a new mountd: a socket, and what is sent through it to a
-// mountd that takes over. started is called once the process was started, or could not be.
+// handDown prepares a socket for a new mountd and, if that mountd takes over, the descriptors that
+// are sent to it through the socket. The caller calls started with whether the process could be
+// started.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -102,7 +103,7 @@ func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 		go func(heard chan struct{}) {
 			for fh, f := range h.files {
 				if err := say(pair[0], sayKeep, fh, int(f.Fd()), 0); err != nil {
-					h.logger.Warn("hand on an open file", "error", err)
+					h.logger.Warn("cannot hand on an open file", "error", err)
 				}
 			}
 			_ = say(pair[0], sayAll, 0, -1, 0)
@@ -111,7 +112,7 @@ func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	}, nil
 }
 
-// hear reads what a mountd sends until it is gone.
+// hear reads what a mountd sends until mountd has ended.
 func (h *fdStore) hear(sock *os.File, heard chan struct{}) {
 	defer close(heard)
 	defer sock.Close()
@@ -162,7 +163,7 @@ func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
 			continue
 		}
 		if err == nil && n != saySize {
-			err = errors.New("the other side is gone")
+			err = errors.New("the other side has closed the connection")
 		}
 		if err != nil {
 			return 0, 0, nil, err
@@ -176,11 +177,12 @@ func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
 	}
 }
 
-// fdClient is mountd's side. A supervisor that does not read, because it was stopped,
-// must not hold up a request; then the descriptor is not kept.
+// fdClient is mountd's side of the connection. If the supervisor does not read, for example
+// because it was stopped, a request on the mount must not wait for it. Then the descriptor is not
+// stored.
 type fdClient struct {
 	sock atomic.Pointer[os.File]
-	old  []*os.File // of supervisors that died
+	old  []*os.File // sockets to supervisors that died
 }
 
 var _ fusefs.FDStore = (*fdClient)(nil)
@@ -198,12 +200,12 @@ func (k *fdClient) Keep(fh uint64, fd int) bool { return k.say(sayKeep, fh, fd) 
 // Drop implements fusefs.FDStore.
 func (k *fdClient) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 
-// device gives the supervisor /dev/fuse.
+// device sends the descriptor of /dev/fuse to the supervisor.
 func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
-// receive reads the descriptors that the supervisor kept for the mountd before us. If the
-// supervisor is killed meanwhile, only we can save the mount, so we go on without the
-// rest, which are open files without a name.
+// receive reads the descriptors that the supervisor stored for the previous mountd. If the
+// supervisor is killed meanwhile, only this process can save the mount, so receive returns what
+// it has. The missing descriptors are of open files without a name.
 func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {
@@ -217,19 +219,19 @@ func (k *fdClient) receive() map[uint64]*os.File {
 	}
 }
 
-// renew hands everything to another supervisor and returns its end of the socket.
+// renew prepares everything for a new supervisor and returns the supervisor's end of the socket.
 func (k *fdClient) renew(s *fusefs.Server) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	// The old socket stays open: a request may just be about to use its number.
+	// The old socket stays open, because a request may be about to use its descriptor number.
 	k.old = append(k.old, k.sock.Swap(os.NewFile(uintptr(pair[0]), "supervisor")))
 	s.Guarded(func(fh uint64, fd int) { k.Keep(fh, fd) })
 	return os.NewFile(uintptr(pair[1]), "mountd"), nil
 }
 
-// dup returns a duplicate for a child to inherit.
+// dup returns a duplicate of a descriptor that a child process can inherit.
 func dup(fd int, name string) (*os.File, error) {
 	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -11,43 +11,44 @@ import (
 	"cachebro/store/wire"
 )
 
-// beatEvery is how often the daemon and mountd exchange heartbeats while there is
-// something to report; a daemon that dies meanwhile is noticed within this time. Once the
-// daemon has taken everything in, there are none until the next record: it may end then,
-// and nobody needs to know.
+// beatEvery is the interval of the heartbeats between mountd and the daemon while there is
+// something to report. A daemon that dies meanwhile is noticed within this time. Once the daemon
+// has ingested everything, no heartbeat is sent until the next record. The daemon may end during
+// that time without mountd noticing.
 const beatEvery = 2 * time.Second
 
 // maxPause is the longest wait between two tries to start the daemon again.
 const maxPause = 30 * time.Second
 
-// link keeps mountd in touch with the store daemon: it starts the daemon when it is
-// gone, attaches, and exchanges heartbeats. Its errors never reach a program that
-// waits for I/O: without a daemon the spool grows.
+// link keeps mountd connected to the store daemon: it starts the daemon if none runs, attaches to
+// it, and exchanges heartbeats. Its errors never reach a program that waits for I/O. Without a
+// daemon, the records stay in the spool.
 type link struct {
 	client   *wire.Client // nil until dial has been called
 	dial     func(context.Context) (*wire.Client, error)
 	source   *os.File
 	beat     func() wire.Heartbeat           // makes the heartbeat to send
-	atRest   func(wire.HeartbeatAnswer) bool // whether nothing is left to say after this answer
-	onAnswer func(wire.HeartbeatAnswer)      // takes the answer; Healthy false: nobody answers
-	// introducing is called before a daemon hears of this mount for the first time.
+	atRest   func(wire.HeartbeatAnswer) bool // reports whether there is nothing left to report after this answer
+	onAnswer func(wire.HeartbeatAnswer)      // handles the answer; Healthy is false if no daemon answers
+	// introducing is called before mountd attaches to a daemon that does not know this mount.
 	introducing func()
-	// leaves writes down that the mount has ended. False: a daemon runs.
+	// leaves records in a file that the mount has ended. It returns false, having written
+	// nothing, if a daemon is running.
 	leaves func(context.Context) (bool, error)
 	logger *slog.Logger
-	poke   chan struct{} // capacity 1: a beat is wanted now; never closed
-	stirs  chan struct{} // capacity 1: something was spooled, which ends a rest; never closed
-	woke   chan struct{} // capacity 1: a rest has ended; never closed
+	poke   chan struct{} // capacity 1: a heartbeat is to be sent now; never closed
+	stirs  chan struct{} // capacity 1: a record was spooled, so heartbeats begin again; never closed
+	woke   chan struct{} // capacity 1: heartbeats have begun again; never closed
 	wg     sync.WaitGroup
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu         sync.Mutex
 	attached   int  // pid of the daemon that knows this mount, 0: none
-	rests      bool // until the next record
-	sends      bool // the history goes to a bucket
+	rests      bool // no heartbeats are sent until the next record
+	sends      bool // the history is sent to a bucket
 	attach     wire.Attach
-	lost       uint64        // how often events beside the mount were missed
-	leaveHeard chan struct{} // closed when a daemon has heard that the mount was unmounted at its mountpoint
+	lost       uint64        // how often events that bypassed the mount were missed
+	leaveHeard chan struct{} // closed when a daemon knows that the mount was unmounted at its mountpoint
 	heardOf    bool          // leaveHeard is closed
 }
 
@@ -75,21 +76,21 @@ func (l *link) setOutside(on bool) {
 	l.attach.Outside = on
 }
 
-// setWatched notes whether changes beside the mount are spooled.
+// setWatched stores whether changes that bypass the mount are spooled.
 func (l *link) setWatched(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Watched = on
 }
 
-// missed notes that changes beside the mount were not spooled.
+// missed records that changes which bypassed the mount were not spooled.
 func (l *link) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost++
 }
 
-// watching returns both for the heartbeat.
+// watching returns, for the heartbeat, what setWatched and missed have recorded.
 func (l *link) watching() (on bool, missed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,8 +103,8 @@ func (l *link) unmounted() bool {
 	return l.attach.Unmounted
 }
 
-// leave tells the daemon that the mount was unmounted at its mountpoint, and waits until
-// the daemon has heard that, for limit at most.
+// leave tells the daemon that the mount was unmounted at its mountpoint. It waits until the daemon
+// has acknowledged that, for limit at most.
 func (l *link) leave(limit time.Duration) {
 	l.mu.Lock()
 	l.attach.Unmounted = true
@@ -120,7 +121,7 @@ func (l *link) leave(limit time.Duration) {
 	}
 }
 
-// remounted makes a daemon hear that the mount is on its mountpoint again.
+// remounted makes link report to the daemon that the mount is on its mountpoint again.
 func (l *link) remounted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +129,7 @@ func (l *link) remounted() {
 	l.attached, l.heardOf, l.leaveHeard = 0, false, make(chan struct{})
 }
 
-// acknowledge notes that the daemon has heard whether the mount is still on its mountpoint.
+// acknowledge is called after the daemon was told whether the mount is still on its mountpoint.
 func (l *link) acknowledge(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +139,8 @@ func (l *link) acknowledge(unmounted bool) {
 	}
 }
 
-// dial connects to the daemon, starting it if needed. The error is meant for people: a
-// damaged store, a full disk, a state directory of somebody else.
+// dial connects to the daemon, starting it if needed. Its error is readable for a user: a damaged
+// store, a full disk, a state directory of another user.
 func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
 	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: client, Root: c.Root},
 		wire.Timeouts{Connect: 5 * time.Second, Answer: 10 * time.Second},
@@ -147,7 +148,7 @@ func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
 	return w, Explain(err, c.State)
 }
 
-// run beats until ctx ends.
+// run exchanges heartbeats until ctx ends.
 func (l *link) run(ctx context.Context) {
 	l.wg.Go(func() {
 		pause := beatEvery
@@ -175,8 +176,8 @@ func (l *link) run(ctx context.Context) {
 	})
 }
 
-// exchange exchanges one heartbeat, or attaches if this daemon does not know us. rest: the
-// daemon has heard everything.
+// exchange exchanges one heartbeat, or attaches if this daemon does not know us. rest means that
+// there is nothing left to report.
 func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
 		c, err := l.dial(ctx)
@@ -214,7 +215,8 @@ func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	return err == nil, false
 }
 
-// introduce tells the daemon who serves the mount, and hands it the source.
+// introduce attaches to the daemon: it tells the daemon which process serves the mount, and hands
+// it a descriptor of the source.
 func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
 	a := l.attach
@@ -233,16 +235,16 @@ func (l *link) introduce(ctx context.Context) error {
 	return nil
 }
 
-// hurry asks for a heartbeat at once.
+// hurry makes link send a heartbeat at once.
 func (l *link) hurry() { nudge(l.poke) }
 
-// stirred says that something was spooled, which ends a rest.
+// stirred is called when a record was spooled. It makes heartbeats begin again.
 func (l *link) stirred() { nudge(l.stirs) }
 
 func nudge(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // a value is there already and was not read yet
+	default: // the channel already holds a value
 	}
 }
 
@@ -253,8 +255,8 @@ func (l *link) restedToEnd() bool {
 	return l.rests && len(l.stirs) == 0 && !l.sends && !l.attach.Unmounted
 }
 
-// bye ends the link; run's context is cancelled already. A daemon that does not answer
-// notices by itself that mountd is gone.
+// bye ends the link. The context of run must already be cancelled. If the daemon does not answer,
+// it will notice without this message that mountd has exited.
 func (l *link) bye() {
 	l.wg.Wait()
 	if l.client == nil {
@@ -269,10 +271,10 @@ func (l *link) bye() {
 			return
 		}
 		if err != nil {
-			l.logger.Warn("the end is not written down", "error", err)
+			l.logger.Warn("cannot record that the mount has ended", "error", err)
 		}
 	}
 	if _, err := l.client.Call(ctx, wire.MDetach, wire.Detach{PID: os.Getpid()}, nil, nil); err != nil {
-		l.logger.Warn("the store daemon did not hear of the end", "error", err)
+		l.logger.Warn("cannot tell the store daemon that the mount has ended", "error", err)
 	}
 }

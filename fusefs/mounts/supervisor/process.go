@@ -26,12 +26,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// drainLimit bounds how long an orderly end waits for captured content to reach the spool.
+// drainLimit bounds how long an orderly unmount waits for captured content to reach the spool.
 const drainLimit = 60 * time.Second
 
-// Serve is mountd: it mounts, reports, and stays until the mount is gone. from.Source is
-// the directory, opened before the mount; from.FD > 0 is a /dev/fuse that is mounted
-// already; supervisor is the pid that watches us, 0 for none.
+// Serve runs mountd: it mounts, sends a Report, and returns when the mount has ended. from.Source
+// is the source directory, opened before the mount. If from.FD > 0, it is a /dev/fuse that is
+// already mounted. supervisor is the pid of the supervisor, or 0 if there is none.
 func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
 	signal.Ignore(syscall.SIGHUP) // the end of a terminal is no reason to unmount
 	signals := make(chan os.Signal, 4)
@@ -47,7 +47,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.TellsOutside {
 		if s.edge.always {
-			nudge(s.link.woke) // do not wait here for the marks on a large tree
+			nudge(s.link.woke) // let run look, because placing the watch's marks on a large tree takes time
 		} else {
 			outside = s.edge.look()
 		}
@@ -59,7 +59,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	err = Report{OK: true, PID: os.Getpid(), Outside: outside, Shared: s.shared}.send(report)
 	report.Close()
 	if err != nil {
-		logger.Warn("nobody waits for the mount", "error", err)
+		logger.Warn("the process that asked for the mount has ended", "error", err)
 	}
 	if supervisor > 0 {
 		go s.watchSupervisor(ctx, supervisor)
@@ -72,7 +72,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 		go s.watchTable(ctx, done)
 	}
 	inherits := !s.wait(done, signals, gone)
-	stopAnswering() // before a successor can open the spool, and its own socket
+	stopAnswering() // before a successor opens the spool and its own socket
 	s.edge.end()
 	if inherits {
 		// Requests without an answer are sent to the successor again.
@@ -83,7 +83,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	return s.end()
 }
 
-// session is one mount from its beginning to its end.
+// session holds the state of one mount in mountd.
 type session struct {
 	c        Config
 	logger   *slog.Logger
@@ -98,14 +98,14 @@ type session struct {
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
 
-	supervisor atomic.Int64 // its pid, 0: there is none
+	supervisor atomic.Int64 // pid of the supervisor, 0 if there is none
 }
 
-// keeper returns the process that keeps descriptors for us, 0 if there is none.
+// keeper returns the pid of the supervisor, which holds descriptors for us, or 0 if there is none.
 func (s *session) keeper() int { return int(s.supervisor.Load()) }
 
-// start brings up the spool, the daemon, capture and the mount, in this order, and takes
-// down what it made if one of them fails.
+// start starts the spool, the daemon, capture and the mount, in this order. If one of them fails,
+// it stops those that it has already started.
 func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	source := from.Source
 	s = &session{c: c, logger: logger, handed: from, mounted: make(chan struct{}, 1)}
@@ -120,8 +120,8 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	// During a take-over every program on the mount waits, so the daemon is dialled
-	// later; records stay in the spool until then.
+	// During a take-over every program on the mount waits, so the daemon is dialled later. Records
+	// stay in the spool until then.
 	var client *wire.Client
 	if !from.TakeOver {
 		client, err = dial(ctx, c, "mountd")
@@ -157,12 +157,12 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	return s, nil
 }
 
-// recorderWithin is how long the net may take to release the spool: after work without a
-// mount, such as an undo, it stays for a second.
+// recorderWithin is how long the recorder of package outside may take to release the spool. After
+// work without a mount, such as an undo, it holds the spool for one more second.
 const recorderWithin = 5 * time.Second
 
-// openSpool opens the spool for writing. It does not wait for another mount to release
-// it, only for the net.
+// openSpool opens the spool for writing. If the recorder of package outside holds the spool,
+// openSpool waits; if another mount holds it, openSpool fails at once.
 func openSpool(c Config) (w *spool.Writer, err error) {
 	for deadline := time.Now().Add(recorderWithin); ; time.Sleep(20 * time.Millisecond) {
 		w, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
@@ -179,15 +179,15 @@ func spoolError(c Config, err error) error {
 	if errors.Is(err, spool.ErrLocked) {
 		r, known := ReadRecord(c.State)
 		if !known {
-			return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root, "something else records what happens in %s", c.Root)
+			return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root, "another process is recording the changes in %s", c.Root)
 		}
-		return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root+" tells who; end what still runs in the earlier mount, or: kill "+fmt.Sprint(r.PID),
+		return wire.Errorf(wire.ErrLocked, "cachebro status --dir "+c.Root+" shows that mount; end the programs that still run in it, or: kill "+fmt.Sprint(r.PID),
 			"%s is served by another mount (mountd pid %d)", c.Root, r.PID)
 	}
 	return fmt.Errorf("open the spool: %w", err)
 }
 
-// abandon takes down a session that never got a mount.
+// abandon releases everything of a session whose mount failed.
 func (s *session) abandon() {
 	if s.capture != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -202,7 +202,7 @@ func (s *session) abandon() {
 	}
 }
 
-// heartbeat returns what the daemon should know of this side.
+// heartbeat returns the heartbeat with the present state of mountd.
 func (s *session) heartbeat() wire.Heartbeat {
 	st := s.capture.Stats()
 	fsStats := s.server.Stats()
@@ -215,7 +215,7 @@ func (s *session) heartbeat() wire.Heartbeat {
 	}}
 }
 
-// applyState passes on the state of the store.
+// applyState passes the state of the store to capture.
 func (s *session) applyState(a wire.HeartbeatAnswer) {
 	s.capture.SetHealthy(a.Healthy, a.Reason)
 	switch {
@@ -226,14 +226,14 @@ func (s *session) applyState(a wire.HeartbeatAnswer) {
 	}
 }
 
-// atRest reports whether there is nothing left to tell each other until something happens
-// on the mount. The next record then ends the rest.
+// atRest reports whether no more heartbeats are needed until something happens on the mount.
 func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	st := s.capture.Stats()
 	return a.Healthy && (!a.BaselineStart.IsZero() || s.link.unmounted()) && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
 }
 
-// leaves writes down that the mount has ended, for a daemon that does not run.
+// leaves records in a file that the mount has ended, for a daemon that is not running now. It
+// returns false, having written nothing, if a daemon is running.
 func (s *session) leaves(ctx context.Context) (bool, error) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
@@ -242,10 +242,10 @@ func (s *session) leaves(ctx context.Context) (bool, error) {
 	return wire.Leave(ctx, s.c.Paths, s.c.Root, wire.Left{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
 }
 
-// worthGivingBack is how much unused memory the garbage collector may keep.
+// worthGivingBack is the number of bytes from which giveBack returns memory to the system.
 const worthGivingBack = 8 << 20
 
-// giveBack returns memory to the system that a burst of work has left.
+// giveBack returns unused memory to the system after a burst of work.
 func giveBack() {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -254,8 +254,9 @@ func giveBack() {
 	}
 }
 
-// setOutside says whether somebody may write to the source directly. Once the mount was
-// unmounted at its mountpoint, everybody who uses that path does.
+// setOutside tells the overlay and the daemon whether processes may write to the source directly.
+// Once the mount was unmounted at its mountpoint, that is always so, because every process that
+// uses that path writes to the source.
 func (s *session) setOutside(on bool) {
 	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
@@ -263,7 +264,7 @@ func (s *session) setOutside(on bool) {
 	s.link.hurry()
 }
 
-// record notes who serves the mount, for umount and status.
+// record writes the Record of the mount, for umount and status.
 func (s *session) record(supervisor int) {
 	s.supervisor.Store(int64(supervisor))
 	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mountID(), Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
@@ -289,23 +290,23 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 		}
 		go func() { _ = cmd.Wait() }()
 		pid := cmd.Process.Pid
-		s.logger.Warn("the supervisor is gone; started another one", "pid", pid)
+		s.logger.Warn("the supervisor has ended; started another one", "pid", pid)
 		s.record(pid)
 		return pid, nil
 	})
 }
 
-// keepRunning calls start whenever the process has ended, until ctx ends. The first time
-// it does so at once: until there is another one, a kill of mountd would leave a dead
-// mount. If the process ends soon or cannot be started, the pauses grow: the binary may
-// have been replaced by one that cannot do this.
+// keepRunning calls start whenever the process has ended, until ctx ends. The first time it does
+// so at once, because without a supervisor a kill of mountd would leave a dead mount. If the new
+// process ends soon or cannot be started, the pauses grow, because the binary may have been
+// replaced by one that cannot run as a supervisor.
 func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	const first, last = 10 * time.Millisecond, time.Minute
 	for pause := time.Duration(0); ; {
 		began := time.Now()
 		if p, err := watch(pid); err == nil {
-			// On an ordered end this goroutine is left behind in poll; the
-			// process ends right after.
+			// When mountd ends, this goroutine is abandoned in poll; the process exits right
+			// after.
 			_ = p.wait()
 			p.close()
 		}
@@ -328,7 +329,8 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	}
 }
 
-// startSupervisor starts a supervisor that adopts us and holds what the last one held.
+// startSupervisor starts a supervisor that adopts this process and gets the descriptors that the
+// last supervisor held.
 func (s *session) startSupervisor() (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
 	cmd.ExtraFiles = []*os.File{nil, s.handed.Source}
@@ -353,8 +355,8 @@ const (
 	// busyWait is how long processes inside may take to leave before the mount is
 	// detached anyway.
 	busyWait = 2 * time.Second
-	// copyWait is how long an unmount may take to end the connection. If it takes longer,
-	// a copy of the mount in another mount namespace keeps it.
+	// copyWait is how long an unmount may take to end the connection. If it takes longer, a copy
+	// of the mount in another mount namespace holds the connection open.
 	copyWait = time.Second
 )
 
@@ -362,7 +364,7 @@ const (
 // still busy after 2 s, it is detached, and processes inside are served until they leave or
 // until another signal arrives. If the mount was unmounted here but lives on as a copy in
 // another mount namespace, it ends at the first signal. If its state or project is gone, it ends
-// without a signal. stay returns false if the mount is to be left to a successor.
+// without a signal. wait returns false if a successor is to serve the mount.
 func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {
@@ -381,7 +383,7 @@ func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-ch
 		case <-done:
 			return true
 		case err := <-gone:
-			s.logger.Error("the mount ends: nothing of what is done in it would be kept", "error", err)
+			s.logger.Error("the mount ends, because changes in it could not be recorded", "error", err)
 			asked = true
 			leave(err)
 		case sig := <-signals:
@@ -417,13 +419,13 @@ func (s *session) mountedIn(table []mounts.Mount) bool {
 	})
 }
 
-// tablePause bounds how long a change of the mount table waits to be looked at on a
-// machine where others mount and unmount all the time.
+// tablePause is the longest pause between two looks at the mount table. Pauses are made while
+// other programs mount and unmount all the time.
 const tablePause = time.Second
 
-// watchTable follows our mount table. It notes when the mount has gone from our mount
-// namespace and lives on elsewhere, because umount must not wait for those who hold it
-// there. And it reports a new way to the source beside the mount.
+// watchTable watches our mount table. It records when the mount was unmounted in our mount
+// namespace but lives on elsewhere, because umount must not wait for the processes that use it
+// there. It also reports a new mount that leads to the source bypassing ours.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	table, err := mounts.WatchTable()
 	if err != nil {
@@ -473,8 +475,8 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// places returns the directories that the mount depends on: the one where its history is
-// kept and, for a mount elsewhere, the source.
+// places returns the directories that the mount depends on: the state directory and, if the mount
+// does not cover its source, the source.
 func (s *session) places() (places []wire.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {
@@ -501,7 +503,7 @@ func (s *session) users() []mounts.Proc {
 	return mounts.Scan(s.c.Mountpoint, map[int]bool{s.mountID(): true}, true, mounts.Ours)
 }
 
-// end drains captured content and detaches from the daemon.
+// end writes captured content to the spool and detaches from the daemon.
 func (s *session) end() error {
 	s.server.Abandon()
 	// An aborted connection ends the server and leaves a dead mount.

@@ -14,13 +14,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// Another binary can take over a mount that is served already. It writes its path to a
-// file in the state directory and asks mountd to end. The supervisor starts the successor
-// from that file, and is then replaced by a supervisor of the new binary.
+// Another binary can take over a mount that is already being served. It writes its path to a file
+// in the state directory and sends mountd a signal to end. The supervisor starts the binary named
+// in that file as the successor, and is then replaced by a supervisor of the new binary.
 
 const (
 	exeFile = "serve.exe"
-	// renewSignal asks mountd to end and leave the mount to a successor.
+	// renewSignal tells mountd to end without unmounting, so that a successor can take over.
 	renewSignal = syscall.SIGUSR1
 	renewLimit  = 15 * time.Second
 	// drainShort is how long mountd waits for captured content before it ends.
@@ -32,7 +32,7 @@ const (
 func Renew(ctx context.Context, c Config) (pid int, err error) {
 	old, ok := ReadRecord(c.State)
 	if !ok || !mounts.Running(old.PID, 0) {
-		return 0, wire.Errorf(wire.ErrNotFound, "cachebro mount "+c.Root, "nobody serves %s", c.Root)
+		return 0, wire.Errorf(wire.ErrNotFound, "cachebro mount "+c.Root, "no process serves a mount of %s", c.Root)
 	}
 	if !old.Replaceable {
 		return 0, wire.Errorf(wire.ErrConflict, "cachebro umount "+c.Root+" && cachebro mount "+c.Root,
@@ -40,7 +40,7 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 	}
 	name := filepath.Join(c.State, exeFile)
 	if err := os.WriteFile(name, []byte(c.Exe+"\n"), 0o600); err != nil {
-		return 0, fmt.Errorf("name the new binary: %w", err)
+		return 0, fmt.Errorf("write down the path of the new binary: %w", err)
 	}
 	defer remove(name)
 	if err := syscall.Kill(old.PID, renewSignal); err != nil {
@@ -61,13 +61,13 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("no successor of mountd (pid %d) has come up: %w", old.PID, ctx.Err())
+			return 0, fmt.Errorf("no successor of mountd (pid %d) has started: %w", old.PID, ctx.Err())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// exe returns the binary for the next mountd: one that asked to take over, or our own.
+// exe returns the binary for the next mountd: the one that Renew named, or our own.
 func (r *runner) exe() string {
 	b, err := os.ReadFile(filepath.Join(r.c.State, exeFile))
 	if name := strings.TrimSpace(string(b)); err == nil && filepath.IsAbs(name) {
@@ -76,8 +76,8 @@ func (r *runner) exe() string {
 	return r.c.Exe
 }
 
-// drain waits until captured content is in the spool, but not for long: the rest is still
-// in its files, and the successor looks there.
+// drain waits until captured content is in the spool, but only for drainShort. Content that was
+// not written by then is still in its files, where the successor finds it.
 func (s *session) drain() {
 	for end := time.Now().Add(drainShort); s.capture.Stats().Queue > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)

@@ -23,13 +23,13 @@ const (
 	heirsMax = 5 // how many may fail in a row
 )
 
-// Handed are the descriptors that one process of a mount gives to another; all except
-// Source may be nil.
+// Handed holds the descriptors that one process of a mount gives to another. All except Source
+// may be nil.
 type Handed struct {
 	Source, Device, Ledger, Sock *os.File
-	// FD > 0: a mounted /dev/fuse, which mountd then owns.
+	// FD is a mounted /dev/fuse, which mountd then owns, or 0.
 	FD int
-	// TakeOver: the Ledger is that of a mountd that died.
+	// TakeOver means that mountd takes over the mount of a dead mountd, whose state is in Ledger.
 	TakeOver bool
 }
 
@@ -38,15 +38,15 @@ type runner struct {
 	c       Config
 	fdStore *fdStore
 	source  *os.File
-	log     *os.File // of mountd
+	log     *os.File // mountd's log
 	logger  *slog.Logger
 
 	mu     sync.Mutex // guards cmd, ending
 	cmd    *exec.Cmd  // the present mountd, if it is our child
-	ending bool       // the mount is to end
+	ending bool       // an orderly unmount was requested
 }
 
-// interrupt asks for an orderly unmount.
+// interrupt makes mountd unmount in an orderly way.
 func (r *runner) interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,8 @@ func (r *runner) interrupt() {
 	}
 }
 
-// start runs a mountd from a binary and returns its report. If it failed, it has ended.
+// start runs a mountd from a binary and returns its Report. If the Report is an error, the mountd
+// has ended.
 func (r *runner) start(takeOver bool, exe string) Report {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -111,8 +112,8 @@ func (r *runner) wait() error {
 	return cmd.Wait()
 }
 
-// goOn is called when mountd has ended; err tells how. As long as the connection lives
-// and nobody asked for its end, another mountd takes over.
+// goOn is called when mountd has ended; err says how. As long as the connection lives and no
+// unmount was requested, it starts another mountd that takes over.
 func (r *runner) goOn(ctx context.Context, err error) error {
 	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canGoOn(); {
 		begun := time.Now()
@@ -123,11 +124,11 @@ func (r *runner) goOn(ctx context.Context, err error) error {
 		exe := r.exe()
 		rep := r.start(true, exe)
 		if !rep.OK && exe != r.c.Exe {
-			r.logger.Error("the other binary cannot take the mount over", "binary", exe, "error", rep.Err())
+			r.logger.Error("the new binary could not take over the mount", "binary", exe, "error", rep.Err())
 			rep = r.start(true, r.c.Exe)
 		}
 		if !rep.OK {
-			r.logger.Error("nobody can take the mount over", "after", how, "error", rep.Err())
+			r.logger.Error("no other mountd can take over the mount", "after", how, "error", rep.Err())
 			if err == nil || errors.Is(rep.Err(), wire.ErrInternal) {
 				err = rep.Err()
 			}

@@ -15,8 +15,8 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Launch starts a detached supervisor and waits until the mount answers or has failed.
-// After a failure nothing of it is left.
+// Launch starts a detached supervisor and waits until the mount answers or has failed. After a
+// failure, neither a process nor a mount remains.
 func Launch(ctx context.Context, c Config) (Report, error) {
 	log, err := openLog(c.State, "supervise.log")
 	if err != nil {
@@ -48,9 +48,9 @@ func Launch(ctx context.Context, c Config) (Report, error) {
 	return rep, nil
 }
 
-// Supervise mounts and stays until the mount is gone. report, if not nil, gets a Report
-// and is closed. A cancelled ctx asks for an orderly unmount. The error says why there
-// was no mount, or that it ended badly.
+// Supervise mounts and returns when the mount has ended. If report is not nil, a Report is written
+// to it and it is closed. If ctx is cancelled, the mount is unmounted in an orderly way. The error
+// says why there was no mount, or that the mount ended unexpectedly.
 func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slog.Logger) error {
 	source, err := os.OpenFile(c.Root, os.O_RDONLY, 0)
 	if err != nil {
@@ -70,20 +70,22 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 	rep := r.start(false, c.Exe)
 	if !rep.OK {
 		h.close()
-		clear(c, logger, "the mount did not come up")
+		clear(c, logger, "the mount could not be started")
 		return tell(report, rep.Err())
 	}
 	logger.Info("mounted", "mountpoint", c.Mountpoint, "mountd", rep.PID)
 	remove(filepath.Join(c.State, crashFile))
 	if report != nil {
-		// The process that asked may be gone; the mount stays.
+		// An error is ignored, because the process that asked for the mount may have ended, and
+		// the mount stays.
 		_ = rep.send(report)
 		report.Close()
 	}
 	return r.goOn(ctx, r.wait())
 }
 
-// Adopt watches over a mountd that lost its supervisor, and takes over what that one held.
+// Adopt supervises a mountd whose supervisor has died. from holds the descriptors of that
+// supervisor.
 func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Logger) error {
 	log, err := openLog(c.State, "mountd.log")
 	if err != nil {
@@ -95,7 +97,7 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	r := runner{c: c, fdStore: h, source: from.Source, log: log, logger: logger}
 	p, err := watch(pid)
 	if err != nil {
-		return r.goOn(ctx, fmt.Errorf("it was gone before it could be adopted: %w", err))
+		return r.goOn(ctx, fmt.Errorf("it ended before it could be adopted: %w", err))
 	}
 	defer p.close()
 	logger.Info("adopted", "mountd", pid, "mountpoint", c.Mountpoint)
@@ -104,12 +106,12 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	if err := p.wait(); err != nil {
 		return fmt.Errorf("watch mountd %d: %w", pid, err)
 	}
-	// The exit status goes to mountd's parent. The ledger and the mount table tell us
-	// what we need: after an orderly unmount there is nothing left to clear.
+	// We are not mountd's parent, so we do not get its exit status. The ledger and the mount
+	// table are enough, because after an orderly unmount there is no mount left to clear.
 	return r.goOn(ctx, nil)
 }
 
-// ended cleans up after mountd. waitErr tells how it ended.
+// ended cleans up after mountd. waitErr says how mountd ended.
 func ended(c Config, logger *slog.Logger, waitErr error) error {
 	how := "it ended"
 	if waitErr != nil {
@@ -123,15 +125,15 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 	if err := writeJSON(filepath.Join(c.State, crashFile), crash); err != nil {
 		logger.Error("cannot record how the mount ended", "error", err)
 	}
-	logger.Error("the mount ended without being asked to", "how", how, "must_cd", mounts.Describe(crash.Inside, 20))
-	return fmt.Errorf("the mount on %s ended without being asked to: %s", c.Mountpoint, how)
+	logger.Error("the mount ended unexpectedly", "how", how, "must_cd", mounts.Describe(crash.Inside, 20))
+	return fmt.Errorf("the mount on %s ended unexpectedly: %s", c.Mountpoint, how)
 }
 
-// clear detaches a mount that nobody serves any more; left says that there was one.
-// Processes inside are looked up before, while /proc still shows them.
+// clear detaches a mount that no process serves any more. left reports whether there was one.
+// Processes inside are looked up first, while /proc still shows them.
 func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 	crash = Crash{Time: time.Now(), Mountpoint: c.Mountpoint, How: how}
-	for range 4 { // a mount may lie on a dead one from earlier
+	for range 4 { // below this mount there may be earlier dead mounts on the same directory
 		overlays, err := mounts.Overlays()
 		if err != nil {
 			logger.Error("cannot see what is mounted", "error", err)
@@ -141,7 +143,7 @@ func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 		if !ok || m.Source != c.Root {
 			return crash, left
 		}
-		// Another mountd may have won a race and serve a sound mount here.
+		// Another mountd may have won a race and serve a working mount here.
 		if err := mounts.Answers(c.Mountpoint, 300*time.Millisecond); !errors.Is(err, mounts.ErrDead) && !errors.Is(err, mounts.ErrHung) {
 			return crash, left
 		}
@@ -151,7 +153,7 @@ func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 			logger.Error("cannot detach the dead mount", "mountpoint", c.Mountpoint, "error", err)
 			return crash, left
 		}
-		logger.Warn("detached the dead mount: the plain project shows again", "mountpoint", c.Mountpoint)
+		logger.Warn("detached the dead mount, so the plain project is visible again", "mountpoint", c.Mountpoint)
 	}
 	return crash, left
 }
@@ -165,7 +167,8 @@ func tell(report io.WriteCloser, err error) error {
 	return err
 }
 
-// openLog opens a log of ours for appending. A log above 5 MB is renamed to .1 first.
+// openLog opens one of the supervisor's logs for appending. A log above 5 MB is first renamed to
+// .1.
 func openLog(state, name string) (*os.File, error) {
 	path := filepath.Join(state, name)
 	if fi, err := os.Stat(path); err == nil && fi.Size() > 5<<20 {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detached gives a process a session of its own, so that neither the end of the terminal
-// nor its ^C reaches it.
+// detached returns attributes that start a process in a new session, so that neither the end of
+// the terminal nor a ^C in it reaches the process.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// watched is a process that is not our child, held by a pidfd, so that the reuse of its
-// pid does no harm.
+// watched is a process that is not our child. It is referred to by a pidfd, so that another
+// process that gets the same pid cannot be mistaken for it.
 type watched struct{ fd int }
 
 func watch(pid int) (*watched, error) {

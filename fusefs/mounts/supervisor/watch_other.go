@@ -12,7 +12,8 @@ import (
 
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// watched is a process that is not our child. Without pidfd it is looked up twice a second.
+// watched is a process that is not our child. There is no pidfd here, so its pid is looked up
+// twice a second.
 type watched struct{ pid int }
 
 func watch(pid int) (*watched, error) {
