@@ -50,7 +50,7 @@ type Options struct {
 	Root    string     // absolute, clean, symlinks resolved
 	Paths   wire.Paths // where state and socket lie
 	Version string     // of this program
-	// Ignore decides the class of a path, besides the project's own ignore files.
+	// Ignore decides the class of a path, together with the project's own ignore files.
 	Ignore ignore.Options
 	// IdleExit is the time after which the daemon ends if no request has come, nothing has
 	// happened on the mount and no work was in progress. 0 means 90 s, < 0 never.
@@ -214,7 +214,8 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)
 	if errors.Is(err, store.ErrNoSpace) {
-		// A full disk can still be read. New records wait in the spool until there is room.
+		// A full disk can still be read. New records wait in the spool until there is
+		// space.
 		so.ReadOnly, d.readOnly = true, true
 		if full, ferr := store.Open(filepath.Join(state, "store"), so); ferr == nil {
 			d.log.Error("the store is open for reading only", "err", err)
@@ -426,7 +427,8 @@ func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
 	}
 }
 
-// housekeeping ends an idle daemon, notices a mountd that died, and collects.
+// housekeeping ends the daemon if it is idle or its full disk has space again, drops the
+// descriptor of a mountd that died, and runs the periodic cleanup.
 func (d *Daemon) housekeeping(ctx context.Context) {
 	every := 30 * time.Second
 	if d.o.IdleExit > 0 {
@@ -454,7 +456,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 // project.
 func (d *Daemon) outside() bool { return d.o.Root == wire.OutsideRoot }
 
-// settle waits until everything done so far has been recorded; see ingest.Followers.
+// settle waits until everything that has happened so far is recorded; see ingest.Followers.
 func (d *Daemon) settle() {
 	var err error
 	switch {

@@ -60,7 +60,7 @@ func (d *Daemon) leave(ctx context.Context) bool {
 	return true
 }
 
-// summonWait bounds how long questions wait for mountd to attach.
+// summonWait bounds how long requests wait for mountd to attach.
 const summonWait = 2 * time.Second
 
 // summon asks mountd, if there is one, to attach, so that even the first requests are answered

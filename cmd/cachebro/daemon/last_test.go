@@ -40,7 +40,7 @@ func TestLastHasChanges(t *testing.T) {
 		}
 	}
 	told("wrapper", "start", "")
-	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Session: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.HasPrefix(err.Error(), "no session changed anything") {
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Session: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.HasPrefix(err.Error(), "no session has changed anything") {
 		t.Errorf("sessions without changes: %v (%s)", err, wire.Hint(err))
 	}
 	told("S", "start", "")

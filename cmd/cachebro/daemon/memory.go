@@ -49,7 +49,7 @@ func followMemory(floor, most int64) (stop func()) {
 	}
 }
 
-// roomBesideHeap is what stacks, the collector and free spans need, in bytes.
+// roomBesideHeap is the memory needed by stacks, the collector and free spans, in bytes.
 const roomBesideHeap = 32 << 20
 
 // collected becomes garbage as soon as it is made, so that its cleanup reports each

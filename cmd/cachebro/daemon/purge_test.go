@@ -106,7 +106,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := ask[wire.StoreAnswer](p, c, wire.MStore, wire.StoreRequest{Do: "purge", Path: []byte("keys")})
-	for _, want := range []string{"purged keys", "overwritten in the spool", "not reached: exports", "not reached: what command lines"} {
+	for _, want := range []string{"purged keys", "overwritten in the spool", "not reached: exports", "not reached: command lines"} {
 		if !strings.Contains(a.Text, want) {
 			t.Errorf("it does not say %q:\n%s", want, a.Text)
 		}

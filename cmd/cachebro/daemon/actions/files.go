@@ -84,7 +84,7 @@ func (h *history) look(vs []store.Version) (err error) {
 	return err
 }
 
-// at returns the state of a path just before a version of it.
+// at returns the state of a path just before version o of it.
 func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	if f := h.files[p]; f != nil {
 		return f, nil
@@ -179,7 +179,7 @@ func (h *history) rename(o store.Version) error {
 		return err
 	}
 	if src.made && !src.existed || store.OwnFile(o.From) {
-		// A new file takes the place: that is how editors, sed and undo save.
+		// A new file replaces the old one, as when editors, sed or undo save.
 		dst.made = dst.made || !dst.existed
 		dst.touch(o)
 		return nil
@@ -207,7 +207,7 @@ func (h *history) outcome() []*file {
 		if !f.deleted || f.origin == "" {
 			continue
 		}
-		// The file was moved away and then deleted: vim puts the old file aside so.
+		// The file was moved away and then deleted, as vim does with the old file.
 		delete(h.files, p)
 		if was := h.files[f.origin]; was != nil {
 			was.existed, was.before, was.made = true, f.before, false
@@ -309,7 +309,7 @@ func parent(p store.Path) store.Path {
 	return ""
 }
 
-// maxCompared bounds a content whose lines are counted, in bytes.
+// maxCompared is the size in bytes up to which the lines of a content are counted.
 const maxCompared = 2 << 20
 
 // lines counts the lines that were added and removed.

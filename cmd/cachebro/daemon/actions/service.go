@@ -117,7 +117,7 @@ func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter,
 	return nil
 }
 
-// during returns the time that a page covers; ok is false if it covers none.
+// during returns the period that a page covers. ok is false if the page covers none.
 func during(out *wire.Actions, q wire.ActionsQuery) (from, to time.Time, ok bool) {
 	from, to = q.Since, q.Until
 	if n := len(out.Actions); n > 0 {

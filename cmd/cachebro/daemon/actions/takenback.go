@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxMarks bounds the cache of what plans did, in bytes.
+// maxMarks bounds the cache of planMarks, in bytes.
 const maxMarks = 8 << 20
 
 // planMarks says, for each path, what a finished plan did to it.
@@ -30,7 +30,7 @@ func sizeOfMarks(m planMarks) int {
 	return n
 }
 
-// marksOf returns what a finished plan did, without the paths for which a step failed.
+// marksOf returns what a finished plan did, except for paths for which a step failed.
 func (s *Service) marksOf(id string) (planMarks, error) {
 	if m, ok := s.marks.Get(id); ok {
 		return m, nil
@@ -178,7 +178,7 @@ func (u *sum) add(by []wire.TakenBack, files int) {
 	}
 }
 
-// fill writes the sum into the action.
+// fill writes the sum into an action.
 func (u *sum) fill(a *wire.Action) {
 	for _, x := range u.of {
 		a.TakenBack = append(a.TakenBack, *x)

@@ -54,7 +54,7 @@ func (g *group) span() wire.ActionSpan {
 	return x
 }
 
-// last returns the time up to which the group was followed.
+// last returns the time of the farthest version read for the group.
 func (g *group) last(oldest bool) int64 {
 	t := g.versions[len(g.versions)-1].Time
 	switch {
@@ -178,7 +178,7 @@ func allOver(open map[string]*group, t int64, oldest bool) bool {
 	return true
 }
 
-// match returns the filter for an author.
+// match returns a filter for the versions of an author.
 func match(author string) func(store.Version) bool {
 	if author == "" {
 		return nil

@@ -27,12 +27,13 @@ var starters = []string{
 	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
 }
 
-// job is a number of processes that a shell started as one job.
+// job is a group of processes that a shell started as one job.
 type job struct {
 	root attribution.Process // the topmost process of its group
 	ok   bool                // the process is known
-	// group is its process group, which the elements of a pipeline share although none
-	// is another's ancestor; 0 if not known, or if an agent or a terminal is in it too.
+	// group is the job's process group. The elements of a pipeline share it although none
+	// is an ancestor of another. It is 0 if it is not known, or if an agent or a terminal
+	// is in the group too.
 	group uint32
 }
 
@@ -92,8 +93,8 @@ func (w *words) doer(v store.Version) store.Version {
 	return v
 }
 
-// heldNothing reports whether a directory held nothing but empty files and directories
-// between two versions of it.
+// heldNothing reports whether a directory contained only empty files and directories between
+// two versions of it.
 func (w *words) heldNothing(made, removed store.Version) bool {
 	nothing := true
 	err := w.s.store.View(func(view *store.View) error {
@@ -127,11 +128,11 @@ func (w *words) startedBy(a, by store.Actor) bool {
 	return false
 }
 
-// ownComm is the name of cachebro's own processes. Each of its commands is an action of its
-// own, even if one program starts several: two merges of forks are two actions.
+// ownComm is the name of cachebro's own processes. Each cachebro command is a separate action,
+// even if one program starts several, so that two merges of forks are two actions.
 const ownComm = "cachebro"
 
-// keyOf returns the key of the action that a version belongs to, and its job.
+// keyOf returns the job of a version, and the key of the action that the version belongs to.
 func (w *words) keyOf(v store.Version) (string, job) {
 	v = w.doer(v)
 	a := v.Actor
@@ -380,7 +381,7 @@ func (w *words) commands(vs []store.Version) string {
 // maxBegan is how much of a session's first prompt names it, in bytes.
 const maxBegan = 200
 
-// cutText cuts a text to at most this many bytes, without splitting a character.
+// cutText cuts a text to at most most bytes, without splitting a character.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -416,7 +417,7 @@ func (w *words) command(v store.Version, j job) (said string) {
 	return strings.ToValidUTF8(said, "�")
 }
 
-// isShell reports whether a tool runs commands, so that its title is one.
+// isShell reports whether a tool runs commands, so that its title is a command.
 func isShell(tool string) bool {
 	switch strings.ToLower(tool) {
 	case "bash", "shell", "run_shell_command", "exec_command", "local_shell", "powershell", "terminal", "execute":

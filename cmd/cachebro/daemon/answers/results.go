@@ -105,9 +105,9 @@ func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, e
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
 }
 
-// amongTrees adds a digest of the tracked files to a call's arguments. Without it machines
-// with different files would overwrite each other's answers. An answer found under the digest
-// may still come from another tree.
+// amongTrees adds a digest of the tracked files to a call's arguments. Without the digest,
+// machines with different files would overwrite each other's answers. An answer found under a
+// digest may still come from another tree.
 func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
 	if an.shared == nil {
 		return nil, nil

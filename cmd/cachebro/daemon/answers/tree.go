@@ -68,7 +68,7 @@ func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A path may have been a directory and a file in turn: both count.
+	// The path may have been a directory and a file at different times, so both sums count.
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 

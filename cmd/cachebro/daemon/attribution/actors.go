@@ -9,7 +9,7 @@ import (
 	"cachebro/store/onwire"
 )
 
-// Outsider is the actor of changes that did not go through the mount.
+// Outsider is the actor of changes that bypassed the mount.
 var Outsider = store.Actor{Comm: "outside"}
 
 // ByWhom describes who made a version, as a phrase that fits into a sentence.

@@ -15,7 +15,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Key identifies a process: pids are reused, but not pid and start time together.
+// Key identifies a process. Pids are reused, but not a pid with the same start time.
 type Key struct {
 	PID   uint32
 	Start uint64 // clock ticks after boot
@@ -29,8 +29,9 @@ type process struct {
 	comm    string
 	args    string // as one text, for comparing
 	session string // from its environment
-	// client is the session of the client that started the process, by its environment, if
-	// session is another one: that of "cachebro run" around the client.
+	// client is the session named by the environment of the client that started the
+	// process. It is set only if session is another one, namely that of a "cachebro run"
+	// around the client.
 	client string
 	seen   int64
 }
@@ -44,22 +45,22 @@ type window struct {
 	End   int64         `json:"end,omitempty"` // ns, 0 while open
 }
 
-// sessionAt says from when on a client process worked for a session. A process may have
+// sessionAt says since when a client process has worked for a session. A process may have
 // several sessions, one after the other (/clear, /resume).
 type sessionAt struct {
 	Time    int64           `json:"t"`
 	Session store.SessionID `json:"s"`
 }
 
-// promptAt says from when on a session worked on a prompt.
+// promptAt says since when a session has worked on a prompt.
 type promptAt struct {
 	time   int64
 	prompt string
 }
 
-// Attribution joins processes to sessions, prompts and tool calls. Records may
-// be ingested long after they were written (a daemon that was stopped), so
-// everything is looked up by the record's time, not by what is open now.
+// Attribution joins processes to sessions, prompts and tool calls. Records may be ingested
+// long after they were written, because the daemon was stopped, so everything is looked up by
+// the record's time, not by what is open now.
 type Attribution struct {
 	boot  int64 // ns; when clock ticks began
 	store *store.Store
@@ -230,8 +231,8 @@ func (a *Attribution) Cwd(toolUse string) string {
 	return ""
 }
 
-// finish closes a tool call's window. The writes of a background command come later; its
-// process tree stays joined to the call.
+// finish closes a tool call's window. A background command writes after that, so its processes
+// stay joined to the call.
 func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -353,7 +354,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue notes that a client sent a prompt by itself, as a part of the prompt typed.
+// Continue records that a client sent a prompt by itself, as a continuation of the typed
+// prompt.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -400,7 +402,7 @@ func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string 
 	return a.PromptOf(session, agent, "")
 }
 
-// sortLocked sorts the windows by their begin.
+// sortLocked sorts the windows by their beginning.
 func (a *Attribution) sortLocked() {
 	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].Begin < a.windows[j].Begin })
 }

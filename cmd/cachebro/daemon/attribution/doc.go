@@ -1,3 +1,3 @@
-// Package attribution says who is behind a change: it joins processes to
-// sessions, prompts, tool calls and plans.
+// Package attribution determines who made a change: it joins processes to sessions, prompts,
+// tool calls and plans.
 package attribution

@@ -132,7 +132,7 @@ func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	}
 }
 
-// KeepRows stores what Introduce added to rows, and empties them.
+// KeepRows stores the rows that Introduce collected, and empties rows.
 func (a *Attribution) KeepRows(rows *Rows) error {
 	if len(rows.known) == 0 {
 		return nil

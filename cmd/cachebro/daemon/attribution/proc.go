@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alive reports whether the process with this pid and start time (0: any) still runs.
+// Alive reports whether the process with this pid and start time (0: any) is still running.
 func Alive(pid int, start uint64) bool {
 	if pid <= 0 {
 		return false
 	}
 	if st, err := procfs.ReadStat(pid); err != nil {
-		// The process is not ours to look at, or there is no /proc: ask only if it exists.
+		// The process may not be inspected, or there is no /proc, so only check that it
+		// exists.
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 	} else if start != 0 && st.Start != start {
 		return false

@@ -22,10 +22,10 @@ import (
 // ProcessBucket is the KV bucket of the rows.
 const ProcessBucket = "process"
 
-// maxRows bounds the rows: a build has thousands of processes.
+// maxRows bounds the rows, because a build has thousands of processes.
 const maxRows = 50_000
 
-// ProcessID identifies a process, whatever program it runs.
+// ProcessID identifies a process, independent of the program that it runs.
 type ProcessID struct {
 	PID   uint32
 	Start uint64 // clock ticks after boot
@@ -97,9 +97,9 @@ func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	return all, err
 }
 
-// Words returns a function that fills in the command line of a version's process, if mountd
-// learned it only after it reported the version: no write waits for a command line. The
-// function caches what it looked up, so it is for one query.
+// Words returns a function that fills in the command line of a version's process if mountd
+// learned the command line only after it had reported the version, because no write waits for
+// that. The function caches its lookups, so it is for one query.
 func (b ProcessBook) Words() func(*store.Version) {
 	type program struct {
 		ProcessID

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// ownTool reports whether a tool writes from the process that is named in the call.
+// ownTool reports whether a tool writes from the same process that the call names.
 func ownTool(tool string) bool {
 	switch tool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":
@@ -109,7 +109,7 @@ func (a *Attribution) beganLocked(key Key, w *window) bool {
 	return started >= w.Begin-windowSlack && (w.End == 0 || started <= w.End)
 }
 
-// pickOwn tells parallel edits apart by the path they name. Editors write to
+// pickOwn distinguishes parallel edits by the path that they name. Editors write to
 // "name.tmp.1234" first, so a prefix counts too.
 func pickOwn(ws []*window, path string) (*window, bool) {
 	var match []*window
@@ -131,8 +131,8 @@ func pickOwn(ws []*window, path string) (*window, bool) {
 	return ws[0], len(ws) == 1
 }
 
-// pickShellLocked tells parallel commands apart by the process tree: the
-// client's direct child (branch) belongs to the command during which it started.
+// pickShellLocked distinguishes parallel commands by the process tree: the client's direct
+// child (branch) belongs to the command during which it started.
 func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key, t int64) (*window, bool) {
 	fits := ws
 	bound := false // the branch was started for one command, so it is not a shell that runs several
@@ -199,7 +199,8 @@ func (a *Attribution) byCommandLocked(ws []*window, chain []Key, at int) []*wind
 	return out
 }
 
-// flat makes a command comparable with an argument list: one space between words, no quotes.
+// flat makes a command comparable with an argument list, by removing quotes and repeated
+// spaces.
 func flat(s string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer(`'`, "", `"`, "", `\`, "").Replace(s)), " ")
 }

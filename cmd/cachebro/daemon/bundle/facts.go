@@ -27,7 +27,7 @@ type Section struct {
 	Last  int    `cbor:"3,keyasint"`
 }
 
-// factsVersion changes when factsOf does: rows of another version are made anew.
+// factsVersion changes when factsOf does. Rows of another version are made anew.
 const factsVersion = 1
 
 // mostRead is the size in bytes of the largest file whose text is read.
@@ -109,7 +109,7 @@ var (
 	goComent = regexp.MustCompile(`(?m)^// Package \w+ (?:[^\n]*\n)(?:// [^\n]+\n)*`)
 )
 
-// codeSummary returns the first sentence of the first comment that says something.
+// codeSummary returns the first sentence of the first comment that is informative.
 func codeSummary(content []byte) string {
 	head := content[:min(len(content), 8192)]
 	if m := goComent.Find(head); m != nil {

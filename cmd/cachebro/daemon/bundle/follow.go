@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// keptRow is a row as it is stored.
+// keptRow is a stored row.
 type keptRow struct {
 	Version int        `cbor:"1,keyasint"`
 	Blob    store.Hash `cbor:"2,keyasint"`
@@ -21,13 +21,13 @@ type keptRow struct {
 	Build   string     `cbor:"4,keyasint,omitempty"` // of the program that made it
 }
 
-// rowPrefix and PairPrefix begin the keys of rows and pairs in a KV.
+// rowPrefix and PairPrefix are the prefixes of the keys of rows and pairs in a KV.
 const (
 	rowPrefix  = "row\x00"
 	PairPrefix = "pair\x00"
 )
 
-// Follow brings the graph up to the log as it is now.
+// Follow brings the graph up to date with the log.
 func (g *Graph) Follow(ctx context.Context) error {
 	want := g.o.Source.Seq()
 	g.mu.Lock()
@@ -78,7 +78,7 @@ func (g *Graph) Follow(ctx context.Context) error {
 	return nil
 }
 
-// take waits until nobody else follows the log.
+// take waits until no other goroutine follows the log.
 func (g *Graph) take(ctx context.Context) error {
 	select {
 	case g.turn <- struct{}{}:
@@ -248,7 +248,7 @@ func (g *Graph) keep(rows map[string][]byte) {
 			return
 		}
 		if err := g.o.Rows.SetAll(part); err != nil {
-			g.o.Warn("keep the rows of the graph", err)
+			g.o.Warn("store the rows of the graph", err)
 		}
 		part, size = map[string][]byte{}, 0
 	}

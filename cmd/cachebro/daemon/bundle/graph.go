@@ -21,7 +21,7 @@ type Source interface {
 	Content(h store.Hash) ([]byte, error)
 }
 
-// KV keeps rows (store.KV).
+// KV stores rows (store.KV).
 type KV interface {
 	SetAll(vals map[string][]byte) error
 	Scan(prefix string, fn func(key string, val []byte) error) error

@@ -62,7 +62,7 @@ func (g *Graph) placesLocked(most int) (out []NodeRow, more int) {
 }
 
 // betweenLocked returns the edges among the nodes of a plan. In the graph of the whole project
-// a directory stands for its own files, not for those further below.
+// a directory stands for the files directly in it, not for those in its subdirectories.
 func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 	in := map[[2]string]bool{{p.Ref, p.Kind}: true}
 	for _, n := range p.Neighbours {
@@ -105,7 +105,7 @@ func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 				continue
 			}
 			for _, w := range strings.Split(e.Words, ", ") {
-				// List each edge once, in the direction in which it leads.
+				// List each edge once, in its own direction.
 				if !strings.Contains(w, " by") && !strings.HasPrefix(w, "written after") {
 					lines[at[0]+" -> "+e.To+" "+w] = true
 				}

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// meansLocked returns the file or directory that an import of a file leads to now.
+// meansLocked returns the file or directory that an import in a file refers to now.
 func (g *Graph) meansLocked(e *entry, spec string) string {
 	for _, at := range ImportTargets(e.path, spec, g.mods) {
 		if target, ok := g.thereLocked(at); ok {

@@ -21,8 +21,8 @@ const (
 	KindGroup = "group"
 )
 
-// findLocked returns the node that a reference means: a group by its name, else a file, else a
-// directory with or without its final slash. "./" is the project.
+// findLocked returns the node that a reference means. It tries a group's name, then a file,
+// then a directory with or without its final slash. "./" is the project.
 func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
 	if n, found := g.man.Node(ref); found && !g.isPathLocked(n) {
 		return ref, KindGroup, true
@@ -337,7 +337,7 @@ func isCode(p string, tests bool) bool {
 	return k == search.Code || tests && k == search.Test
 }
 
-// opWord returns in a word what a version did.
+// opWord describes in a word what a version did.
 func opWord(op store.Op) string {
 	switch op {
 	case store.OpCreate, store.OpMknod:

@@ -9,7 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Bounds of what is remembered of reads and writes.
+// Bounds on the recorded reads and writes.
 const (
 	pairWithin = int64(15 * 60 * 1e9) // ns between the read and the write
 	mostActors = 128                  // the least recently active ones are dropped
@@ -208,8 +208,8 @@ func (p *Pairs) Changed() map[string][]byte {
 	return out
 }
 
-// of calls f with the pairs of a file: what was read before it was written, and what was
-// written after it was read.
+// of calls f with the pairs of a file: with files that were read before it was written, and
+// with files that were written after it was read.
 func (p *Pairs) of(path string, f func(other string, n int, before bool)) {
 	if p == nil {
 		return

@@ -36,7 +36,7 @@ const (
 	mostEdges       = 300
 )
 
-// filled returns the query with the defaults put in and the limits applied.
+// filled returns the query with defaults for zero bounds, and with the limits applied.
 func (q Query) filled() Query {
 	bound := func(n, def, most int) int {
 		if n <= 0 {
@@ -185,8 +185,8 @@ func versionLine(seq uint64, t int64, op store.Op, p, by string) string {
 	return fmt.Sprintf("%d %s %s %s by %s", seq, time.Unix(0, t).UTC().Format("2006-01-02T15:04:05Z"), p, opWord(op), by)
 }
 
-// docsLocked picks the pieces of documents about a node: the node's own, those that cachebro.yml
-// pairs with it, those that name it, and the README beside it.
+// docsLocked selects the pieces of documents about a node: the node's own, those that
+// cachebro.yml pairs with it, those that name it, and the README next to it.
 func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []Chunk) {
 	type pick struct {
 		Chunk

@@ -142,7 +142,7 @@ func publicOf(p string, lines []symbolLine) (out []symbolLine) {
 // symbolLine is one definition.
 type symbolLine struct{ name, text string }
 
-// symbolKey has the extension too: what a text defines depends on its language.
+// symbolKey includes the extension, because what a text defines depends on its language.
 type symbolKey struct {
 	ext  string
 	hash store.Hash

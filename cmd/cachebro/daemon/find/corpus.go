@@ -22,8 +22,8 @@ var _ search.Corpus = corpus{}
 // Secret implements search.Corpus.
 func (c corpus) Secret(p store.Path) bool { return ignore.Secret(string(p)) }
 
-// Read returns a regular file's bytes, in buf if it has room, or fs.ErrNotExist, also if
-// something else is there now.
+// Read returns a regular file's bytes, in buf if they fit. It returns fs.ErrNotExist if the
+// path is not a regular file now.
 func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	dir, err := c.source.Acquire(c.life)
 	if err != nil {
@@ -33,8 +33,8 @@ func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	return readBeneath(dir.File, string(p), buf)
 }
 
-// Run keeps the index up to date with the version log. The first index waits for the
-// baseline: before that, there is little to index and the disk is busy.
+// Run keeps the index up to date with the version log. The first indexing waits for the
+// baseline, because before that there is little to index and the disk is busy.
 func (f *Finder) Run(ctx context.Context) {
 	if !f.Index.Stats().Ready {
 		for f.Store.Seq() == 0 || f.Survey.Scanning() {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readBeneath reads a regular file into buf, grown where it is too small. A
-// query opens thousands of files: without an os.File for each it takes four
-// calls into the kernel instead of eight and leaves no garbage.
+// readBeneath reads a regular file into buf, which it replaces by a larger buffer if
+// necessary. A query opens thousands of files. Without an os.File for each, that takes four
+// system calls instead of eight and leaves no garbage.
 func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME,
@@ -60,8 +60,8 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			}
 			return nil, search.ErrBinary
 		}
-		// Read again if the file has changed meanwhile. A log file that never rests is taken
-		// as it is after a few tries.
+		// Read again if the file has changed meanwhile. A log file that is written
+		// without end is accepted as it is after a few tries.
 		if err := unix.Fstat(fd, &after); err != nil {
 			return nil, err
 		}

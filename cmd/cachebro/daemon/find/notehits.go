@@ -24,8 +24,8 @@ const (
 // means that the note shares only one common word of several.
 const noteFit = 0.34
 
-// searchNotes answers a search for notes: those with a matching line, or else
-// those that fit best.
+// searchNotes answers a search for notes: it returns those with a matching line or, if there
+// are none, those that fit best.
 func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) error {
 	switch q.Mode {
 	case wire.SearchText, wire.SearchExact, wire.SearchRanked:
@@ -92,7 +92,7 @@ func noteHit(n wire.Note, score float64, line string) wire.SearchHit {
 	return wire.SearchHit{ID: n.ID, Type: "note", Path: n.Path, Text: line, Title: n.Kind + ": " + first, Score: score, Time: n.Time, Note: &n}
 }
 
-// noteText returns what the id of a note stands for.
+// noteText returns the note that an id stands for.
 func (f *Finder) noteText(id string) (hit wire.SearchHit, ok bool) {
 	n, ok := f.Knowledge.Note(id)
 	if !ok {

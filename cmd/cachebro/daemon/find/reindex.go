@@ -49,7 +49,7 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 	return nil
 }
 
-// indexProgress returns the progress, for somebody who watches a reindex.
+// indexProgress returns the progress of a reindex, for a client that waits for it.
 func (f *Finder) indexProgress() *wire.IndexProgress {
 	b := f.Survey.Progress()
 	p := &wire.IndexProgress{Looking: b.Running, Looked: b.Files}

@@ -22,7 +22,8 @@ const (
 	searchMost    = 100_000
 )
 
-// search answers from the index, which includes everything closed before.
+// search answers from the index. The answer includes every file that was closed before the
+// request.
 func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
 	a := wire.SearchAnswer{Hits: []wire.SearchHit{}, How: q.Mode}
 	sq, err := f.searchQuery(ctx, q)
@@ -105,8 +106,8 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 	return sq, nil
 }
 
-// worktrees returns the linked worktrees inside the project as globs to leave out, except one
-// that the query is about.
+// worktrees returns the linked worktrees inside the project as globs to exclude, except for
+// the one that the query is about.
 func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
 	for _, at := range f.Source.Worktrees(ctx) {
 		if asked != at && !strings.HasPrefix(asked, at+"/") {
@@ -116,7 +117,8 @@ func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
 	return globs
 }
 
-// hints returns what a session works on.
+// hints returns the files that a session works on, and how often files were fetched, for
+// ranking.
 func (f *Finder) hints(session string) search.Hints {
 	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: f.hitIDs.uses()}
 	if session == "" {
@@ -297,7 +299,7 @@ func (f *Finder) dated(hit wire.SearchHit) wire.SearchHit {
 	return hit
 }
 
-// maxBody is how many lines of an enclosing definition go with a hit.
+// maxBody is how many lines of an enclosing definition are returned with a hit.
 const maxBody = 120
 
 // bodies adds the text of the definitions around the hits, once each.

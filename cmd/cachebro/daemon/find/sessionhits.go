@@ -14,15 +14,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// Bounds of how many sessions and files are looked at for a prompt, and how many are shown.
+// Bounds on how many sessions and files are examined for a prompt, and how many are shown.
 const (
 	sessionsAsked = 10
 	sessionsFiles = 5
 	sessionsTold  = 2
 )
 
-// addSessions adds earlier sessions that edited the best files, after these files: somebody
-// may have worked before on what the prompt is about.
+// addSessions adds earlier sessions that edited the best files, after these files, because
+// such a session may have worked on the subject of the prompt.
 func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
 	sessions, err := f.Store.Sessions.List(sessionsAsked)
 	if err != nil {

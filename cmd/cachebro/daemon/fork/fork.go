@@ -32,7 +32,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many directories are filled at once, because they wait for the disk.
+// atOnce is how many directories are filled in parallel, because filling one mostly waits for
+// the disk.
 const atOnce = 4
 
 // Service fills directories.
@@ -89,7 +90,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	defer rules.Close()
-	// Whoever may not look into the project must not look into the unfinished copy.
+	// A user who may not read the project must not be able to read the unfinished copy.
 	top, err := source.StatOf(from.File)
 	if err == nil {
 		err = unix.Fchmod(int(to.Fd()), 0o700)
@@ -399,7 +400,7 @@ func (f *filler) file(e entry, at int, name string) error {
 	return f.finish(e, to)
 }
 
-// errMoving reports that somebody went on writing while a file was copied.
+// errMoving reports that a file was written again while it was copied.
 var errMoving = errors.New("the file is being written")
 
 const takeTries = 3
@@ -408,8 +409,8 @@ const takeTries = 3
 // and leaves the copy as cp would have made it. all is to, or the file that replaced it.
 func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
 	all = to
-	// Attributes are not copied, so they are not read either: that would be three calls for
-	// each small file.
+	// Attributes are not copied, so they are not read either, which saves three system
+	// calls for each small file.
 	var before, after unix.Stat_t
 	for try := range takeTries {
 		if err := unix.Fstat(int(from.Fd()), &before); err != nil {
@@ -447,7 +448,7 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 	return all, size, shared, errMoving
 }
 
-// errOther reports that the project has something else there now.
+// errOther reports that something else is at the path in the project now.
 var errOther = errors.New("it is no longer a regular file")
 
 // open opens the project's own file. For an earlier moment it does so only if the file has not
@@ -485,7 +486,7 @@ func (f *filler) open(e entry) (*os.File, error) {
 }
 
 // finish sets the owner, mode and time of a file or directory. Programs lose their set-uid and
-// set-gid bits: a copy in another place must give nobody more rights.
+// set-gid bits, because a copy in another place must not give anybody more rights.
 func (f *filler) finish(e entry, to *os.File) error {
 	if f.own {
 		if err := to.Chown(int(e.UID), int(e.GID)); err != nil && !errors.Is(err, unix.EPERM) {

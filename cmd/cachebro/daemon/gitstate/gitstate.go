@@ -277,7 +277,7 @@ func (h *history) operations() []*operation {
 	return all
 }
 
-// Between returns the operations of a time that a person would notice, oldest first.
+// Between returns the operations in a period that a person would notice, oldest first.
 func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp, error) {
 	if s.none() {
 		return nil, nil
@@ -304,7 +304,7 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 	return out, nil
 }
 
-// errNone ends a scan.
+// errNone ends a scan after the first row.
 var errNone = errors.New("enough")
 
 // none reports whether nothing is recorded of any repository, as in most projects.

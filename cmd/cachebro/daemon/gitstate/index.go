@@ -8,8 +8,8 @@ import (
 	"cachebro/store/leaf/gitdir"
 )
 
-// staged returns a digest of what git's index says of names, modes, stages and objects.
-// A split index has no digest.
+// staged returns a digest of the names, modes, stages and objects in git's index. A split
+// index has no digest.
 func staged(raw []byte) (sum [32]byte, ok bool) {
 	var all hash.Hash
 	rest, err := gitdir.ReadIndex(raw, func() func(gitdir.IndexEntry) error {
@@ -31,6 +31,3 @@ func staged(raw []byte) (sum [32]byte, ok bool) {
 	all.Sum(sum[:0])
 	return sum, true
 }
-
-// staged returns a digest of what git's index says of names, modes, stages and objects.
-// A split index has no digest.

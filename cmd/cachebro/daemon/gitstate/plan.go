@@ -29,7 +29,7 @@ type Selection struct {
 // somebody has changed the file without going through the mount.
 const beyond = int64(2 * time.Second)
 
-// chosen returns the operations and rows that a selection means.
+// chosen returns the operations and rows that a selection covers.
 func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	has = map[*row]bool{}
 	all := h.operations()
@@ -289,7 +289,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
 	c.dir, c.rest, _ = gitdir.Split(p)
 	chain := h.chains[p]
-	// What others did in between must have been undone again.
+	// Changes by others in between must have been undone already.
 	for i := h.at[first]; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {
@@ -313,8 +313,8 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	return c
 }
 
-// elsewhere finds git directories that are not where they were. Their contents are no longer
-// at these paths, and to bring back some of them here would leave a broken repository.
+// elsewhere finds git directories that are no longer at their paths. Their contents are no
+// longer there either, so restoring some of them would leave a broken repository.
 func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 	why := map[string]string{}
 	for _, c := range changes {
@@ -345,7 +345,7 @@ func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 	}
 }
 
-// units finds out what belongs together: a branch and its reflog; HEAD, the index, the
+// units determines which paths belong together: a branch and its reflog; HEAD, the index, the
 // state of a merge or rebase, and the branch that HEAD is on.
 func (h *history) units(changes []*change) {
 	heads := map[string]string{} // dir and branch → unit
@@ -377,8 +377,8 @@ func (h *history) units(changes []*change) {
 	}
 }
 
-// checkout returns the git directory, or the part of it that belongs to a linked worktree, and
-// the path below that.
+// checkout returns the git directory or, for a path of a linked worktree, the worktree's part
+// of the git directory, and the path inside it.
 func checkout(dir, rest string) (base, below string) {
 	if s, ok := strings.CutPrefix(rest, "worktrees/"); ok {
 		if name, more, ok := strings.Cut(s, "/"); ok {
@@ -411,8 +411,9 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 	return st, true
 }
 
-// ordered sorts the steps so that what a step needs comes before it. What is in the way goes
-// first, and HEAD comes last, so that nobody takes half of one for a repository.
+// ordered sorts the steps so that each comes after those that it depends on. Steps that remove
+// obstacles come first, and HEAD comes last, so that a half-restored directory is not taken
+// for a repository.
 func ordered(steps []wire.GitStep) []wire.GitStep {
 	rank := func(s wire.GitStep) int {
 		base := path.Base(string(s.Path))

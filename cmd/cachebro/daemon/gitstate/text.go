@@ -15,7 +15,7 @@ import (
 // mostNamed is how many refs a line names.
 const mostNamed = 3
 
-// ends returns what the paths of an operation were before and after it.
+// ends returns the state of an operation's paths before and after it.
 func (h *history) ends(o *operation) (paths []string, before, after map[string]thing) {
 	before, after = map[string]thing{}, map[string]thing{}
 	for _, r := range o.rows {
@@ -28,7 +28,7 @@ func (h *history) ends(o *operation) (paths []string, before, after map[string]t
 	return paths, before, after
 }
 
-// text says what an operation did to refs and to a person's settings; "" if nothing.
+// text describes what an operation did to refs and to a person's settings; "" if nothing.
 func (h *history) text(o *operation) string {
 	paths, before, after := h.ends(o)
 	byDir := map[string][]string{}

@@ -46,7 +46,7 @@ type thing struct {
 	here   bool   // or the content is that of the file at the path now
 }
 
-// before returns what a row's path was before the row.
+// before returns the state of a row's path before the row.
 func (h *history) before(r *row) thing {
 	chain := h.chains[r.path()]
 	if h.was[r.path()] == nil { // newest first, because an older content may be the beginning of a newer one
@@ -146,7 +146,7 @@ func (h *history) open(p string, t thing) (io.ReadCloser, error) {
 	return &part{in, t.size}, nil
 }
 
-// read returns a content, of at most 64 MiB; a longer one is cut.
+// read returns a content, or its first 64 MiB if it is longer.
 func (h *history) read(p string, t thing) []byte {
 	in, err := h.open(p, t)
 	if err != nil {
@@ -160,7 +160,7 @@ func (h *history) read(p string, t thing) []byte {
 	return b
 }
 
-// tail returns the end of a content, where a reflog has its newest lines.
+// tail returns the end of a content, which in a reflog has the newest lines.
 func (h *history) tail(p string, t thing) []byte {
 	in, err := h.open(p, t)
 	if err != nil {

@@ -85,7 +85,7 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		from, err = versions.SideOf(h.store, v)
 		return from, to, err
 	}
-	// The newest change: against the version before it.
+	// Show the newest change, by comparing it with the version before it.
 	hist, err := h.store.History(p, true)
 	if err != nil {
 		return from, to, err
@@ -140,7 +140,7 @@ func (h *History) present(ctx context.Context, p store.Path) (versions.Side, err
 func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	switch {
 	case q.Number != 0:
-		return 0, wire.Errorf(wire.ErrBadRequest, "name the file", "%d is a version of one file, not a moment", q.Number)
+		return 0, wire.Errorf(wire.ErrBadRequest, "name the file", "%d is the number of a version of one file, not a moment of the project", q.Number)
 	case q.Seq > 0:
 		return versions.Moment(h.store, q.Seq)
 	}

@@ -40,7 +40,7 @@ func (s *Past) Handlers() map[string]wire.Handler {
 }
 
 func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
-	// What was done before the moment must be in the log before the moment is looked up.
+	// Everything done before the moment must be in the log before the moment is looked up.
 	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return m, nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 	}
 	all, found, err := undo.Planner{Store: s.store}.List(p, q.Seq)
 	if err == nil && !found {
-		err = wire.Errorf(wire.ErrNotFound, "", "%s was no directory then", onwire.Display(p))
+		err = wire.Errorf(wire.ErrNotFound, "", "%s was not a directory at that time", onwire.Display(p))
 	}
 	out := wire.PastAnswer{Entries: make([]wire.PastEntry, 0, len(all))}
 	for _, e := range all {
@@ -163,7 +163,7 @@ func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 func (s *Past) read(_ context.Context, q wire.PastRead) (wire.Empty, []byte, error) {
 	var h store.Hash
 	if n, err := hex.Decode(h[:], []byte(q.Hash)); err != nil || n != len(h) || len(q.Hash) != 2*len(h) {
-		return wire.Empty{}, nil, wire.Errorf(wire.ErrBadRequest, "", "not a hash")
+		return wire.Empty{}, nil, wire.Errorf(wire.ErrBadRequest, "", "the request has no valid hash")
 	}
 	b, err := s.store.Content(h)
 	return wire.Empty{}, b, err

@@ -54,8 +54,8 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 }
 
 const (
-	// PlanWait is how long a plan waits for what is in the spool, and PlanStill how long if
-	// nothing of it is ingested meanwhile.
+	// PlanWait is how long a plan waits for the contents of the spool to be ingested.
+	// PlanStill is how long it waits without any progress.
 	PlanWait  = time.Minute
 	PlanStill = 20 * time.Second
 )

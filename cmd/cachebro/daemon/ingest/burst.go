@@ -13,12 +13,13 @@ import (
 // Exact queries miss nothing, because they themselves read the files that are newer than the
 // index.
 const (
-	// A burst is BurstItems records within burstWindow; burstQuiet without one ends it.
+	// A burst is BurstItems records within burstWindow. It ends after burstQuiet without a
+	// record.
 	burstWindow = 250 * time.Millisecond
 	BurstItems  = 128
 	burstQuiet  = 200 * time.Millisecond
-	// burstMost is how long the index waits at most, and burstGap how long it then works
-	// before it waits again.
+	// burstMost is the longest time for which the index waits, and burstGap how long it
+	// then works before it may have to wait again.
 	burstMost = 10 * time.Second
 	burstGap  = 3 * time.Second
 
@@ -31,8 +32,8 @@ const (
 	burstStill = 25 * time.Millisecond
 	burstSpool = 64 << 20
 
-	// gitPause is how long ingestion pauses after records of git's own files, which
-	// nobody needs at once.
+	// gitPause is how long ingestion pauses after records of git's own files, which are not
+	// needed at once.
 	gitPause = 250 * time.Millisecond
 )
 

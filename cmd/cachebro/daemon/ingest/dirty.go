@@ -91,7 +91,7 @@ func (t *dirtyTable) has(p store.Path) bool {
 	return t.paths[p] > 0 || t.former[p] > 0
 }
 
-// below reports whether anything at or below p is being written.
+// below reports whether p or anything in its subtree is being written.
 func (t *dirtyTable) below(p store.Path) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -183,10 +183,11 @@ func (g *Ingester) Position() spool.Position { return *g.pos.Load() }
 // Writing reports whether a file's content is being changed.
 func (g *Ingester) Writing(p store.Path) bool { return g.dirty.has(p) }
 
-// WritingBelow reports whether the content of anything at or below p is being changed.
+// WritingBelow reports whether the content of p or of anything in its subtree is being
+// changed.
 func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.below(p) }
 
-// Exclusive runs fn while nobody else appends to the log.
+// Exclusive runs fn while no other goroutine appends to the log.
 func (g *Ingester) Exclusive(fn func() error) error {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
@@ -238,8 +239,8 @@ type batch struct {
 	seq   uint64
 }
 
-// collect takes the records that are there, within the bounds of a batch. If there are none,
-// it waits until something comes, Poke is called, or it is time to look around.
+// collect takes the waiting records, within the bounds of a batch. If there are none, it waits
+// until a record arrives, Poke is called, or a regular check is due.
 func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	var b batch
 	g.kicked.Store(false)

@@ -17,12 +17,12 @@ const (
 // FreshWait is how long a read waits for files closed before it to be recorded.
 const FreshWait = 20 * time.Millisecond
 
-// RecordWait is how long a change may be visible before its record is in the spool: a mountd that
-// has just started reads the project's rules before it reports anything.
+// RecordWait is how long a change may be visible before its record is in the spool, because a
+// mountd that has just started reads the project's rules before it reports anything.
 const RecordWait = 500 * time.Millisecond
 
-// QueryWait is how long log, show and the like wait for what has just been spooled: after
-// "sed -i x; cachebro log" everybody expects to see what sed did.
+// QueryWait is how long log, show and the like wait for records that have just been spooled:
+// after "sed -i x; cachebro log" people expect to see what sed did.
 const QueryWait = 2 * time.Second
 
 // ClockTick is the time within which two changes may get the same ctime: the kernel's clock

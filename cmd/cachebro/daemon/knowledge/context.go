@@ -36,8 +36,8 @@ func (kn *Knowledge) openBundles() {
 	kn.bundles.graph = kn.newGraph(kn.Store.KV("graph"))
 }
 
-// buildStamp returns a text that differs for each build of the program: another build of the
-// same version may word a text differently.
+// buildStamp returns a text that differs for each build of the program, because another build
+// of the same version may word a text differently.
 func (kn *Knowledge) buildStamp() string {
 	name, err := os.Executable()
 	if err == nil {

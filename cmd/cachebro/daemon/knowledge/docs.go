@@ -109,7 +109,7 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []b
 			err = kn.Store.Sync() // nobody will repeat the request if it is lost
 		}
 	default:
-		err = wire.Errorf(wire.ErrBadRequest, "check or mark", "there is no %q for documents", q.Do)
+		err = wire.Errorf(wire.ErrBadRequest, "check or mark", "%q is not an operation on documents", q.Do)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -142,8 +142,8 @@ func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, er
 	return w, nil
 }
 
-// docChange compares a file in the baseline with its present state. A text that the store has
-// dropped is no error: it is known to differ all the same.
+// docChange compares a file in the baseline with its present state. It is not an error if the
+// store has dropped the text, because the change is known anyway.
 func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {
@@ -179,5 +179,5 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	return w
 }
 
-// Pinned reports whether a content is the start of the diff of a document that is behind.
+// Pinned reports whether a content is needed as the start of the diff of an outdated document.
 func (kn *Knowledge) Pinned(h store.Hash) bool { return kn.docs.Pinned(h) }

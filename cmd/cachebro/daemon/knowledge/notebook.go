@@ -67,15 +67,15 @@ func (f NoteFilter) selects(n Note) bool {
 		(f.Path == "" || n.Path == f.Path || strings.HasPrefix(string(n.Path), string(f.Path)+"/"))
 }
 
-// NoteBook is all notes of a project. Its methods may be called concurrently.
+// NoteBook holds all notes of a project. Its methods may be called concurrently.
 type NoteBook struct {
 	kv   store.KV
 	mu   sync.Mutex             // held by writers, over the store
 	list atomic.Pointer[[]Note] // newest first
 }
 
-// OpenNotes reads the notes that are stored. A record that cannot be read is left alone; the
-// error names its key and does not make the book unusable.
+// OpenNotes reads the stored notes. It leaves a record that it cannot read unchanged; the
+// error names the record's key, and the book is still usable.
 func OpenNotes(kv store.KV) (*NoteBook, error) {
 	b := &NoteBook{kv: kv}
 	var list []Note
@@ -166,7 +166,8 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	return n, i < 0, nil
 }
 
-// id derives a note's id from what it says. Two notes that would share an id get different ones.
+// id derives a note's id from its content. Two notes that would have the same id get different
+// ones.
 func (b *NoteBook) id(n Note) string {
 	what := n.Kind + "\x00" + string(n.Path) + "\x00" + n.Text
 	for salt := what; ; salt += "\x00" {

@@ -75,7 +75,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 			a.Notes = append(a.Notes, kn.noteOut(n))
 		}
 	default:
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "add, list or remove", "there is no %q for notes", q.Do)
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "add, list or remove", "%q is not an operation on notes", q.Do)
 	}
 	return a, nil, nil
 }

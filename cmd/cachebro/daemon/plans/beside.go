@@ -52,7 +52,7 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 	}
 }
 
-// mostSought bounds how many versions are searched for an action.
+// mostSought bounds how many versions are read to find an action.
 const mostSought = 200_000
 
 // withKey returns the newest version of the action with a key.

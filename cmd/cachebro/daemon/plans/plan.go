@@ -262,7 +262,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		return planner.Rollback(q.Plan)
 	}
-	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
+	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "%q is not a kind of plan", q.Kind)
 }
 
 // planElsewhere undoes here what another machine did.
@@ -371,7 +371,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		if ok, err := versions.Changed(pl.Store, store.Filter{Session: session}); err != nil {
 			return undo.Query{}, err
 		} else if !ok {
-			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro log shows what changed", "no session changed anything so far")
+			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro log shows what changed", "no session has changed anything yet")
 		}
 	}
 	prompt, err := versions.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)

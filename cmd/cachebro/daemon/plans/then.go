@@ -31,7 +31,7 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	}
 	v, err := pl.Store.Version(seq)
 	if err != nil {
-		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows what there is", "that machine's history begins later")
+		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the recorded changes", "that machine's history begins after the requested moment")
 	}
 	out.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
 	all, err := undo.Planner{Store: pl.Store}.Then(paths, seq)

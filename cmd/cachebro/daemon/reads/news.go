@@ -25,9 +25,9 @@ const (
 )
 
 // News returns the files that a reader was shown and that somebody else changed after the
-// version numbered after, so that what the reader holds is out of date. The newest change
+// version numbered after, so that the reader's knowledge is out of date. The newest change
 // comes first; the reader's own changes are left out. Lost updates since the session began
-// come before them.
+// come before these files.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
 	out, told := rd.lostUpdates(r, began)
 	held := rd.Shown.Held(r)

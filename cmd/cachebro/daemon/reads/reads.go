@@ -198,7 +198,7 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if !known {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a commit without a session")
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the commit names no session")
 	}
 	calls := make([]readers.Call, len(q.Calls))
 	for i, c := range q.Calls {
@@ -384,7 +384,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		out.Kept = true
 		return out, nil, nil
 	}
-	// The file itself is stored; the body only says what it should be.
+	// The file itself is stored; the body only says what the file should contain.
 	l, err := rd.Survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err

@@ -326,7 +326,7 @@ func (s *Service) answer(ctx context.Context, q wire.RemoteRequest) (wire.Remote
 	case "send":
 		err = s.now(ctx, q.Within)
 	default:
-		err = wire.Errorf(wire.ErrBadRequest, "add, rm or send", "there is no %q for a remote", q.Do)
+		err = wire.Errorf(wire.ErrBadRequest, "add, rm or send", "%q is not an operation on a remote", q.Do)
 	}
 	return s.State(), nil, err
 }
@@ -339,7 +339,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	}
 	old := s.State()
 	if old.URL != "" && old.URL != p.String() {
-		return wire.Errorf(wire.ErrConflict, "cachebro remote rm stops that", "the history goes to %s already", old.URL)
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm stops that", "the history is already sent to %s", old.URL)
 	}
 	if old.URL != "" && len(q.Recipients) > 0 && !slices.Equal(q.Recipients, old.Recipients) {
 		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; the history that was sent is not changed", "the history goes there already, but for other recipients or unencrypted")

@@ -98,7 +98,7 @@ func (s *Comments) answer(_ context.Context, q wire.CommentsRequest) (wire.Comme
 		}
 		return out, nil, s.store.Sync()
 	}
-	return out, nil, wire.Errorf(wire.ErrBadRequest, "add, list, pending, claim or delivered", "there is no %q for comments", q.Do)
+	return out, nil, wire.Errorf(wire.ErrBadRequest, "add, list, pending, claim or delivered", "%q is not an operation on comments", q.Do)
 }
 
 // waits reports whether the next prompt is to deliver a comment.

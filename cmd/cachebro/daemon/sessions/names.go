@@ -21,7 +21,7 @@ const (
 	namesSessions = 10
 )
 
-// names answers a shell that completes a word.
+// names returns the candidates for a shell that completes a word.
 func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer, []byte, error) {
 	var a wire.NamesAnswer
 	prefix := string(q.Prefix)
@@ -83,7 +83,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 				}
 			}
 		default:
-			return a, nil, wire.Errorf(wire.ErrBadRequest, "session, prompt, tool-call, agent or path", "there are no names of kind %q", q.Kind)
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "session, prompt, tool-call, agent or path", "%q is not a kind of name", q.Kind)
 		}
 	}
 	return a, nil, nil

@@ -52,7 +52,7 @@ func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 		return nil, nil, err
 	}
 	if q.ID == "" {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "an output without an id")
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the output has no id")
 	}
 	if len(r.Body) > 0 {
 		if q.Session == "" || len(r.Body) > maxOutput || !k.keep(q.Session, q.ID, r.Body) {

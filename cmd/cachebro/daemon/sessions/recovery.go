@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// recovery returns what the recovery block, the Stop line and the report are made of.
+// recovery returns the data for the recovery block, the Stop line and the report.
 func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
 	out := wire.Recovery{Branch: ss.Source.Branch(ctx), Mounted: ss.Survey.Mounted()}
 	session, err := versions.Session(ss.Store, q.Session)

@@ -22,7 +22,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		return nil, nil, err
 	}
 	if e.Session == "" {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the session event has no session id")
 	}
 	if !ss.Survey.Mounted() { // an agent is about to work here, so record the present files
 		ss.Survey.RequestScan()
@@ -58,8 +58,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		s.Ended = now
 		ss.Outputs.End(e.Session)
 	}
-	// Clients announce their own commands too, such as /compact and /exit. Only what a
-	// person asks for is a prompt.
+	// Clients announce their own commands too, such as /compact and /exit. Only a person's
+	// request is a prompt.
 	switch e.Event {
 	case "prompt":
 		ss.prompt(&s, e, now)
@@ -192,7 +192,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 		return nil, nil, err
 	}
 	if q.ToolUse == "" {
-		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the tool call has no tool_use id")
 	}
 	owner := attribution.OwnerOf(q.PID)
 	if r.Hello.Client == "mcp" && ss.Attribution.Works(q, owner) {

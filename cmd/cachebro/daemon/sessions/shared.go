@@ -25,7 +25,8 @@ const (
 	// writing. sharedPrompts is how many prompts are shared.
 	sharedFor     = time.Hour
 	sharedPrompts = 20
-	// outsideWait is how long a project's daemon may take to answer the user's own history.
+	// outsideWait is how long a project's daemon may take to answer the daemon of the
+	// user's own history.
 	outsideWait = 5 * time.Second
 )
 

@@ -108,8 +108,8 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	return st, string(b[:n]), nil
 }
 
-// StatIn returns the stat of a name in an open directory, without its attributes: those cost two
-// more calls, and a caller that finds the ctime unchanged knows them already.
+// StatIn returns the stat of a name in an open directory, without its attributes. Those cost
+// two more system calls, and a caller that finds the ctime unchanged knows them already.
 func StatIn(dir *os.File, name string) (store.Stat, error) {
 	var x unix.Statx_t
 	for {

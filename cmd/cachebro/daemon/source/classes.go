@@ -54,7 +54,7 @@ func (c *classes) close() {
 	}
 }
 
-// Rules reads the rules that classify the paths below an acquired directory. The caller closes
+// Rules reads the rules that classify the paths in an acquired directory. The caller closes
 // them.
 func (s *Source) Rules(dir *Dir) (*ignore.Matcher, error) {
 	m, err := ignore.New(dir.File, s.classes.o)

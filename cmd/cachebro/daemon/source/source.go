@@ -64,7 +64,7 @@ func New(root string, o ignore.Options) *Source {
 	return s
 }
 
-// Set takes over a descriptor from mountd.
+// Set takes ownership of a descriptor from mountd.
 func (s *Source) Set(f *os.File, from string) {
 	s.mu.Lock()
 	old := s.dir
@@ -146,8 +146,8 @@ func (s *Source) Unmounted() {
 	}
 }
 
-// Acquire returns the directory, which the caller releases. Where a cachebro mount covers the
-// root, it waits up to coverWait for mountd to send its descriptor.
+// Acquire returns the directory, which the caller releases. If a cachebro mount covers the
+// root, Acquire waits up to coverWait for mountd to send its descriptor.
 func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 	deadline := time.Now().Add(coverWait)
 	for {
@@ -301,7 +301,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	}
 }
 
-// SameContent reports whether two stats of a path can only belong to the same content, except
+// SameContent reports whether two stats of a path prove that its content is the same, except
 // for changes within one clock tick.
 func SameContent(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime

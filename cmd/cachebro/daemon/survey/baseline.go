@@ -445,7 +445,8 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 	}
 }
 
-// stands reports whether a path is as its newest version says, and the log has its content.
+// stands reports whether a path is still as its newest version says, and the log has its
+// content.
 func stands(v store.Version, st store.Stat) bool {
 	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
 		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
@@ -546,7 +547,7 @@ func (s *scanner) vanished(ctx context.Context) error {
 			return err
 		}
 	}
-	// Children before their directories.
+	// Delete children before their directories.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := gone[i]
 		if _, _, err := source.LstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
@@ -577,5 +578,5 @@ func (s *Survey) RequestScan() {
 // Scanning reports whether a scan of every file is under way or requested.
 func (s *Survey) Scanning() bool { return s.baseline.running() }
 
-// Progress returns how far the last scan of every file is.
+// Progress returns how far the last scan of every file has come.
 func (s *Survey) Progress() wire.Baseline { return s.baseline.now() }

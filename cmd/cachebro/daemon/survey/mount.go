@@ -198,7 +198,7 @@ func (s *Survey) Mounted() bool { return s.mount.mounted() }
 // Watched reports whether changes that bypass the mount are reported as they happen.
 func (s *Survey) Watched() bool { return s.mount.watched() }
 
-// MountState returns what is known of the mount.
+// MountState returns the state of the mount.
 func (s *Survey) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	return s.mount.state()
 }

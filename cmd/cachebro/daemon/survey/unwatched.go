@@ -39,7 +39,7 @@ func (s *Survey) noteComplete(at time.Time, away bool) {
 
 func (s *Survey) keep(key, value string) {
 	if err := s.Store.KV(keepWatch).Set(key, []byte(value)); err != nil {
-		s.Log.Warn("not kept for the next daemon", "key", key, "err", err)
+		s.Log.Warn("not stored for the next daemon", "key", key, "err", err)
 	}
 }
 

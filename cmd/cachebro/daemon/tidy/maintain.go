@@ -86,7 +86,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		}
 		a.OK, a.Text, facts = true, purgedText(p, r), r
 	default:
-		return a, nil, wire.Errorf(wire.ErrBadRequest, "prune, gc, du, fsck or purge", "there is no %q for the store", q.Do)
+		return a, nil, wire.Errorf(wire.ErrBadRequest, "prune, gc, du, fsck or purge", "%q is not an operation on the store", q.Do)
 	}
 	a.Facts, err = json.Marshal(facts)
 	return a, nil, err
@@ -140,7 +140,7 @@ func reportText(r keep.Report) string {
 	return fmt.Sprintf("dropped %s (%s) of %s; the store now takes %s, previously %s", text.Count(r.Blobs, "content"), text.Bytes(r.Bytes), text.Count(r.Versions, "version"), text.Bytes(r.After), text.Bytes(r.Before))
 }
 
-// shares returns the shares at or below p.
+// shares returns the shares of p and of paths in its subtree.
 func shares(all []keep.Share, p store.Path) []keep.Share {
 	var out []keep.Share
 	for _, s := range all {

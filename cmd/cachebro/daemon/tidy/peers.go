@@ -67,8 +67,8 @@ func OutsideLimits(limit int64) string {
 	return fmt.Sprintf("up to %s, of files up to %d MiB, for %d days", text.Bytes(limit), limits.Content>>20, limits.OutsideFor/(24*time.Hour))
 }
 
-// Allowed returns what the store of a state directory may take at present, if all stores
-// share limit.
+// Allowed returns the size that the store of a state directory may have at present, if all
+// stores share limit.
 func Allowed(state string, limit int64) int64 {
 	for _, p := range Peers(filepath.Dir(state), limit, time.Now()) {
 		if p.State == state {

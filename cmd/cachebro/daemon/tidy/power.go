@@ -10,7 +10,7 @@ import (
 // counts as one on mains.
 const powerSupplies = "/sys/class/power_supply"
 
-// onBattery reports whether a battery supplies the machine and no mains does. dir has a
+// onBattery reports whether a battery powers the machine and mains does not. dir has a
 // directory for each supply (Documentation/ABI/testing/sysfs-class-power).
 func onBattery(dir string) bool {
 	supplies, err := os.ReadDir(dir)

@@ -13,7 +13,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// purgeWait bounds the wait for what is in the spool before a purge.
+// purgeWait bounds how long a purge waits for the spool to be ingested.
 const purgeWait = 30 * time.Second
 
 // purge removes the contents of a path from everything that the daemon stores: cached answers

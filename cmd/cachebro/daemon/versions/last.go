@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxLooked is how many sessions or prompts are looked at.
+// maxLooked is how many sessions or prompts are examined.
 const maxLooked = 500
 
 // Session resolves the name of a session. "last" is the newest one that changed something,
@@ -50,8 +50,8 @@ func newestOf(st *store.Store, id store.SessionID) (uint64, error) {
 	return vs[0].Seq, nil
 }
 
-// SessionWith resolves the name of a session. "last" is the newest one for which has reports
-// true, or else the newest of all.
+// SessionWith resolves the name of a session. "last" is the newest session for which has
+// returns true or, if there is none, the newest of all.
 func SessionWith(st *store.Store, name string, has func(store.Session) (bool, error)) (store.SessionID, error) {
 	if name == "" {
 		return "", nil
@@ -73,7 +73,7 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 		}
 	}
 	if len(all) == 0 {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro log shows what changed; cachebro run -- COMMAND makes a session of a command", "no session is known: no client has reported one")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro log shows what changed; cachebro run -- COMMAND makes a session of a command", "no session is known, because no client has reported one")
 	}
 	return all[0].ID, nil
 }
@@ -96,7 +96,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro undo --since 10m the last ten minutes", "no prompt is known: no client has reported one")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro undo --since 10m the last ten minutes", "no prompt is known, because no client has reported one")
 	}
 	i := slices.IndexFunc(all, func(p store.Prompt) bool {
 		var ok bool
@@ -109,7 +109,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	case err != nil:
 		return "", err
 	case i < 0:
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro log shows what changed", "no prompt changed anything so far")
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo undoes the last action, cachebro log shows what changed", "no prompt has changed anything yet")
 	case i == 1 && asker != "" && all[0].Session == asker:
 		return all[1].ID, nil
 	case i > 0:

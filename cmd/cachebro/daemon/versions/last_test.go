@@ -37,7 +37,7 @@ func TestLast(t *testing.T) {
 	if got, err := Session(s, "last"); err != nil || got != "reader" {
 		t.Errorf("none changed anything, so the newest: %q, %v", got, err)
 	}
-	if _, err := Prompt(s, "log", "", "", "last"); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "no prompt changed anything") {
+	if _, err := Prompt(s, "log", "", "", "last"); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "no prompt has changed anything") {
 		t.Errorf("%v", err)
 	}
 	write := func(prompt string) {

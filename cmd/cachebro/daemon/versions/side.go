@@ -52,7 +52,8 @@ func SideOf(st *store.Store, v store.Version) (Side, error) {
 	return s, err
 }
 
-// WriteDiff appends the diff of one file in git's form and counts it.
+// WriteDiff appends the diff of one file in git's format, and counts the file and its lines in
+// a.
 func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) {
 	isDir := func(s Side) bool { return s.Exists && s.Mode&syscall.S_IFMT == syscall.S_IFDIR }
 	if !from.Exists && !to.Exists || isDir(from) && isDir(to) {
