@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Before saves the content that is about to be destroyed. Queued content is saved
-// whatever name the file has by now, if any.
+// Before saves the content that is about to be destroyed. Queued content is saved whatever name
+// the file has by now, and even if it has none.
 func (c *Capture) Before(ch fusefs.Change) {
 	vanishes := ch.Op == event.OpUnlink || ch.Op == event.OpRename
 	mark := ch.File.Mark()
@@ -42,8 +42,8 @@ func (c *Capture) Before(ch fusefs.Change) {
 	mark.And(^markSafe)
 }
 
-// nameOf returns the name under which a file is recorded, and its class: of all its names
-// the one with the best class. It returns "" if no name is known any more.
+// nameOf returns the name under which a file is recorded, and its class. Of all names of the file
+// that is the one with the best class. It returns "" if no name is known any more.
 func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	p := f.Path()
 	if p == "" {
@@ -61,16 +61,16 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	return p, class
 }
 
-// unseen reports whether a file has names that nobody has looked up. One of them may be
-// tracked; the store knows it then.
+// unseen reports whether a file has names that no request has looked up. One of them may be
+// tracked, and then the store knows it.
 func unseen(f fusefs.File, st event.Stat) bool {
 	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths())
 }
 
-// saveUnknown handles content that no version has, as far as the marks know.
+// saveUnknown handles content that, according to the marks, no version has.
 func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) {
 	if class == ignore.Excluded && vanishes {
-		return // other names, tracked ones perhaps, keep it
+		return // the content is still reachable by other names, which may be tracked
 	}
 	st, err := ch.File.Stat()
 	if err != nil {
@@ -81,12 +81,12 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 		return
 	}
 	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
-		return // of a file that was moved to a forbidden place only the name may be known
+		return // of a file that was moved to a place that is not recorded, only the name may be recorded
 	}
 	if class == ignore.Ignored || !c.scans.have(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {
-			ch.File.Mark().And(^markSafe) // saved only for the name that goes
+			ch.File.Mark().And(^markSafe) // it was saved only for the name that is removed
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.C
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
-// Found records the state of a name that no scan has recorded, as ignored names are not scanned.
+// Found records the state of a name that no scan has recorded, because scans skip ignored names.
 // For regular files it records everything except the content, which is not in danger.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
@@ -135,8 +135,8 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
-// knownByOtherName records the last name of an ignored file that is removed. Its content
-// is safe, but perhaps only under another name, which was removed earlier.
+// knownByOtherName records the last name of an ignored file that is being removed. The file's
+// content is already saved, but perhaps only under another name, which was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // for a file with several names, Found does it
 		r := c.asFound(f, p, st, ignore.Ignored)
@@ -162,9 +162,9 @@ func (c *Capture) foundNames(f fusefs.File, but string) {
 	}
 }
 
-// save records the content of a file that nobody has captured so far. Content that stays
-// in place must be in the spool before save returns: the first write may only append, but
-// the writes that follow are not announced.
+// save records the content of a file that has not been captured so far. If the file is about to be
+// written to, its content must be in the spool before save returns, because Before is called only
+// for the first write. The first write may only append, but later ones may overwrite.
 func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Stat, class ignore.Class, vanishes bool) {
 	if !isRegular(st) {
 		return

@@ -9,14 +9,14 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Watched says whether Beside is called for everything that is changed without the mount.
+// Watched sets whether Beside is called for every change that bypasses the mount.
 func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 
-// Beside records that somebody did something to a path without going through the mount. The
-// daemon looks at the path to see what became of it; op says what is known now. OpRename: the
-// path p was renamed to to. OpMkdir: p is a new, empty directory. OpCreate: p is new. OpOutside:
-// something else happened to p. st is the state in which p was seen, zero if it was not there.
-// If p has changed when the daemon looks, another record explains that.
+// Beside records that a path was changed bypassing the mount. The daemon looks at the path later
+// to find its new state. op is what is known now: OpRename means that p was renamed to to,
+// OpMkdir that p is a new, empty directory, OpCreate that p is new, and OpOutside that p was
+// changed in another way. st is the state in which p was seen, or zero if it did not exist. If p
+// has changed again when the daemon looks, there is another record for that change.
 func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.Stat) {
 	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
 	c.rule(p)

@@ -13,16 +13,16 @@ import (
 )
 
 // boundary holds excluded names that the history knows all the same, because something was moved
-// from there or to there. They count as ignored, so that the move can be undone. The names below
-// them count as ignored too, unless the directory was excluded before its move.
+// from or to them. They count as ignored, so that the move can be undone. The names in their
+// subtrees count as ignored too, unless the directory was excluded before its move.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf
-	names map[string]bool // true: the names below it count too
+	names map[string]bool // true if the names in its subtree count too
 }
 
-// maxBoundary bounds the names. When there are more, all are forgotten; an undo then
-// names the paths that it cannot find.
+// maxBoundary bounds the number of names. When there are more, all are dropped. An undo then
+// reports the paths that it cannot find.
 const maxBoundary = 1 << 16
 
 func (b *boundary) has(p string) bool {
@@ -52,7 +52,7 @@ func (b *boundary) add(p string, below bool) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// forget removes a name and the names below it.
+// forget removes a name and the names in its subtree.
 func (b *boundary) forget(p string) {
 	if b.n.Load() == 0 {
 		return
@@ -75,10 +75,10 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether the history is to hear of a move from one name to another: the
-// move crosses the boundary of what is excluded, or moves an excluded directory itself.
-// It then changes excluded classes to ignored. Moves of git's own files are recorded in
-// another way (see git.go).
+// crosses reports whether a move has to be recorded although one of its names is excluded. That is
+// so if the move crosses the boundary between excluded and other names, or moves an excluded
+// directory itself. It then changes excluded classes to ignored. Moves of git's own files are
+// recorded in another way (see git.go).
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
@@ -102,14 +102,15 @@ func inGit(p string) bool {
 // opaque reports whether an excluded name is that of the excluded directory itself.
 func (c *Capture) opaque(p string) bool { return c.Class(parent(p), true) != ignore.Excluded }
 
-// enterBoundary notes that the history knows a name from now on, if it is excluded.
+// enterBoundary adds a name to the boundary if the name is excluded.
 func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
 	if c.Class(p, dir) == ignore.Excluded {
 		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
 	}
 }
 
-// recordExcluded records what an excluded name held before a move; the history does not know it.
+// recordExcluded records the state of an excluded name before a move, because the history does not
+// have it.
 func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat, class ignore.Class) {
 	if class != ignore.Excluded || f == nil {
 		return

@@ -2,10 +2,10 @@ package capture
 
 import "cachebro/store/leaf/procfs"
 
-// canceller ends a wait when the waiting process is being killed. The kernel reports
-// every signal that arrives during a request as an interruption, harmless ones too (a
-// Go program sends itself dozens a second to switch goroutines), and the operation is
-// carried out all the same. Giving up for those would lose content without need.
+// canceller ends a wait when the waiting process is being killed. The kernel reports every signal
+// that arrives during a request as an interruption, including harmless ones (a Go program sends
+// itself dozens a second to switch goroutines), and the operation is carried out all the same.
+// Giving up because of a harmless signal would lose content without need.
 type canceller struct {
 	ch  <-chan struct{}
 	tid uint32 // of the request, 0 unknown

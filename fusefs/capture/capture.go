@@ -25,7 +25,7 @@ type Capture struct {
 	*copies
 	recorded namesTold
 	lines    *lines
-	comm     string // of this program
+	comm     string // the name of this program
 
 	procMu sync.Mutex // guards procs
 	procs  map[procKey]spooledProcess
@@ -34,7 +34,7 @@ type Capture struct {
 	readings map[uint32]*reading
 
 	scans   scans
-	watched atomic.Bool // Beside hears of all changes that bypass the mount
+	watched atomic.Bool // Beside is called for all changes that bypass the mount
 
 	ticker    sync.WaitGroup
 	syncs     sync.WaitGroup // Synced's goroutines
@@ -46,7 +46,7 @@ var (
 	_ fusefs.Describer = (*Capture)(nil)
 )
 
-// New begins to capture: it announces the mount in the spool and starts the workers.
+// New returns a Capture that has announced the mount in the spool and started its workers.
 func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
@@ -60,7 +60,7 @@ func New(o Options) *Capture {
 }
 
 // Close waits until everything queued is in the spool, or ctx ends, and records that the
-// mount ended in order. No event may come afterwards.
+// mount ended in an orderly way. No event may be reported afterwards.
 func (c *Capture) Close(ctx context.Context) error {
 	first := false
 	c.closeOnce.Do(func() { first = true })
@@ -88,9 +88,9 @@ func (c *Capture) Close(ctx context.Context) error {
 	return c.w.Sync(c.w.LastSeq())
 }
 
-// Introduce is called before a store daemon learns of this mount, because it begins with
-// a scan. It reports all files that are being written: only an earlier daemon knew of
-// those, or an earlier mountd opened them.
+// Introduce is called before a store daemon learns of this mount. It reports all files that are
+// being written, because the daemon begins with a scan, and only an earlier daemon was told of
+// these files, or an earlier mountd opened them.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
@@ -114,8 +114,8 @@ func (c *Capture) dirty(f fusefs.File) {
 	}
 }
 
-// BaselineDone says that a scan which began at this time has captured every tracked file:
-// a file with an older ctime need not be copied before it is destroyed.
+// BaselineDone is called when a scan that began at this time has captured every tracked file. A
+// file with an older ctime then need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.recorded.clear() // Found records again what the scan saw differently
 	c.scans.end(began)
@@ -140,7 +140,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if p != "" && class == ignore.Excluded && c.planned(writerOf(e), p, false) {
 		class = ignore.Ignored
 	}
-	// Perhaps the store knows another name of it, a tracked one.
+	// The store may know another name of the file, a tracked one.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
 	if class == ignore.Excluded {
 		c.gitClosed(e, p)
@@ -159,7 +159,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 	c.version(e.File, r, by, keep, (e.Held || c.opt.AtOnce) && e.Stat.Size <= inlineSize)
 	if p == "" {
-		c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to go
+		c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to be closed
 	}
 	if mark.Load()&markSynced != 0 {
 		mark.And(^markSynced)
@@ -168,15 +168,15 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 }
 
-// version appends the record of a version of f, and queues its content if keep is set.
-// soon: no worker need be woken for it yet; see Released.
+// version appends the record of a version of f, and queues its content if keep is set. soon means
+// that no worker need be woken for the content yet; see Released.
 func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
 	keep = keep && r.Stat.Mode&modeType == modeReg
 	if keep && r.Stat.Size > c.opt.MaxFile {
 		r.TooLarge, keep, r.TailFrom = true, false, 0
 	}
-	if keep && r.Stat.Size == 0 { // nothing to copy: version and content at once
+	if keep && r.Stat.Size == 0 { // an empty file needs no copy, so version and content are recorded at once
 		r.HasContent = true
 		c.settle(f, &canceller{}, false) // the node's previous version keeps its place
 		if !c.appendBy(by, r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
@@ -215,7 +215,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 }
 
 // marksOf returns the marks that a version with content sets on its file. If we know no tracked
-// name of the file, the store may not keep the content, and a tail can only follow kept content.
+// name of the file, the store may drop the content, and a tail can only follow stored content.
 func marksOf(r *spool.Record) uint32 {
 	switch r.Class {
 	case ignore.Tracked:
@@ -233,8 +233,8 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// removedByPlan marks a file whose last name was removed by one of our plans. A process that has
-// it open goes on to write to a file that nobody finds.
+// removedByPlan marks a file whose last name was removed by one of our plans. A process that has it
+// open may go on writing to it, although no name leads to it any more.
 func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
@@ -254,8 +254,8 @@ func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	return true
 }
 
-// afterwards keeps what was written to a file whose last name a plan had removed. It is
-// recorded under a name that says so and is removed at once.
+// afterwards saves what was written to a file whose last name a plan had removed. The content is
+// recorded under a special name, which is recorded as removed at once.
 func (c *Capture) afterwards(e fusefs.Closed) {
 	if c.Class(e.LastPath, false) != ignore.Tracked {
 		return
@@ -264,11 +264,11 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 	name := e.LastPath + " (written after its name was taken)"
 	if mark.Load()&markTold == 0 {
 		mark.Or(markTold)
-		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when its name was taken; what was written to it since is kept as " + strconv.Quote(name)})
+		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when its name was taken; later writes to it are saved as " + strconv.Quote(name)})
 	}
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
 	c.version(e.File, r, by, true, false)
-	c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to go
+	c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to be closed
 	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), LastName: true})
 }
 
@@ -304,7 +304,7 @@ func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 		return
 	case <-cancel:
 	}
-	select { // interrupted, but perhaps only by a harmless signal
+	select { // the request was interrupted, but perhaps only by a harmless signal
 	case <-done:
 	case <-time.After(waitFailed):
 	}
@@ -316,7 +316,7 @@ func (c *Capture) sync() <-chan struct{} {
 	done := make(chan struct{})
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
-	if c.closing { // Close syncs by itself
+	if c.closing { // Close itself syncs
 		close(done)
 		return done
 	}
@@ -331,8 +331,8 @@ func (c *Capture) sync() <-chan struct{} {
 	return done
 }
 
-// tick does regular work while something happens on the mount, and a little longer. Then
-// it waits for the next record or read: an idle mount has no timer.
+// tick does regular work while something happens on the mount, and a little longer. Then it waits
+// for the next record or read, so that no timer runs on an idle mount.
 func (c *Capture) tick() {
 	for {
 		select {
@@ -387,7 +387,7 @@ func (c *Capture) lookAround() bool {
 					stirred = now
 				}
 			} else {
-				c.w.LeaveIdle() // the store has read those records; a second copy here is not needed
+				c.w.LeaveIdle() // the store has read those records, so no second copy is needed here
 			}
 		}
 		if now.Sub(stirred) >= restAfter {

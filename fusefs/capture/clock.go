@@ -8,12 +8,12 @@ type clock struct {
 	ahead time.Duration // largest lead of the wall clock over the monotonic one so far
 }
 
-// clockSlack is less than the second that BaselineDone subtracts, and more than clock
-// adjustments change between two looks.
+// clockSlack is less than the second that BaselineDone subtracts, and more than the change that
+// clock adjustments cause between two checks.
 const clockSlack = 500 * time.Millisecond
 
-// setBack takes how far both clocks have advanced, and reports whether the wall clock was
-// set back.
+// setBack reports whether the wall clock was set back. wall and steady are the times by which the
+// two clocks have advanced.
 func (k *clock) setBack(wall, steady time.Duration) bool {
 	ahead := wall - steady
 	if ahead < k.ahead-clockSlack {

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// job is one content on its way into the spool.
+// job is one content that is to be copied into the spool.
 type job struct {
 	f    fusefs.File
 	rec  *spool.Record // the version; its Seq is set
@@ -23,7 +23,7 @@ type job struct {
 	// The following fields are guarded by copies.mu.
 	state jobState
 	fd    *os.File // open while it is copied, or to keep the content alive
-	alive bool     // the file has no name any more: only fd leads to its content
+	alive bool     // the file has no name any more, so its content can be read only through fd
 }
 
 // jobState goes queued → taken → sealed, or to lost from the first two.
@@ -36,8 +36,8 @@ const (
 	lost             // its content is being destroyed, and must not be recorded any more
 )
 
-// copies brings contents into the spool: it has the queue, the workers, and the waits of
-// operations that are about to destroy queued content.
+// copies copies contents into the spool. It has the queue and the workers, and makes operations
+// that are about to destroy queued content wait.
 type copies struct {
 	*sink
 	// root is nil without Options.Root.
@@ -80,9 +80,9 @@ func (c *copies) end() {
 	c.more.Broadcast()
 }
 
-// admit reports whether one more content may be queued. While the store is healthy
-// but behind, it waits: slowing the writer down is better than dropping a version.
-// When capture has stopped, a wait gains nothing.
+// admit reports whether another content may be queued. While the store is healthy but behind, it
+// waits, because slowing the writer down is better than dropping a version. When capture has
+// stopped, it does not wait, because that would not help.
 func (c *copies) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
 		return true // there is room in the queue; or the disk is full, and contents wait in the queue
@@ -112,8 +112,9 @@ func (c *copies) enqueue(j *job, soon bool) {
 	id := j.f.ID()
 	c.mu.Lock()
 	if old := c.pending[id]; old != nil {
-		// Nothing was modified between two closes (the barrier), so the earlier
-		// one's bytes are still there. Its version must come first.
+		// The content of an earlier close of this file is still queued. The barrier guarantees that
+		// the file was not modified since, so it still has that content. The earlier version must
+		// be copied first.
 		c.mu.Unlock()
 		c.await(old, &canceller{}, false)
 		c.mu.Lock()
@@ -136,8 +137,8 @@ func (c *copies) enqueue(j *job, soon bool) {
 	c.mu.Unlock()
 }
 
-// nudgeLocked wakes the workers a moment later, if the queue is not empty then: waking
-// one for each small file costs more than copying it. mu is held.
+// nudgeLocked wakes the workers after a moment if the queue is not empty then, because waking one
+// for each small file costs more than copying the file. mu is held.
 func (c *copies) nudgeLocked() {
 	if c.nudge != nil {
 		return
@@ -183,7 +184,7 @@ func (c *copies) work() {
 			pause = retryFirst
 			continue
 		}
-		select { // no room: the content stays where it is, in its file
+		select { // there is no room, so the content stays in its file
 		case <-c.stop:
 		case <-time.After(pause):
 			pause = min(2*pause, retryLast)
@@ -191,12 +192,12 @@ func (c *copies) work() {
 	}
 }
 
-// copy brings the content of a job that the caller has taken into the spool. It
-// returns false when there is no room and the job was put back, which it does only if
-// later is set; any other failure is a gap.
+// copy copies the content of a job into the spool. The caller must have taken the job. If there is
+// no room and later is set, copy puts the job back into the queue and returns false. It reports
+// any other failure as a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
-// copyBy is copy with another transfer function.
+// copyBy does the same as copy, with another transfer function.
 func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	err := c.roomy()
 	if err == nil {
@@ -218,7 +219,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	c.dropLocked(j)
 	c.mu.Unlock()
 	switch {
-	case gone: // giveUp's caller has reported it
+	case gone: // the caller of giveUp has already reported the gap
 	case err != nil:
 		j.f.Mark().And(^(markSafe | markKnown))
 		c.fail(err)
@@ -251,14 +252,14 @@ func (c *copies) closeLocked(j *job) {
 	}
 }
 
-// giveUp ends a job whose content is about to be destroyed. It returns false if the
-// content is safe after all, or will be in a moment.
+// giveUp ends a job whose content is about to be destroyed. It returns false if the content is
+// already saved, or will be in a moment.
 func (c *copies) giveUp(j *job) bool {
 	c.mu.Lock()
 	switch j.state {
 	case queued:
 		j.state = lost
-		c.dropLocked(j) // the worker that finds it in the queue passes it by
+		c.dropLocked(j) // the worker that finds it in the queue will skip it
 		close(j.done)
 	case copying:
 		j.state = lost
@@ -346,7 +347,8 @@ func (j *job) intact(size, mtime int64) bool {
 	return size == j.rec.Stat.Size && (mtime == j.rec.Stat.Mtime || j.f.Mark().Load()&fusefs.MarkTimes != 0)
 }
 
-// seal marks a job as one that cannot be given up any more; false if it was given up before.
+// seal marks a job as one that cannot be given up any more. It returns false if the job has
+// already been given up.
 func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -368,7 +370,7 @@ var (
 	largeBufs = sync.Pool{New: func() any { b := make([]byte, 512<<10); return &b }}
 )
 
-// copyAll copies size bytes; fewer are no error.
+// copyAll copies at most size bytes. It is not an error if there are fewer.
 func copyAll(to *spool.Content, from io.Reader, size int64) (int64, error) {
 	if size <= inlineSize {
 		buf := smallBufs.Get().(*[]byte)
@@ -399,7 +401,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// settle waits until the queued content of f is safe: this is the barrier. It reports
+// settle is the barrier: it waits until the queued content of f is in the spool. It reports
 // whether any was queued.
 func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	c.mu.Lock()
@@ -420,9 +422,10 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	return j != nil
 }
 
-// await waits for a job. Small content is copied by the caller itself; larger content
-// whose file vanishes is kept alive by a descriptor of ours; otherwise the caller waits.
-// Content that is not safe when the wait ends is a gap.
+// await waits until the content of a job is safe. The caller itself copies small content. If the
+// file of larger content is about to lose its last name, a descriptor of ours preserves the
+// content. Otherwise the caller waits. If the content is not in the spool when the wait ends,
+// await reports a gap.
 func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
@@ -485,7 +488,7 @@ func (c *copies) pin(j *job) bool {
 	}
 	c.queuedFDs--
 	if err == nil {
-		fd.Close() // a worker was faster
+		fd.Close() // a worker has opened the file meanwhile
 	}
 	if j.fd != nil && j.state != lost {
 		j.alive = true

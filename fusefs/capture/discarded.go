@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// discarded counts what is deleted in excluded directories, so that an undo of the
-// deletion can say what does not come back.
+// discarded counts the files that are deleted in excluded directories, so that an undo of the
+// deletion can report what it cannot restore.
 type discarded struct {
 	// mu guards dirs.
 	mu   sync.Mutex
 	dirs map[string]tally // by directory, until it is removed
 }
 
-// tally is what was deleted below one directory.
+// tally counts what was deleted in the subtree of one directory.
 type tally struct {
 	files int
 	bytes int64

@@ -1,39 +1,40 @@
-// Package capture hears from the overlay what happens on the mount and writes it, with the
-// contents that must not be lost, to the spool. It stands between observe and version, inside
-// the process that holds /dev/fuse, and so has no Badger, no index and no mmap: a full disk is
-// an error number here.
+// Package capture gets a report from the overlay of everything that happens on the mount. It
+// writes these events to the spool, with the contents that must not be lost. It connects observe
+// and version, and runs in the process that holds /dev/fuse. So it uses no Badger, no index and no
+// mmap, which a full disk would crash; here a full disk is only an error number.
 //
 // # What is written when
 //
 // The record of a version is appended when the operation happens, before its request is
 // answered; that fixes the order and survives kill -9. The content is copied afterwards by
-// workers, off the request path. The next operation that would destroy the content finds it
-// still queued and copies it at once itself, or waits for the worker that has it: the barrier.
-// Content that no version has yet (nobody has scanned it) is recorded as a baseline by the
-// operation that is about to destroy it.
+// workers, off the request path. If the next operation that would destroy the content finds it
+// still queued, that operation copies the content itself, or waits for the worker that is copying
+// it. This is called the barrier. Content that no version has yet, because no scan has seen it, is
+// recorded as a baseline by the operation that is about to destroy it.
 //
 // Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and ends
-// with the request. Content that could not be kept by then is a gap: in the log if there is
-// room, in memory until then. A full disk does no harm to closed content that nobody destroys:
-// it is still in its file, and its job stays in the queue until there is room.
+// with the request. Content that could not be saved by then is a gap, which is recorded in the log
+// as soon as there is room, and held in memory until then. A full disk does no harm to closed
+// content that no operation destroys, because it is still in its file, and its job stays in the
+// queue until there is room.
 //
 // # Classes
 //
-// Tracked files: every version with content. Ignored files: every version without
-// content, but their content is kept, within a budget, when it is about to be destroyed.
-// Excluded files: nothing; the removal of an excluded directory is one line.
+// Of tracked files, every version is recorded with its content. Of ignored files, every version is
+// recorded without content, but content that is about to be destroyed is saved, within a budget.
+// Of excluded files nothing is recorded, except one line when an excluded directory is removed.
 //
 // # Marks
 //
-// An inode's 32 mark bits say what capture knows of its present content; they
-// are zero again after the kernel forgot the inode, which only costs a copy.
+// Each inode has 32 mark bits, which say what capture knows about its present content. They are
+// reset to zero when the kernel forgets the inode, which can only cause a needless copy.
 //
 // # Locks
 //
 // copies.mu guards the queue and the jobs in it, sink.mu gaps and state; of Capture,
 // procMu guards the processes that the spool knows and readMu the aggregated reads.
-// They are leaves: held over no disk, callback or channel operation. The overlay calls
-// with the lock of the inode held, so nothing here may wait for another inode.
+// They are leaves and are not held during disk, callback or channel operations. The overlay calls
+// this package with the lock of the inode held, so nothing here may wait for another inode.
 package capture
 
 // The mark bits of an inode.
@@ -42,7 +43,7 @@ const (
 	markKnown                       // the spool has a content version of this node, so that tails may follow
 	markSynced                      // fsync was called since the last close
 	markBare                        // it has no extended attributes that a history keeps
-	markTaken                       // a plan of ours took its last name
+	markTaken                       // a plan of ours removed its last name
 	markFound                       // a record says how it was found, or that it was made
 	markTold                        // for markTaken: a notice has said that it is still being written
 	markExcluded                    // it was moved here from an excluded directory

@@ -49,7 +49,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpExchange:
 		c.exchanged(e, r)
 		return
-	case event.OpCreate: // its close makes the version
+	case event.OpCreate: // the version is made when the file is closed
 		if c.scans.running.Load() && e.File != nil {
 			c.dirty(e.File)
 		}
@@ -77,7 +77,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpRmdir:
 		c.forget(e.Path, false)
 		c.boundary.forget(e.Path)
-		// The file that made the directory excluded may have been removed before it.
+		// The file that made the directory excluded may have been removed before the directory.
 		if t := c.discarded.takeTally(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
 			return
@@ -110,7 +110,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from >= ignore.Excluded && to == ignore.Excluded:
 		return
-	case from >= ignore.Excluded: // its other names are git's own, or it had none
+	case from >= ignore.Excluded: // its other names are among git's own files, or it had none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -145,7 +145,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
 		c.enterBoundary(e.Path2, e.File, dir)
 	}
-	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps no request leads to it again
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps no later request will lead to the file
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
@@ -188,14 +188,15 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// withAll is the reason given for a directory that is moved to git's own files: its
-// ignored files may never have been looked at.
-const withAll = "it was moved to where nothing is kept; what it held that is ignored may not be known"
+// withAll is the reason given for a directory that is moved to git's own files. Its ignored files
+// may never have been recorded.
+const withAll = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
 
-// versionUnderOldName makes a version of content that had an ignored name until now, under that
-// name, if no version has it: an undo of the rename looks for it there. The new, tracked name
-// gets its content from that version. It returns false for a file that was made since the mount,
-// which may still be being written under a name that nobody else saw.
+// versionUnderOldName makes a version of content that had an ignored name until now, if no version
+// has the content. The version has the old name, because an undo of the rename looks for the
+// content there. The new, tracked name gets its content from that version. versionUnderOldName
+// returns false for a file that was made since the mount, because such a file may still be written
+// to, under a name that no other program has seen.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
@@ -211,7 +212,7 @@ func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 // in no version gets one.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	from, to := c.Class(e.Path, isDir(e.Stat)), e.Class2
-	var other event.Stat // of the file that had the second name
+	var other event.Stat // the state of the file that had the second name
 	if e.Replaced != nil {
 		st, err := e.Replaced.Stat()
 		if err == nil { // an ignore rule may be for directories only
@@ -265,8 +266,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records that a name got a file that was git's own (come), and that its old file
-// (gone) went there.
+// swapped records an exchange of a name with one of git's own files: the name got the file come,
+// and its old file gone became one of git's own.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
 	was, err := gone.Stat()
 	if err != nil {
@@ -324,11 +325,11 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 		return
 	}
 	r.Reason = t.String() + ": excluded from the history"
-	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not kept"})
+	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not in the history"})
 }
 
-// rule tells the matcher that a file with rules changed. Earlier scans skipped files that
-// become tracked by the change.
+// rule tells the matcher that a file with ignore rules changed. Earlier scans are then not relied
+// on, because they skipped files that the change makes tracked.
 func (c *Capture) rule(p string) {
 	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
 		return

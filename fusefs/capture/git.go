@@ -18,22 +18,22 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// gitKeeper keeps the files that the project's repositories lose. Git replaces and
-// removes files and hardly ever overwrites one, so a lost file is kept as another hard
-// link in the state directory, and nothing is copied when git writes. If a process
-// changes a path again and again, only its first state is kept: a rebase is one change.
+// gitKeeper saves the files that the project's repositories lose. Git replaces and removes files
+// and hardly ever overwrites one, so a lost file is saved as another hard link in the state
+// directory, and nothing is copied when git writes. If a process changes a path repeatedly, only
+// the first state is saved, so that a rebase counts as one change.
 type gitKeeper struct {
-	dir string // "": nothing is kept
+	dir string // "" means that nothing is saved
 
 	// mu guards the fields below.
 	mu          sync.Mutex
 	last        map[string]gitTouch // by path
-	n           uint64              // number of the file kept last
+	n           uint64              // number of the file saved last
 	gapReported time.Time           // when a gap was last reported
 	stamp       string              // identifies this process in the names of kept files
 }
 
-// gitTouch says who last changed a path.
+// gitTouch describes the last change of a path.
 type gitTouch struct {
 	by                    procKey
 	changedAt, recordedAt time.Time
@@ -68,8 +68,9 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// goesOn notes that a process changes a path. same: the state from before this process
-// began is kept already. tell: a record should say again that the process goes on.
+// goesOn records that a process changes a path. same means that the state from before this
+// process began is already saved. tell means that a record should say again that the process is
+// still changing the path.
 func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -91,7 +92,7 @@ func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same
 	return same, tell
 }
 
-// gitBefore keeps what a git directory is about to lose.
+// gitBefore saves what a git directory is about to lose.
 func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 	dir, rest, kind := c.git.place(p)
 	switch kind {
@@ -118,8 +119,8 @@ func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 	}
 }
 
-// gitWas keeps the present state of a file and describes it in r. It returns false for a
-// file that cannot be read or is not regular.
+// gitWas saves the present state of a file and describes it in r. It returns false for a file that
+// cannot be read or is not regular.
 func (c *Capture) gitWas(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
 	st, err := ch.File.Stat()
 	if err != nil || !isRegular(st) {
@@ -202,7 +203,7 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 			return fmt.Errorf("it is large, and cannot be linked: %w", err)
 		}
 	} else if size > gitCopied {
-		return fmt.Errorf("it was written over, and has %d bytes", size)
+		return fmt.Errorf("it was overwritten in place, and is too large to copy (%d bytes)", size)
 	}
 	if !c.spend(size, c.opt.IgnoredHourly) {
 		return errors.New("the hourly budget for copies is spent")
@@ -243,7 +244,7 @@ func gitCopy(f fusefs.File, to string) error {
 	return err
 }
 
-// gitGap reports that something of git's is not kept, at most once a minute.
+// gitGap reports that one of git's files could not be saved, at most once a minute.
 func (c *Capture) gitGap(p string, why error) {
 	c.git.mu.Lock()
 	say := time.Since(c.git.gapReported) > time.Minute
@@ -252,11 +253,11 @@ func (c *Capture) gitGap(p string, why error) {
 	}
 	c.git.mu.Unlock()
 	if say {
-		c.gap(p, 0, "of git's own: "+why.Error())
+		c.gap(p, 0, "one of git's own files: "+why.Error())
 	}
 }
 
-// gitDone records changes for which Before is not called: new names, and names of
+// gitDone records changes for which Before is not called: changes that add names, and changes of
 // anything other than regular files.
 func (c *Capture) gitDone(e fusefs.Event) {
 	_, _, kind := c.git.place(e.Path)
@@ -307,7 +308,7 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	}
 }
 
-// gitLeft keeps a file of git's that was renamed out of the repository.
+// gitLeft saves one of git's files that was renamed out of the repository.
 func (c *Capture) gitLeft(e fusefs.Event) {
 	r := &spool.Record{Kind: spool.KindGit, Op: event.OpUnlink, Path: e.Path, Time: e.Time.UnixNano()}
 	switch same, tell := c.git.goesOn(e.Path, e.Caller, false, true); {
@@ -323,7 +324,7 @@ func (c *Capture) gitLeft(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// gitClosed records that a file of git's was written to until now.
+// gitClosed records that a write to one of git's files has ended.
 func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	if _, _, kind := c.git.place(p); kind != gitdir.State {
 		return

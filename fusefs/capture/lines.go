@@ -8,14 +8,14 @@ import (
 	"cachebro/store/leaf/cmdline"
 )
 
-// lines finds the command line in a terminal that a process works for. Everything that
-// the foreground of a terminal does between two inputs belongs to one line: a shell and
-// all jobs that it ran before it read the terminal again. Background jobs and processes
-// without a terminal belong to no line.
+// lines finds the command line, entered in a terminal, that a process works for. Everything that
+// the foreground processes of a terminal do between two inputs belongs to one line: the shell and
+// all jobs that it runs before it reads the terminal again. Background jobs and processes without
+// a terminal belong to no line.
 //
-// The line of a shell is looked up for each record. For other programs, the first record
-// decides for the whole process group, so that an editor, which reads the terminal all
-// the time, stays one job.
+// The line of a shell is looked up for each record. For other programs, it is looked up only at
+// the first record of the process group, so that an editor, which reads the terminal all the time,
+// remains one job.
 type lines struct {
 	mu        sync.Mutex // guards what follows
 	groups    map[uint32]*group
@@ -46,7 +46,7 @@ type terminal struct {
 }
 
 const (
-	// linePause ends a line if the terminal cannot be watched.
+	// linePause is the pause that ends a line if the terminal cannot be watched.
 	linePause = int64(time.Second)
 	// groupRest is the time after which the number of a process group may have been reused.
 	groupRest    = int64(time.Minute)
@@ -64,7 +64,8 @@ func (l *lines) close() {
 	l.typed.close()
 }
 
-// lineOf returns the number of the line that a process works for; numbers grow. 0: none.
+// lineOf returns the number of the line that a process works for, or 0 if there is none. Later
+// lines have greater numbers.
 func (l *lines) lineOf(p *fusefs.Process) int64 {
 	if p == nil || p.Terminal == 0 {
 		return 0

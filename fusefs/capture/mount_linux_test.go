@@ -163,7 +163,7 @@ mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
 		"fifo":                     {"13 by mkfifo"},
 		"link":                     {"9 by ln"},
 		"d":                        {"10 by mkdir", "11 by rmdir"},
-		"notice":                   {"node_modules (excluded) was deleted; its content is not kept; "},
+		"notice":                   {"node_modules (excluded) was deleted; its content is not in the history; "},
 		"node_modules/x/index.js":  {},
 		"node_modules":             {"11 by rm"},
 		"node_modules/x":           {},
@@ -184,7 +184,7 @@ mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
 			at += i
 		}
 	}
-	if all["notice"] != "node_modules (excluded) was deleted; its content is not kept; " {
+	if all["notice"] != "node_modules (excluded) was deleted; its content is not in the history; " {
 		t.Errorf("notices: %s", all["notice"])
 	}
 }

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// manyNames: files with fewer names are not in the table, and all their names are
-	// recorded again with each change.
+	// manyNames is the number of names from which a file is in the table. All names of a file with
+	// fewer are recorded again with each change.
 	manyNames = 8
 	// maxTold bounds the names in the table. When there are more, it is emptied.
 	maxTold = 1 << 16
 )
 
-// namesTold holds, for files with many names, the names that the spool has already. A change of
-// a file records all its names that no scan has recorded. Without this table each new name of a
-// file with 5,000 recorded 5,000 known names: 12 million records in all.
+// namesTold holds, for files with many names, the names that the spool has already. A change of a
+// file records all its names that no scan has recorded. Without this table, each new name of a file
+// with 5,000 names caused a record of every existing name, which made 12 million records in all.
 type namesTold struct {
 	mu    sync.Mutex // guards the rest; a leaf
 	files map[uint64]map[string]struct{}
@@ -31,7 +31,7 @@ func (t *namesTold) has(f fusefs.File, name string) bool {
 	return ok
 }
 
-// add notes that a file's name was recorded; nlink is the file's link count.
+// add stores that a file's name was recorded. nlink is the file's link count.
 func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
 	if nlink < manyNames {
 		return

@@ -12,8 +12,8 @@ const noAtime = unix.O_NOATIME
 // ownFDs is the directory in which our own descriptors have names.
 const ownFDs = "/proc/self/fd"
 
-// quiet makes reads through a descriptor that is about to be closed leave the access time alone.
-// If we may not set that, because the file is somebody else's, they change it like any read.
+// quiet prevents reads through a descriptor that is about to be closed from changing the access
+// time. If that is not permitted, because another user owns the file, the reads change it.
 func quiet(fd int) {
 	if fl, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, fl|noAtime)

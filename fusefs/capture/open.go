@@ -13,7 +13,8 @@ func openRoot(dir *os.File) *os.Root {
 	if dir == nil {
 		return nil
 	}
-	// Through the descriptor: the directory's path may be under the mount.
+	// The root is opened through the descriptor, because the directory's path may lead to the
+	// mount.
 	root, err := os.OpenRoot(fmt.Sprintf("%s/%d", ownFDs, dir.Fd()))
 	if err != nil {
 		return nil

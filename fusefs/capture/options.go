@@ -10,40 +10,43 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Options of a Capture; all but Spool may be zero.
+// Options configures a Capture. All fields except Spool may be zero.
 type Options struct {
 	Spool  *spool.Writer
 	Logger *slog.Logger
-	// Matcher is told when a file with rules changes, and gives the class of names; nil:
-	// everything is tracked.
+	// Matcher returns the class of names, and is told when a file with ignore rules changes. If it
+	// is nil, everything is tracked.
 	Matcher *ignore.Matcher
 	// Root is the source directory. Files that the overlay cannot open any more (it has ended,
-	// or forgot the inode) are looked up there by their last name. nil: they are gaps.
+	// or forgot the inode) are looked up there by their last name. If it is nil, their contents are
+	// reported as gaps.
 	Root *os.File
-	// Git is the directory for files that the project's git directories lose; "": none
-	// are kept. It should be on the file system of Root.
+	// Git is the directory in which files that the project's git directories lose are saved. If it
+	// is "", none are saved. It should be on the file system of Root.
 	Git string
 	// Version is written to the mount record.
 	Version    string
 	Mountpoint string
 	Source     string
 
-	MaxFile    int64 // bytes above which a version has no content; 0: limits.Content
-	MaxIgnored int64 // the same for ignored files; 0: limits.IgnoredContent
-	// IgnoredHourly is how many bytes of ignored files are kept in an hour; 0: limits.IgnoredHourly.
+	MaxFile    int64 // bytes above which a version has no content; 0 means limits.Content
+	MaxIgnored int64 // the same for ignored files; 0 means limits.IgnoredContent
+	// IgnoredHourly is how many bytes of ignored files are saved in an hour. 0 means
+	// limits.IgnoredHourly.
 	IgnoredHourly int64
 	MaxSpool      int64 // bytes in the spool above which contents stay in their files and operations that destroy them wait; 0: limits.Spool
 	MinFree       int64 // bytes free on the spool's file system below which nothing is kept; 0: limits.SpoolFree
 	Workers       int   // 0: 2
 	MaxQueue      int   // queued contents above which a close copies its content itself; 0: 4,096
 	MaxHeld       int   // descriptors that keep the content of removed files alive; 0: 4,096
-	// Stirred is called when there are new records in the spool: at once after a rest,
-	// otherwise at most every readsEvery. nil: nobody is told. It must not wait.
+	// Stirred, if not nil, is called when there are new records in the spool: at once after
+	// Rested was called, otherwise at most every readsEvery. It must not block.
 	Stirred func()
-	// Rested is called when nothing has happened for a while; nil: nobody is told.
+	// Rested, if not nil, is called when nothing has happened for a while.
 	Rested func()
-	// AtOnce puts content that is about to vanish into the spool before Before returns.
-	// Otherwise a descriptor keeps it, which is lost when the process is killed.
+	// AtOnce writes content whose last name is about to be removed to the spool before Before
+	// returns. Otherwise a descriptor preserves the content, which is lost if this process is
+	// killed.
 	AtOnce bool
 	// AllReads records reads of all processes, not only those of sessions.
 	AllReads bool
@@ -60,14 +63,14 @@ const (
 	readsEvery = 500 * time.Millisecond
 	readsMax   = 256 // files one process may read in readsEvery before it is a scanner
 
-	// A worker looks again for room after retryFirst, then after twice as long
-	// each time, but no later than retryLast.
+	// A worker checks again for room after retryFirst. Each further pause is twice as long as the
+	// one before, up to retryLast.
 	retryFirst = 250 * time.Millisecond
 	retryLast  = 5 * time.Second
-	// syncEvery bounds how much unsynced data a power loss can take.
+	// syncEvery is the interval of syncs. It bounds how much data a power loss can destroy.
 	syncEvery = 5 * time.Second
-	// restAfter is how long capture goes on looking around after the last record: by then
-	// everything is durable, and what the store has read is released.
+	// restAfter is how long the regular work goes on after the last record. By then everything is
+	// durable, and the records that the store has read are released.
 	restAfter = 2*syncEvery + 2*readsEvery
 
 	gapsKept = 1000

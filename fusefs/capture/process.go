@@ -15,11 +15,11 @@ type procKey struct {
 	start uint64
 }
 
-// maxProcs bounds how many processes are remembered; a forgotten one is described again.
+// maxProcs bounds how many processes are remembered. A forgotten process is described again.
 const maxProcs = 20_000
 
-// appendBy appends records of which the first has a caller. The caller's process is
-// described in the same write if the spool does not know it yet.
+// appendBy appends records and sets by as the caller of the first one. If the spool does not know
+// the caller's process yet, the same write describes it.
 func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	r := rs[0]
 	r.UID = by.UID
@@ -45,8 +45,8 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	if !c.append(append(all, rs...)...) {
 		return false
 	}
-	// Only now: whoever finds a process here relies on its description being earlier in
-	// the log. Two goroutines at the same time both describe it, which does no harm.
+	// The process is stored only after its description is in the log, because goroutines that find
+	// it here rely on that. Two goroutines may both describe it, which does no harm.
 	c.procMu.Lock()
 	if len(c.procs) >= maxProcs {
 		clear(c.procs)
@@ -63,7 +63,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	return true
 }
 
-// spooledProcess is what the spool knows of a process.
+// spooledProcess is what the spool contains about a process.
 type spooledProcess struct {
 	comm    string
 	image   uint64
@@ -98,8 +98,8 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// fresh lists p and those of its ancestors that the spool does not know, or only by an
-// earlier name; oldest first.
+// fresh returns p and those of its ancestors that the spool does not know, or knows only by an
+// earlier name, oldest first.
 func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
 	defer c.procMu.Unlock()
@@ -122,8 +122,8 @@ type reading struct {
 	openedAt int64 // ns, of the first open
 }
 
-// Opened notes a read. Reads by processes outside of any session belong to nobody's
-// working set, and are not recorded.
+// Opened records a read. Reads by processes that are in no session are not recorded, because they
+// belong to no working set.
 func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	if by.Proc == nil || !c.opt.AllReads && !inSession(by.Proc) {
 		return
@@ -168,8 +168,8 @@ func (c *Capture) flushReads() {
 	c.readings = map[uint32]*reading{}
 	c.readMu.Unlock()
 	for _, r := range reads {
-		// The time of the first open: what the process wrote usually came after it, and
-		// the tool call that it ran for may have ended by now.
+		// The record has the time of the first open, because the process usually writes after that,
+		// and the tool call for which it ran may have ended by now.
 		rec := &spool.Record{Kind: spool.KindReads, Time: r.openedAt, More: r.more}
 		if len(r.paths) < readsMax {
 			for p := range r.paths {

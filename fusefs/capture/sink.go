@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// sink is the way into the spool. It knows whether there is room for one more content,
-// and counts and reports what was not kept.
+// sink writes records to the spool. It knows whether there is room for more content, and counts
+// and reports content that could not be saved.
 type sink struct {
 	opt  Options
 	w    *spool.Writer
@@ -23,7 +23,7 @@ type sink struct {
 	counted int64
 	// countedAt is the value of counted when the state last changed.
 	countedAt  int64
-	dropped    int64 // gaps that found no room in unsaid
+	dropped    int64 // gaps that did not fit into unsaid
 	stopped    string
 	stateSince time.Time
 	hour       time.Time // when the present hour of the ignored files' budget began
@@ -65,7 +65,7 @@ func (s *sink) append(rs ...*spool.Record) bool {
 	return true
 }
 
-// gap counts content that was not kept and records it in the log, now or when there is
+// gap counts content that could not be saved and records the gap in the log, now or when there is
 // room again.
 func (s *sink) gap(path string, seq uint64, why string) {
 	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: time.Now().UnixNano()}
@@ -99,12 +99,12 @@ func (s *sink) sayGaps() {
 		}
 	}
 	if dropped > 0 {
-		s.append(&spool.Record{Kind: spool.KindGap, Time: time.Now().UnixNano(), Reason: fmt.Sprintf("%d more gaps, whose paths could not be kept", dropped)})
+		s.append(&spool.Record{Kind: spool.KindGap, Time: time.Now().UnixNano(), Reason: fmt.Sprintf("%d more gaps, whose paths could not be recorded", dropped)})
 	}
 }
 
-// fail stops capture if err is a reason for that. A store that is behind is none: it
-// catches up, and writers wait for it.
+// fail stops capture if err is a reason for that. A store that is behind is not, because it will
+// catch up, and writers wait for it.
 func (s *sink) fail(err error) {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
 		s.setStopped(reason(err))
@@ -121,7 +121,7 @@ func (s *sink) setStopped(why string) {
 	s.mu.Unlock()
 	if changed && why != "" {
 		s.opt.Logger.Error("capture has stopped", "reason", why)
-		s.note() // so that tick looks for the end of the stop
+		s.note() // so that tick checks when capture can continue
 		s.opt.Stirred()
 	} else if changed {
 		s.opt.Logger.Info("capture goes on")
@@ -153,7 +153,8 @@ func (s *sink) fullReason() string {
 	return errBehind.Error()
 }
 
-// roomy returns the reason against one more content in the spool, nil if there is none.
+// roomy returns nil if there is room for more content in the spool, and otherwise the reason why
+// there is none.
 func (s *sink) roomy() error {
 	s.measure()
 	if s.free.Load() < s.opt.MinFree {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Finding is one thing that doctor looked at. Fix is a command that mends it.
+// Finding is the result of one of doctor's checks. Fix is a command that repairs it.
 type Finding struct {
 	What string `json:"what"`
 	OK   bool   `json:"ok"`
@@ -20,17 +20,17 @@ type Finding struct {
 	Fix  string `json:"fix,omitempty"`
 }
 
-// A hook as a whole process may take so much of the processor. On a busy machine
-// it waits for its turn, which is not its fault; a second of waiting is
-// something else again.
+// These constants bound the processor time of a hook process, and its total time. On a busy
+// machine a hook has to wait for a processor, so the total time may be longer, but not more than
+// a second longer.
 const (
 	hookShould = 100 * time.Millisecond
 	hookMust   = time.Second
 )
 
 // CheckClients looks at the configuration of every client that is in use, and
-// runs a registered hook line as the client would. A client that is in use
-// without us is worth a word, but nothing wrong.
+// runs a registered hook line as the client would. A client that is in use without cachebro is
+// mentioned, but is not an error.
 func CheckClients(ctx context.Context, s Setup) []Finding {
 	var out []Finding
 	for _, spec := range clientSpecs {
@@ -58,7 +58,7 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 		case configured > 0 && configured == len(files):
 			out = append(out, Finding{What: spec.title, OK: true, Text: "configured in " + paths(files) + spec.reminder(files)})
 		case configured > 0:
-			out = append(out, Finding{What: spec.title, Text: "only a part is configured of " + paths(files), Fix: "cachebro init --client " + spec.name})
+			out = append(out, Finding{What: spec.title, Text: "configured only in part of " + paths(files), Fix: "cachebro init --client " + spec.name})
 		case !broken && spec.found(s):
 			out = append(out, Finding{What: spec.title, OK: true, Text: "in use, without cachebro", Fix: "cachebro init --client " + spec.name})
 		}
@@ -92,14 +92,14 @@ const (
 	stale
 )
 
-// standing tells how we stand in a file: adding would change nothing (ours),
-// removing would (stale), or neither.
+// standing returns the state of our entries in a file: ours if adding them would change nothing,
+// stale if removing them would change something, or absent otherwise.
 func standing(f file, c Change) (int, error) {
 	if c.Err != nil || c.Before == nil {
 		return absent, nil
 	}
 	edit := f.edit
-	// Whatever options init was given, the entry is as it should be.
+	// An entry that init wrote with other options counts as ours, too.
 	if a, ok := edit.(interface{ as([]byte) editor }); ok {
 		edit = a.as(c.Before)
 	}
@@ -120,7 +120,7 @@ func standing(f file, c Change) (int, error) {
 	return absent, nil
 }
 
-// checkHook runs the registered line with an event that means nothing.
+// checkHook runs the registered line with an event that no hook handles.
 func checkHook(ctx context.Context, s Setup) Finding {
 	f := Finding{What: "hook command"}
 	exe := s.Exe
@@ -141,7 +141,7 @@ func checkHook(ctx context.Context, s Setup) Finding {
 	var out []byte
 	var err error
 	took, cpu := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	for range 5 { // the best counts: other work on the machine is not the hook's
+	for range 5 { // the fastest run counts, because other work on the machine slows runs down
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", hookLine(s.Exe, "PreToolUse", s.HookOptions))
 		cmd.Stdin = strings.NewReader(`{"hook_event_name":"Doctor","session_id":"doctor"}`)
 		start := time.Now()

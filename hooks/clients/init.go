@@ -23,11 +23,11 @@ const maxConfig = 16 << 20
 type Change struct {
 	Title  string // for people: "Claude Code"
 	Path   string
-	Before []byte // nil: the file does not exist
-	After  []byte // nil: the file is removed again
+	Before []byte // nil if the file does not exist
+	After  []byte // nil if the file is to be removed
 	Err    error
 	Hint   string
-	Note   string // what the user has to do in the client, "" mostly
+	Note   string // what the user has to do in the client, usually ""
 
 	unit   string // init: the client, of which all files are written or none
 	within string // the project that the file belongs to, in which no link is followed; "": a user's own
@@ -36,13 +36,13 @@ type Change struct {
 	record *backup // what to remember after writing, nil to forget
 }
 
-// None reports that there is nothing to do.
+// None reports whether there is nothing to do.
 func (c Change) None() bool {
 	return c.Err != nil || (c.Before == nil) == (c.After == nil) && bytes.Equal(c.Before, c.After)
 }
 
-// backup is what a file was before init, kept under Setup.Backups, so that
-// uninit can give back the very bytes.
+// backup holds the content of a file from before init. It is stored under Setup.Backups, so that
+// uninit can restore the same bytes.
 type backup struct {
 	Path     string `json:"path"`
 	Existed  bool   `json:"existed"`
@@ -52,8 +52,8 @@ type backup struct {
 	Dirs []string `json:"dirs,omitempty"`
 }
 
-// PlanInit says what init would do for the named clients (nil: those found).
-// Nothing is written yet.
+// PlanInit returns the changes that init would make for the named clients, or for all clients that
+// are found if names is nil. It writes nothing.
 func PlanInit(s Setup, names []string) ([]Change, error) {
 	changes, err := plan(s, names, func(s Setup, f file, c *Change) {
 		base, existed := c.Before, c.Before != nil
@@ -61,13 +61,13 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 			if b.Written == text.Hash(c.Before) && existed {
 				base, existed = b.original(), b.Existed
 			} else if existed && b.Original != nil {
-				// Somebody edited it since; what we would take back now is ours only.
+				// The file was edited since, so uninit would remove only our entries.
 				if clean, err := f.edit.Remove(c.Before, b.Original); err == nil {
 					base = clean
 				}
 			}
 		}
-		// What is there already is left as it is, whatever it looks like.
+		// An existing entry is not changed, whatever it contains.
 		if existed || c.Before != nil {
 			after, err := f.edit.Add(c.Before)
 			if err != nil {
@@ -95,7 +95,7 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 }
 
 // wholeOrNone leaves all files of a client alone if one of them cannot be changed: a server
-// without its hooks, or the other way round, would work by halves.
+// without its hooks, or hooks without the server, would work only partly.
 func wholeOrNone(changes []Change) {
 	bad := map[string]string{}
 	for i, c := range changes {
@@ -107,13 +107,14 @@ func wholeOrNone(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
 		if other := bad[c.Title]; other != "" && !c.None() {
-			c.fail(fmt.Errorf("it goes with %s", other))
+			c.fail(fmt.Errorf("it needs %s, which cannot be changed", other))
 			c.Hint = ""
 		}
 	}
 }
 
-// PlanUninit says what uninit would take back (nil: of all clients).
+// PlanUninit returns the changes that uninit would make for the named clients, or for all clients
+// if names is nil. It writes nothing.
 func PlanUninit(s Setup, names []string) ([]Change, error) {
 	if names == nil {
 		names = Clients()
@@ -160,7 +161,7 @@ func (c *Change) fail(err error) {
 	c.After, c.record = c.Before, nil
 	c.Err = fmt.Errorf("%s was left alone: %w", c.Path, err)
 	if c.Hint == "" {
-		c.Hint = "mend the file and run cachebro init again"
+		c.Hint = "repair the file and run cachebro init again"
 	}
 }
 
@@ -223,7 +224,7 @@ func (c *Change) load() {
 	}
 }
 
-// checkWritable fails a change that could not be written, with what would help.
+// checkWritable sets an error, with a hint, for a change that could not be written.
 func (c *Change) checkWritable() {
 	at := c.target
 	for _, err := os.Lstat(at); err != nil && at != filepath.Dir(at); _, err = os.Lstat(at) {
@@ -231,7 +232,7 @@ func (c *Change) checkWritable() {
 	}
 	switch err := unix.Access(at, unix.W_OK); {
 	case errors.Is(err, unix.EROFS):
-		c.Hint = "make it writable where it comes from, or name the other clients: cachebro init --client …"
+		c.Hint = "mount its file system writable, or configure only the other clients: cachebro init --client …"
 		c.fail(errors.New("its file system is read-only"))
 	case err != nil || c.Before != nil && c.mode&0o200 == 0:
 		c.Hint = "chmod u+w " + ShellQuote(at)
@@ -248,9 +249,9 @@ func (c *Change) read() ([]byte, fs.FileInfo, error) {
 	return readIn(dir, name)
 }
 
-// Apply writes the changes of a plan, each atomically; a file that changed
-// since the plan was made is left alone. It goes on after an error and returns
-// them all; what belongs together it takes back then.
+// Apply writes the changes of a plan, each atomically. A file that changed since the plan was made
+// is not written. Apply goes on after an error and returns all errors. If one file of a client
+// fails, it restores the client's other files.
 func Apply(s Setup, changes []Change) error {
 	var errs []error
 	bad := map[string]bool{}
@@ -283,7 +284,7 @@ func Apply(s Setup, changes []Change) error {
 	return errors.Join(errs...)
 }
 
-// within is the project that a file belongs to, "" for a user's own.
+// within returns the project that a file belongs to, or "" for a user's own file.
 func (s Setup) within(path string) string {
 	if path == s.AgentsMD {
 		return filepath.Dir(path)
@@ -300,11 +301,11 @@ func (c Change) apply(s Setup) error {
 		return err
 	}
 	if !bytes.Equal(now, c.Before) || (err == nil) != (c.Before != nil) {
-		return errors.New("it changed meanwhile; run the command again")
+		return errors.New("it was changed by another program; run the command again")
 	}
 	if c.record != nil {
 		if err := s.saveBackup(*c.record); err != nil {
-			return fmt.Errorf("keep a backup: %w", err)
+			return fmt.Errorf("save a backup: %w", err)
 		}
 	}
 	dir, name, err := c.place(c.After != nil)
@@ -339,7 +340,7 @@ func missingDirs(dir string) []string {
 	return out
 }
 
-// ReplaceFile writes a file of ours.
+// ReplaceFile atomically writes one of cachebro's own files.
 func ReplaceFile(path string, b []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
