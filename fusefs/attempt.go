@@ -17,11 +17,11 @@ import (
 // died without answering it.
 const resendBit = 1 << 63
 
-// attempt is a change of names that is under way. If the server dies during it, the
-// successor gets the same request again and must tell whether the change was made: a
-// second unlink finds nothing, and a second exchange undoes the first. Repeating a
-// write, a truncation or a change of attributes does no harm, so these are no
-// attempts. An attempt ends after the reply was written.
+// attempt is a change of names that is in progress. If the server dies during the change, the
+// successor gets the same request again and must find out whether the change was already made,
+// because a second unlink would find nothing, and a second exchange would undo the first.
+// Repeating a write, a truncation or a change of attributes does no harm, so there are no attempts
+// for these. An attempt ends after the reply was written.
 type attempt struct {
 	unique  atomic.Uint64 // 0: free
 	state   atomic.Uint32 // attemptBegun, attemptTold
@@ -35,7 +35,7 @@ type attempt struct {
 	renames bool
 }
 
-// attempts are the opcodes that may note one.
+// attempts is the set of opcodes for which there may be an attempt.
 const attempts uint64 = 1<<6 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12 | 1<<13 | 1<<21 | 1<<24 | 1<<35 | 1<<45
 
 const (
@@ -53,7 +53,7 @@ func (l *ledger) attempt(i int) *attempt {
 	return (*attempt)(unsafe.Pointer(&l.mem[attemptsAt+i%attemptCount*attemptSize]))
 }
 
-// earlier returns what an earlier server noted of the same request, or nil.
+// earlier returns the attempt that an earlier server recorded for the same request, or nil.
 func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 	if in.Unique&resendBit == 0 || o.ledger == nil {
 		return nil
@@ -61,8 +61,8 @@ func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 	return o.ledger.find(in.Unique)
 }
 
-// try notes what a request is about to change: a has the name and b, in a rename, the new
-// name. The result may be nil.
+// try records what a request is about to change: the file a that has the name and, in a rename,
+// the file b that has the new name. The result may be nil.
 func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 	l := o.ledger
 	if l == nil {
@@ -126,14 +126,14 @@ func (l *ledger) prune() (renames bool) {
 	return renames
 }
 
-// markDone notes that the change is made and the Observer has heard of it.
+// markDone records that the change was made and reported to the Observer.
 func (t *attempt) markDone() {
 	if t != nil {
 		t.state.Store(attemptTold)
 	}
 }
 
-// wasTold reports whether an earlier server had done all but reply.
+// wasTold reports whether an earlier server had done everything except sending the reply.
 func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
 
 // madeEarlier reports whether an earlier server made what sx describes for the same request.

@@ -15,8 +15,8 @@ import (
 
 // How long the kernel may trust names, attributes and absent names.
 const (
-	ownTTL     = time.Hour              // nobody else writes to the source
-	outsideTTL = 900 * time.Millisecond // somebody may, and we have to see it within a second
+	ownTTL     = time.Hour              // while no process can change the source bypassing the mount
+	outsideTTL = 900 * time.Millisecond // while a process can, because we have to notice changes within a second
 )
 
 // status is the one place where errors become an errno for the kernel.
@@ -78,11 +78,12 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	o.fillAttr(sx, &out.Attr)
 }
 
-// severalAsked stands for several threads, or one that is not known. No thread has this id.
+// severalAsked means that several threads asked, or one whose id is not known. No thread has this
+// id.
 const severalAsked = ^uint32(0)
 
-// asking notes, before the source is asked for attributes of n, which thread they are for (0:
-// unknown). It always writes, so that the note is removed by a later change and by no other.
+// asking records, before attributes of n are read from the source, which thread they are for (0 if
+// that is unknown). It always writes, so that only a later change can remove the record.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
@@ -110,11 +111,12 @@ func (n *inode) peek() uint32 {
 	return n.kernelHas.gen
 }
 
-// note compares what the source says of n with what the kernel's cache was built from, and
-// remembers it. gen is what peek returned before the source was asked: when an operation of our
-// own ran since then, the comparison proves nothing. changed: somebody wrote to the source
-// directly, so the cached pages are wrong, and the next OPEN drops them. While processes use the
-// source directly, the next OPEN also drops them when the comparison proves nothing.
+// note compares attributes that were read from the source with those on which the kernel's cache of
+// n is based, and stores the new ones. gen is the value that peek returned before the source was
+// read. If an operation of our own ran since then, the comparison proves nothing. changed means
+// that a process wrote to the source directly, so that the cached pages are wrong, and the next
+// OPEN drops them. While processes use the source directly, the next OPEN also drops them if the
+// comparison proves nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
 		return false, kernelState{}
@@ -183,7 +185,7 @@ func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	}
 }
 
-// tellOutside tells the Observer that n was changed on the source.
+// tellOutside reports to the Observer that n was changed on the source.
 func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.changes.Everything()
 	after := sx.Stat

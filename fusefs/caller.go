@@ -49,8 +49,8 @@ func newProcesses() *processes {
 	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]cachedProcess), commands: commands{slots: make(chan struct{}, commandsAtOnce), ask: commandOf}}
 }
 
-// caller resolves who sent a request. A writer is looked at more closely: an
-// answer from the cache is at most 50 ms old.
+// caller finds the process that sent a request. For a writer, an answer from the cache is used only
+// if it is at most 50 ms old.
 func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	c := Caller{TID: in.Pid, UID: in.Uid, GID: in.Gid}
 	if in.Pid == 0 {
@@ -72,10 +72,10 @@ func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 // execWait bounds the look at a process that closes a file. The usual look takes 20 to 100 µs.
 const execWait = 20 * time.Millisecond
 
-// closer resolves who closes a file. An exec closes the descriptors that it does not pass
-// on, and meanwhile the kernel (6.18) lets nobody read the process's /proc/PID/stat: if
-// we waited for it here, the exec would wait for ever, and every ps with it. In that case
-// closer returns what was known of the process before.
+// closer finds the process that closes a file. An exec closes the descriptors that it does not pass
+// on, and during that time the kernel (6.18) blocks every read of the process's /proc/PID/stat. If
+// closer waited for such a read, the exec would wait for ever, and so would every ps. In that case
+// closer returns what was known about the process before.
 func (o *contents) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
 		return c
@@ -182,7 +182,7 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 // hold a lock that this answer needs.
 const lookWait = time.Second
 
-// look asks the system about a process; k is what was known before.
+// look reads the system's data about a process. k is what was known before.
 func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) *Process {
 	st, err := procfs.ReadStat(int(pid))
 	if err != nil {
@@ -212,8 +212,8 @@ func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) 
 	return proc
 }
 
-// keepOld copies from an earlier look what a process that is about to end no longer
-// shows: its memory is freed before its descriptors are closed.
+// keepOld copies data from an earlier look that can no longer be read of a process that is about to
+// end, because its memory is freed before its descriptors are closed.
 func keepOld(proc, old *Process) {
 	if proc.Session == nil {
 		proc.Session = old.Session
@@ -230,8 +230,8 @@ func parentPID(p *Process) uint32 {
 	return p.Parent.PID
 }
 
-// refresh looks once more at the process of c: between open and close a shell
-// becomes the command that it runs. It does so early in its life, if at all.
+// refresh looks once more at the process of c, because between open and close a shell may become the
+// command that it runs. A process does so early in its life, if at all.
 func (p *processes) refresh(c Caller) Caller {
 	if c.Proc == nil {
 		return c

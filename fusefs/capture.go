@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// writes is what is remembered of an inode between its first modification and
-// the last handle that can write. It is guarded by inode.order.
+// writes is the state of an inode from its first modification until its last handle that can write
+// is closed. It is guarded by inode.order.
 type writes struct {
 	dirty     bool
 	created   bool      // made by us and never closed
@@ -20,7 +20,7 @@ type writes struct {
 	idled     time.Time // of the last idle close
 	tail      int64     // all bytes before it are untouched since the last close
 	size      int64     // as far as we know
-	afterLast stamp     // what our last operation left; while tail is worth it
+	afterLast stamp     // stamp of the file after our last operation; updated only while tail is at least TailMin
 	writer    Caller
 }
 
@@ -32,7 +32,7 @@ func stampOf(sx *sys.Stat) stamp {
 	return stamp{sx.Size, sx.Mtime, sx.Ctime}
 }
 
-// tell notes which content the Observer has heard of last. It needs n.order.
+// tell records which content was last reported to the Observer. It needs n.order.
 func (n *inode) tell(s stamp) {
 	n.reported = nil
 	if s.size >= TailMin {
@@ -49,8 +49,9 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		n.writes = w
 	}
 	if !w.dirty {
-		// A tail is only right behind the content of the last version. So the file must be as
-		// the Observer last heard of it; of a file without marks the Observer learns now.
+		// A tail is only valid after the content of the last version. So the file must have the
+		// content that was last reported to the Observer. If the file has no marks, its content
+		// is reported now.
 		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
@@ -71,9 +72,10 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 	return w
 }
 
-// check looks, just before one of our operations on the content, whether somebody has written to
-// the source since the last one: then a tail would follow other content. Our own changes of
-// mode, owner, times or names look the same; they are rare between a write and its close.
+// check is called just before one of our operations on the content. If a process has written to
+// the source since the last one, it gives up the tail, because the tail would follow other content.
+// Our own changes of mode, owner, times or names look like such a write, but they are rare between
+// a write and its close.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
@@ -84,7 +86,7 @@ func (w *writes) check(fd int) {
 	}
 }
 
-// leave notes the stamp of the file after one of our operations.
+// leave stores the stamp of the file after one of our operations.
 func (w *writes) leave(fd int) {
 	if w.tail < TailMin {
 		return
@@ -114,8 +116,8 @@ func (w *writes) truncated(size int64) {
 // close tells its mode and owner too. It needs n.order.
 func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
 
-// closeContent tells the Observer that n, if dirty, is ready to be kept. It needs
-// n.order. c is who closed it; the zero Caller when nobody did.
+// closeContent reports to the Observer that the content of n, if n is dirty, is ready to be
+// captured. It needs n.order. c is the process that closed n, or the zero Caller if none did.
 func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	w := n.writes
 	if w == nil || !w.dirty {
@@ -132,7 +134,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
 	defer o.dirty.remove(n) // a waiter for n in the set waits until n was reported
 	if err != nil {
-		// Removed on the source while it was being written: nothing to keep.
+		// It was removed on the source while it was being written, so there is nothing to capture.
 		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
 		return
 	}
@@ -171,8 +173,8 @@ func (n *inode) forgetWrites() {
 	}
 }
 
-// lock2 locks the order of one or two inodes; either may be nil, or both the
-// same. The result unlocks them.
+// lock2 locks the order of two inodes. Either may be nil, and both may be the same. The returned
+// function unlocks them.
 func lock2(a, b *inode) func() {
 	if a == b {
 		b = nil

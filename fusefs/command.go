@@ -21,15 +21,14 @@ const (
 	execMax = 32 * time.Millisecond
 )
 
-// commands reads what processes were started with. The kernel reads a command line
-// from the memory of the process, so the reader waits for the lock of that memory,
-// and the owner may hold it while waiting for our answer to another request. So no
-// request waits for this reader. A process whose command line did not arrive in time,
-// or that ended before it was read, is known by its name only.
+// commands reads the command lines of processes. The kernel reads a command line from the memory of
+// the process, so the reader waits for the lock of that memory, and the process may hold the lock
+// while it waits for our answer to another request. So no request waits for this reader. If a
+// command line was not read in time, or the process ended first, only the process's name is known.
 type commands struct {
 	disabled bool
 	slots    chan struct{}  // one for each read under way; never closed
-	tell     func(*Process) // nil: nobody wants to know
+	tell     func(*Process) // called with a process whose command was read; may be nil
 	ask      func(*Process) *Command
 }
 
@@ -48,8 +47,8 @@ func (c *commands) read(p *Process) {
 	})
 }
 
-// begin runs look in the background if a slot is free. Nobody waits for it, on purpose:
-// it ends when the process answers or is gone.
+// begin runs look in the background if a slot is free. Deliberately, nothing waits for it: it ends
+// when the command line can be read or the process has ended.
 func (c *commands) begin(look func()) (begun bool) {
 	select {
 	case c.slots <- struct{}{}:
@@ -75,8 +74,8 @@ func commandLine(pid uint32) (b []byte, err error) {
 	}
 }
 
-// commandOf asks the system what p was started with. It returns nil if the system does
-// not tell, or if the pid now belongs to another process or program.
+// commandOf reads the command line of p. It returns nil if that is not possible, or if the pid now
+// belongs to another process or program.
 func commandOf(p *Process) *Command {
 	b, err := commandLine(p.PID)
 	if err != nil || len(b) == 0 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doneOn tells the Observer of an operation on an inode that keeps its name.
+// doneOn reports an operation that does not change names to the Observer.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
 	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // the first close reports a new file, and a nameless one has no path to report
 		return
@@ -25,8 +25,8 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 	})
 }
 
-// finding shows the Observer every name of n before the mode, owner or attributes of n
-// change or it gets another name.
+// finding reports every name of n to the Observer, before n gets another name or its mode, owner or
+// attributes change.
 func (o *namespace) finding(n *inode) {
 	if o.finder == nil || n.unborn() {
 		return
@@ -362,7 +362,7 @@ func (o *namespace) link(n *inode, dir int, name string) error {
 		if sys.StatAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
 			return nil
 		}
-		_ = unix.Unlinkat(dir, name, 0) // another file has that name by now
+		_ = unix.Unlinkat(dir, name, 0) // the link that was just made leads to another file
 	}
 	h := n.anyHandle(false)
 	if h == nil {

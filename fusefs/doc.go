@@ -1,7 +1,6 @@
-// Package fusefs is the overlay: it mounts a source directory through FUSE,
-// passes every operation on to it, and tells an Observer of each open, close,
-// write, rename and delete. In the chain observe → version → index → serve it
-// is the first station, and it knows none of the others.
+// Package fusefs is the overlay: it mounts a source directory through FUSE, passes every operation
+// on to it, and reports each open, close, write, rename and delete to an Observer. It is the first
+// stage of observe → version → index → serve and does not depend on the others.
 //
 // # How a request travels
 //
@@ -34,21 +33,20 @@
 //
 // # Why not passthrough
 //
-// A descriptor handed to the kernel would save one copy when a large file is read
-// for the first time. It would save nothing for small or cached files, whose cost
-// is the OPEN. But it hides WRITE from us, so old content could not be saved before
-// it is overwritten. The kernel also refuses to mix both ways on one inode: a file
-// that is open for reading could not be opened for writing.
+// With passthrough, the kernel reads and writes through a descriptor of the source by itself. That
+// would save one copy when a large file is read for the first time, but nothing for small or
+// cached files, whose cost is the OPEN. And it would hide WRITE from us, so old content could not be
+// saved before it is overwritten. The kernel also refuses passthrough and normal handles on one
+// inode at the same time, so a file that is open for reading could not be opened for writing.
 //
 // # Locks, in the order in which they may be taken
 //
-//  1. inode.order: one operation that changes an inode's content or names at a
-//     time, so that the Observer hears of them in the order in which they took
-//     effect. It is the only lock held over system calls and over calls of the
-//     Observer, and never while the kernel is notified: dropping cached pages
-//     may need a WRITE of the same inode. Two inodes (rename) are locked in
-//     the order of their ids.
-//  2. overlay.tree: who is whose parent under which name. Memory only.
+//  1. inode.order lets only one operation at a time change an inode's content or names, so
+//     that operations are reported to the Observer in the order in which they took effect. It
+//     is the only lock that is held during system calls and calls of the Observer. It is never
+//     held while the kernel is notified, because dropping cached pages may need a WRITE of the
+//     same inode. Two inodes (rename) are locked in the order of their ids.
+//  2. overlay.tree guards the parents and names of all inodes. It is held over memory only.
 //  3. The shards of the inode table and of the handle table, inode.mu (the
 //     list of handles and the last seen attributes), the mutexes of the
 //     directory descriptors, the directory streams, the dirty set, the notifier

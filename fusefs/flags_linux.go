@@ -16,9 +16,9 @@ const (
 	fsIocSetXFlags = 0x401c5820 // FS_IOC_FSSETXATTR
 )
 
-// Ioctl passes on what reads and sets the flags of a file. The kernel has checked that the
-// caller may set them. Any other request is refused: one that we made for somebody else
-// would be made with our rights.
+// Ioctl passes on requests that read or set the flags of a file. The kernel has checked that the
+// caller may set them. Any other request is refused, because we would make it with our own rights
+// and not with the caller's.
 func (o *namespace) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is an open file: one reply to OPEN or CREATE. refs counts the kernel
-// and everybody who uses fd at the moment; the last one closes it.
+// handle is an open file, made by OPEN or CREATE. refs counts the users of fd, including the kernel.
+// The last one closes it.
 type handle struct {
 	fh       uint64
 	node     *inode
@@ -98,7 +98,7 @@ func (n *inode) writersBeside(h *handle) bool {
 	return false
 }
 
-// maxKept bounds the descriptors of removed files that keep has taken.
+// maxKept bounds the descriptors that keep has opened.
 const maxKept = 1024
 
 // keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and
@@ -107,7 +107,8 @@ const maxKept = 1024
 func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {
-		// The cache of directories keeps it for whoever has it open.
+		// The cache of directory descriptors keeps the directory accessible for processes that
+		// have it open.
 		if d, err := o.dir(n); err == nil {
 			d.release()
 		}
@@ -133,12 +134,12 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	for *p != nil {
 		p = &(*p).next
 	}
-	*p = h // at the end: a handle that a process opened serves better
+	*p = h // at the end of the list, because a handle that a process opened is preferred
 	n.mu.Unlock()
 	return h
 }
 
-// unkeep gives back what keep took; h may be nil.
+// unkeep releases a handle that keep returned. h may be nil.
 func (o *contents) unkeep(h *handle) {
 	if h != nil {
 		h.node.dropHandle(h)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	idleAfter = 2 * time.Second // a file that nobody writes to for so long counts as closed
+	idleAfter = 2 * time.Second // a file that was not written to for so long counts as closed
 	idleEvery = 5 * time.Second // one file counts as closed no more often than this
 	idleTick  = 500 * time.Millisecond
 
@@ -116,7 +116,7 @@ func (d *dirtySet) run() {
 		case <-t.C:
 		}
 		for _, n := range d.list() {
-			// If the lock is taken, somebody works on the file: it is not idle.
+			// If the lock is taken, an operation on the file is running, so it is not idle.
 			if n.order.TryLock() {
 				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
 					d.fs.closeContent(n, Caller{}, event.OpWrite, true)
@@ -134,8 +134,8 @@ func (d *dirtySet) run() {
 	}
 }
 
-// stop ends the goroutine and closes what is still dirty. Something is only if the
-// connection was aborted.
+// stop ends the goroutine and reports inodes that are still dirty as closed. There are such inodes
+// only if the connection was aborted.
 func (d *dirtySet) stop() {
 	d.mu.Lock()
 	if d.stopped {

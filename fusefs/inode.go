@@ -34,8 +34,8 @@ type inode struct {
 
 	nlookup uint64 // guarded by the table's shard of key
 
-	// overlay.tree guards link, more and gone. The root has no link. When gone
-	// is set no name is left, and link is the last one there was.
+	// overlay.tree guards link, more and gone. The root has no link. If gone is set, the inode has
+	// no name any more, and link is its last name.
 	link link
 	more *[]link
 	gone bool
@@ -60,11 +60,11 @@ type inode struct {
 	dirfd atomic.Pointer[dirfd]
 }
 
-// kernelState is the last state of an inode that the kernel's cache agrees with.
+// kernelState is the state of an inode on which the kernel's cache is based.
 type kernelState struct {
 	known        bool
 	young        bool   // so recent that another change may get the same ctime
-	busy         int16  // how many operations of our own are under way
+	busy         int16  // how many operations of our own are in progress
 	gen          uint32 // how many operations of our own have ended
 	mtime, ctime int64
 	size         int64
@@ -78,10 +78,10 @@ func (n *inode) isReg() bool { return n.kind == unix.S_IFREG }
 // ID is the node id.
 func (n *inode) ID() uint64 { return n.id }
 
-// Mark is the observer's.
+// Mark returns a number that the Observer may use.
 func (n *inode) Mark() *atomic.Uint32 { return &n.mark }
 
-// Path is one current name, "" when none is left or for the root.
+// Path returns one current name. It returns "" if there is none, and for the root.
 func (n *inode) Path() string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -111,7 +111,7 @@ func (n *inode) Paths() []string {
 	return all
 }
 
-// LastPath is the current name or, when none is left, the last one.
+// LastPath returns the current name or, if there is none any more, the last one.
 func (n *inode) LastPath() string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -167,7 +167,7 @@ func (n *inode) childPath(name string) string {
 
 // Open returns a new read-only descriptor on the source side. See File.
 func (n *inode) Open() (*os.File, error) {
-	// What we read for ourselves leaves no trace in the access time.
+	// Our own reads must not change the access time.
 	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
 	if err == unix.EPERM { // not the owner
 		fd, err = n.fs.openInode(n, unix.O_RDONLY)
@@ -186,7 +186,7 @@ func (n *inode) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), n.LastPath()), nil
 }
 
-// Stat asks the source.
+// Stat returns the present attributes from the source.
 func (n *inode) Stat() (event.Stat, error) {
 	var sx sys.Stat
 	if err := n.fs.statInode(n, &sx); err != nil {
@@ -224,8 +224,8 @@ func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 	return false
 }
 
-// addLink makes (parent, name) a name of n. A directory has one name only, so
-// that a directory moved underneath is found at its new place.
+// addLink makes (parent, name) a name of n. A directory has only one name, so the new name replaces
+// the old one. So a directory that was moved on the source is found at its new place.
 func (n *inode) addLink(parent *inode, name string) {
 	t := &n.fs.tree
 	if n.hasLink(parent, name) || n.link.parent == nil && !n.gone && n.id == rootID {
@@ -239,8 +239,8 @@ func (n *inode) addLink(parent *inode, name string) {
 		n.renameLocked(&n.link, parent, name)
 		n.setGoneLocked(false)
 	default:
-		// The newest name goes first: it is the likeliest to be right when
-		// something was renamed underneath.
+		// The newest name goes first, because after a rename on the source it is the most likely
+		// to be right.
 		if n.more == nil {
 			n.more = new([]link)
 		}
@@ -249,7 +249,7 @@ func (n *inode) addLink(parent *inode, name string) {
 	}
 }
 
-// dropLink takes a name away and reports whether another is known.
+// dropLink removes a name and reports whether n has another known name.
 func (n *inode) dropLink(parent *inode, name string) (left bool) {
 	t := &n.fs.tree
 	t.Lock()
@@ -279,7 +279,7 @@ func (n *inode) dropLink(parent *inode, name string) (left bool) {
 	return false
 }
 
-// moveLink replaces one name by another in one step, so that nobody ever sees n without a name.
+// moveLink replaces one name by another in one step, so that n is never seen without a name.
 func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string) {
 	t := &n.fs.tree
 	t.Lock()

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sentBack remembers threads that were sent back because they came late: they had looked up a
-// name, and meanwhile its file lost that name. What they wrote to that file would be lost,
-// because nobody finds it again. So they have to look the name up once more (the kernel does so
-// after ESTALE). If the next file of such a thread has no name either, the thread wants this
-// very file, through /proc/self/fd, or has lost the race twice; it is let through.
+// sentBack remembers threads whose open was refused because they came too late: they had looked up
+// a name, and before they opened the file, it lost that name. Data that they wrote to that file
+// would be lost, because no name leads to it any more. So they have to look the name up once more
+// (the kernel does so after ESTALE). If the next file of such a thread has no name either, the
+// thread is let through: it wants this very file, through /proc/self/fd, or has lost the race
+// twice.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
 	mu    sync.Mutex  // guards times

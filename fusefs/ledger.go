@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ledger holds what a successor must know of this server after it was killed: the kernel's
-// INIT, nodes with their names, open handles, and operations under way. It is a memfd that the
-// supervisor holds too. It is mapped, so that an entry costs some stores to memory and no system
-// call. Its pages are allocated before they are written (fallocate), so that a lack of memory is
-// an error and not a signal; after such an error there is no ledger any more.
+// The ledger holds what a successor needs after this server was killed: the kernel's INIT, nodes
+// with their names, open handles, and operations in progress. It is a memfd of which the supervisor
+// has a descriptor too. It is mapped, so that an entry costs some stores to memory and no system
+// call. Its pages are allocated (fallocate) before they are written, so that a lack of memory causes
+// an error and not a signal. After such an error the ledger is not used any more.
 //
 //	0        ledgerHead
 //	4 KiB    one byte per piece of 64 KiB: the size class of its slots
@@ -69,7 +69,7 @@ type ledgerHead struct {
 // States of a ledger.
 const (
 	ledgerServing = iota + 1
-	ledgerEnded   // the server ended in order: there is nothing to take over
+	ledgerEnded   // the server ended in an orderly way, so there is nothing to take over
 	ledgerUnable  // the ledger is incomplete
 )
 
@@ -167,7 +167,7 @@ func mapLedger(f *os.File) (*ledger, error) {
 	return &ledger{mem: mem, fd: fd, head: (*ledgerHead)(unsafe.Pointer(&mem[0]))}, nil
 }
 
-var errLedger = errors.New("the ledger is not one that can be taken over")
+var errLedger = errors.New("the ledger cannot be taken over")
 
 // openLedger opens the ledger of a server that has ended.
 func openLedger(f *os.File) (*ledger, error) {
@@ -188,14 +188,14 @@ func openLedger(f *os.File) (*ledger, error) {
 	return l, nil
 }
 
-// unmap releases a ledger with which nobody serves.
+// unmap releases a ledger that no server uses.
 func (l *ledger) unmap() {
 	_ = unix.Munmap(l.mem)
 	unix.Close(l.fd)
 }
 
-// close closes the descriptor. The ledger stays mapped: an Observer may keep files longer
-// than the server lives.
+// close closes the descriptor. The ledger stays mapped, because an Observer may use files after the
+// server has ended.
 func (l *ledger) close() {
 	if l != nil {
 		l.mu.Lock()
@@ -218,7 +218,7 @@ func (l *ledger) giveUp() {
 	l.setState(ledgerUnable)
 }
 
-// setInit keeps the kernel's INIT and our reply to it.
+// setInit stores the kernel's INIT and our reply to it.
 func (l *ledger) setInit(in, out []byte) {
 	if l == nil {
 		return
@@ -279,7 +279,7 @@ func (l *ledger) growLocked(class int) bool {
 
 func (l *ledger) at(ref uint32) unsafe.Pointer { return unsafe.Pointer(&l.mem[int(ref)<<6]) }
 
-// drop frees a slot; 0 stands for none.
+// drop frees a slot. 0 means no slot.
 func (l *ledger) drop(ref uint32) {
 	if l == nil || ref == 0 {
 		return
@@ -359,7 +359,7 @@ func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name s
 	return ref
 }
 
-// lookups notes n.nlookup; it needs the table's shard of the key.
+// lookups stores n.nlookup. It needs the table's shard of the key.
 func (l *ledger) lookups(n *inode) {
 	if l == nil {
 		return
@@ -369,7 +369,7 @@ func (l *ledger) lookups(n *inode) {
 	}
 }
 
-// forget takes a node out; its names follow under the lock of the tree.
+// forget removes a node. Its names are removed later, under the lock of the tree.
 func (l *ledger) forget(n *inode) {
 	if l != nil {
 		l.drop(n.slot.Swap(0))

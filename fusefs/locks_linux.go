@@ -21,19 +21,19 @@ import (
 
 // # Locks
 //
-// A lock that is taken on the mount is taken on the source, so that it also holds
-// against processes that reach the source without the mount. A lock of flock(2) belongs
-// to an open file, and is taken on the descriptor of its handle. A POSIX lock belongs to
-// a process, an OFD lock to an open file; the kernel sends both alike, with a number for
-// the owner. Each owner gets a descriptor of its own for a file, with OFD locks on it.
+// A lock that is taken on the mount is taken on the source, so that it also holds against processes
+// that bypass the mount. A lock of flock(2) belongs to an open file, and is taken on the descriptor
+// of its handle. A POSIX lock belongs to a process, an OFD lock to an open file. The kernel sends
+// both in the same form, with a number for the owner. Each owner gets its own descriptor for a file,
+// with OFD locks on it.
 //
-// The descriptors go to the FDStore before a lock is taken on them: the locks outlive a
-// server that is killed. Which locks a descriptor has is asked of the kernel
-// (/proc/self/fdinfo), so there is no second account of them.
+// The descriptors are sent to the FDStore before a lock is taken on them, so that the locks outlive
+// a server that is killed. The locks of a descriptor are read from the kernel
+// (/proc/self/fdinfo), so they are recorded nowhere else.
 //
-// A request that waits for a lock takes no thread: it is answered later. It is tried
-// again whenever a lock of the same file changes on the mount. When a process beside the
-// mount holds the lock, no call tells when it ends, so a timer tries again.
+// A request that waits for a lock does not occupy a thread, because it is answered later. The lock
+// is tried again whenever a lock of the same file changes on the mount. If a process that bypasses
+// the mount holds the lock, the server is not told when it is released, so a timer tries again.
 //
 // An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE
 // of their handle, for which close(2) does not wait; such a file can seem locked for a
@@ -172,7 +172,7 @@ func setOFD(fd int, fl unix.Flock_t) error {
 	}
 }
 
-// GetLk finds a lock that is in the way of another.
+// GetLk finds a lock that conflicts with the requested one.
 func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.acquire() {
@@ -211,7 +211,7 @@ func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 	return fuse.OK
 }
 
-// SetLk takes a lock, or gives one up, without waiting.
+// SetLk takes or releases a lock without waiting.
 func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	for began, pause := time.Now(), 50*time.Microsecond; ; pause *= 2 {
 		releasing := o.locking.releasing() // read before the try, so that it covers a RELEASE that ends during it
@@ -305,7 +305,7 @@ func (l *locking) file(n *inode) *lockedFile {
 	return f
 }
 
-// tidy drops the record of an inode that nobody has locked.
+// tidy drops the record of an inode that has no locks.
 func (l *locking) tidy(f *lockedFile) {
 	if len(f.owners)+len(f.flocks)+len(f.waiters) > 0 || f.agreeing {
 		return
@@ -319,7 +319,7 @@ func (l *locking) tidy(f *lockedFile) {
 	}
 }
 
-// tryLock takes a lock on the source, or gives one up. EAGAIN: a lock is in the way.
+// tryLock takes or releases a lock on the source. EAGAIN means that another lock conflicts with it.
 func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if isFlock(in) {
 		return o.tryFlock(f, h, in.Lk.Typ)
@@ -365,8 +365,8 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 			break
 		}
 	}
-	// One lock cannot become another in one step: whoever asks for that and does not get
-	// it has lost the first one too.
+	// The kernel cannot convert a lock atomically. A caller whose conversion fails has lost its
+	// first lock, too.
 	if err == nil && typ != unix.F_UNLCK {
 		f.flocks[h] = true
 	} else {
@@ -404,7 +404,7 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 	return w, nil
 }
 
-// guardMemory locks a file of shared memory against all processes beside the mount.
+// guardMemory locks a file of shared memory against all processes that bypass the mount.
 func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if f.guard != nil || !sharesMemory(f.n, in) {
 		return fuse.OK
@@ -439,7 +439,7 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 	return fuse.OK
 }
 
-// dropGuard gives the guard up when nobody on the mount uses the shared memory any more.
+// dropGuard releases the guard when no process on the mount uses the shared memory any more.
 func (o *contents) dropGuard(f *lockedFile) {
 	if f.guard == nil || len(f.owners) > 0 {
 		return

@@ -74,7 +74,7 @@ func TestAllFilesOfAClientOrNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changes[0].Err == nil || !strings.Contains(changes[0].Err.Error(), "goes with "+settings) || !strings.HasPrefix(changes[1].Hint, "chmod u+w ") {
+	if changes[0].Err == nil || !strings.Contains(changes[0].Err.Error(), "needs "+settings) || !strings.HasPrefix(changes[1].Hint, "chmod u+w ") {
 		t.Errorf("server: %v; settings: %v (%s)", changes[0].Err, changes[1].Err, changes[1].Hint)
 	}
 	if err := Apply(s, changes); err != nil {
@@ -96,7 +96,7 @@ func TestAllFilesOfAClientOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, settings, "{\"new\": 1}\n")
-	if err := Apply(s, changes); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+	if err := Apply(s, changes); err == nil || !strings.Contains(err.Error(), "changed by another program") {
 		t.Errorf("got %v", err)
 	}
 	if b, _ := os.ReadFile(server); string(b) != "{}\n" {
@@ -117,7 +117,7 @@ func TestApplyChecksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, path, "{\"new\": 1}\n")
-	if err := Apply(s, changes); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+	if err := Apply(s, changes); err == nil || !strings.Contains(err.Error(), "changed by another program") {
 		t.Errorf("got %v", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != "{\"new\": 1}\n" {
