@@ -30,8 +30,8 @@ func (e *Env) EndDaemon(ctx context.Context, root string) {
 	}
 }
 
-// LockState takes the lock of a state directory, which a running daemon holds. flag is
-// os.O_CREATE or 0. With 0, a directory without a lock file needs no lock.
+// LockState takes the lock of a state directory. It fails if a running daemon holds the lock.
+// flag is os.O_CREATE or 0. With 0, a directory without a lock file needs no lock.
 func LockState(state string, flag int) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|flag, 0o600)
 	if flag == 0 && errors.Is(err, fs.ErrNotExist) {

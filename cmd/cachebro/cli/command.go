@@ -18,12 +18,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// OwnSignals are the annotations of a command that decides itself what SIGINT and SIGTERM
-// do. For all others they cancel the command's context.
+// OwnSignals are the annotations of a command that handles SIGINT and SIGTERM itself. For all
+// other commands, these signals cancel the command's context.
 var OwnSignals = map[string]string{"signals": "own"}
 
-// Run carries out the command line args with the commands below root, and returns the
-// exit status.
+// Run executes the command line args with root and its sub-commands, and returns the exit
+// status.
 func (e *Env) Run(root *cobra.Command, args []string) int {
 	e.Cmd = root
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -43,7 +43,7 @@ func (e *Env) Run(root *cobra.Command, args []string) int {
 	return e.Report(err)
 }
 
-// inOrder makes the help of all commands show flags as they were declared.
+// inOrder makes the help of c and its sub-commands list flags in the order of their declaration.
 func inOrder(c *cobra.Command) {
 	c.Flags().SortFlags = false
 	for _, sub := range c.Commands() {
@@ -51,7 +51,7 @@ func inOrder(c *cobra.Command) {
 	}
 }
 
-// begin prepares for a run of c, whose flags and arguments are in order.
+// begin prepares the run of c, whose flags and arguments have been checked.
 func (e *Env) begin(c *cobra.Command) error {
 	e.Cmd = c
 	for _, name := range []string{"json", "null"} {
@@ -67,17 +67,18 @@ func (e *Env) begin(c *cobra.Command) error {
 	return e.EnterDir(c)
 }
 
-// DirFlag adds --dir, which all commands below root have.
+// DirFlag adds --dir to root and all its sub-commands.
 func DirFlag(root *cobra.Command) {
 	root.PersistentFlags().String("dir", "", "work as if started in this `DIR`")
 }
 
-// AsksForHelp reports whether the arguments of a command that parses no flags are --help.
+// AsksForHelp reports whether the arguments are only --help or -h. It is for commands that do not
+// parse flags.
 func AsksForHelp(args []string) bool {
 	return len(args) == 1 && (args[0] == "--help" || args[0] == "-h")
 }
 
-// EnterDir takes what --dir says for the working directory.
+// EnterDir makes the directory of --dir the working directory of e, if the flag was given.
 func (e *Env) EnterDir(c *cobra.Command) error {
 	f := c.Flag("dir")
 	if f == nil || f.Value.String() == "" {
@@ -93,12 +94,12 @@ func (e *Env) EnterDir(c *cobra.Command) error {
 		dir = real
 	case errors.Is(err, fs.ErrNotExist):
 		return e.Usagef("--dir %s: there is no such directory", Quote(f.Value.String()))
-	} // a dead mount cannot be resolved: keep the path as given
+	} // if it is a dead mount, which cannot be resolved, use the path as given
 	e.Dir = dir
 	return nil
 }
 
-// Args accepts between min and max arguments (-1: any number).
+// Args accepts between min and max arguments. A max of -1 means any number.
 func (e *Env) Args(min, max int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		e.Cmd = c
@@ -112,7 +113,7 @@ func (e *Env) Args(min, max int) cobra.PositionalArgs {
 	}
 }
 
-// Group makes c a command that only leads to those below it: by itself it prints its help.
+// Group adds sub-commands to c. Without a sub-command, c prints its help.
 func (e *Env) Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.AddCommand(below...)
 	c.Args = e.OnlyBelow(0)
@@ -120,8 +121,8 @@ func (e *Env) Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// OnlyBelow accepts at most max arguments. If there are more, the first is reported as the
-// unknown, perhaps misspelt name of a sub-command.
+// OnlyBelow accepts at most max arguments. If there are more, it reports the first as an unknown,
+// perhaps misspelt, sub-command.
 func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		e.Cmd = c
@@ -142,7 +143,7 @@ func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
 	}
 }
 
-// flagError says what is wrong with a flag, and suggests the one that was perhaps meant.
+// flagError returns a usage error for a wrong flag, and suggests a similar one.
 func (e *Env) flagError(c *cobra.Command, err error) error {
 	e.Cmd = c
 	name := ""
@@ -165,7 +166,7 @@ func (e *Env) flagError(c *cobra.Command, err error) error {
 	return e.Usagef("%s%v", name, err)
 }
 
-// wants says what a flag takes, by the type of its value.
+// wants describes the values that a flag accepts, by the type of the flag.
 var wants = map[string]string{
 	"int": "a number", "int64": "a number", "uint": "a number from 0 on", "uint32": "a number from 0 on", "uint64": "a number from 0 on",
 	"float64": "a number such as 0.5", "bool": "true or false", "duration": "a time such as 90s or 10m",
@@ -206,7 +207,7 @@ func (e *Env) helpCommand() *cobra.Command {
 	return c
 }
 
-// listAll lists the commands below c, including those inside groups.
+// listAll lists the sub-commands of c, recursively.
 func (e *Env) listAll(c *cobra.Command, indent string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -256,7 +257,7 @@ func (e *Env) printHelp(c *cobra.Command) {
 	}
 }
 
-// list prints a line for each command of a group below c.
+// list prints a line for each sub-command of c that is in the group.
 func (e *Env) list(c *cobra.Command, group string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.GroupID == group {
@@ -265,8 +266,8 @@ func (e *Env) list(c *cobra.Command, group string) {
 	}
 }
 
-// filled breaks paragraphs at a width. Lines that begin with a blank are
-// examples and stay as they are.
+// filled wraps paragraphs at a width. Lines that begin with a blank are examples and are not
+// wrapped.
 func filled(page string, width int) string {
 	var out []string
 	fits := false // whether the last line of out may take more words

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// errElsewhere reports that a project is mounted, but keeps its history in another state
-// directory than our environment names. Going on would begin a second history and call
-// the project "not mounted".
+// errElsewhere reports that a project is mounted, but that its history is in another state
+// directory than the one that our environment names. Ignoring that would begin a second history
+// and report the project as not mounted.
 type errElsewhere struct{ root, State, ours string }
 
 func (e *errElsewhere) Error() string {
@@ -47,8 +47,8 @@ func OwnDir(path string) bool {
 	return ok && st.Uid == uint32(os.Getuid())
 }
 
-// Elsewhere returns an error if a mount keeps its history in another state directory
-// than ours. It returns nil if not, or if the mount's process cannot be seen.
+// Elsewhere returns an error if the history of a mount is in another state directory than ours. It
+// returns nil if it is in ours, or if the process of the mount cannot be seen.
 func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	ours, err := e.Paths().State(m.Source)
 	if err != nil {

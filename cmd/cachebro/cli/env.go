@@ -18,7 +18,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Env is everything a command knows of the world. main builds it once.
+// Env is the environment of a command: streams, directory, variables and clock. main builds it
+// once.
 type Env struct {
 	Stdin  *os.File
 	Stdout io.Writer // on a terminal, package visible makes control characters harmless
@@ -48,8 +49,8 @@ func NewEnv() *Env {
 	return e
 }
 
-// self returns the path under which this binary can be started again. After an
-// upgrade the running image is "… (deleted)"; the new one has the old name.
+// self returns the path under which this binary can be started again. After an upgrade the path
+// of the running image ends in " (deleted)", and the new binary has the path without that.
 func self() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -58,7 +59,7 @@ func self() string {
 	return strings.TrimSuffix(exe, " (deleted)")
 }
 
-// Paths returns where sockets and state lie for this user.
+// Paths returns the places of sockets and state for this user.
 func (e *Env) Paths() wire.Paths { return fastpath.Paths(e.Getenv) }
 
 // PrintJSON writes one value on one line.
@@ -77,7 +78,7 @@ func (e *Env) Terminal() (ok bool, width int) {
 	return true, width
 }
 
-// Flush writes what is still buffered, at the end.
+// Flush writes buffered output. It is called before the process ends.
 func (e *Env) Flush() {
 	for _, w := range []io.Writer{e.Stdout, e.Stderr} {
 		if v, ok := w.(*visible.Writer); ok {
@@ -92,20 +93,20 @@ func (e *Env) Colour() bool {
 	return ok && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
 }
 
-// Abs makes a path given on the command line absolute and clean without
-// following symlinks: the name itself may be one.
+// Abs makes a path given on the command line absolute and clean. It does not follow symlinks,
+// because the path itself may be one.
 func (e *Env) Abs(path string) (string, error) {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path), nil
 	}
 	if e.Dir == "" {
-		return "", Hintf("cd again into the directory where you are", "the working directory is gone, so %s has no meaning", Quote(path))
+		return "", Hintf("cd into the directory again", "the working directory no longer exists, so the relative path %s cannot be resolved", Quote(path))
 	}
 	return filepath.Join(e.Dir, path), nil
 }
 
-// Confirm asks on the terminal. Without one the answer must have been given by
-// --yes: a script is never taken to have agreed.
+// Confirm asks on the terminal. Without a terminal it fails, because a script must agree with
+// --yes.
 func (e *Env) Confirm(question string) error {
 	if !term.IsTerminal(int(e.Stdin.Fd())) {
 		return &usage{hinted{fmt.Errorf("%s needs --yes when it is not run on a terminal", e.Cmd.Name()), e.Cmd.CommandPath() + " --dry-run … shows what would be done"}}
@@ -119,7 +120,8 @@ func (e *Env) Confirm(question string) error {
 	return nil
 }
 
-// Session returns the agent's session that the command runs in, "" in a person's shell.
+// Session returns the id of the agent's session in which the command runs, or "" if it runs in a
+// person's shell.
 func (e *Env) Session() string {
 	for _, name := range event.SessionVariables {
 		if s := e.Getenv(name); s != "" {

@@ -14,7 +14,7 @@ import (
 // ErrDeclined reports that the person answered no.
 var ErrDeclined = errors.New("nothing was changed")
 
-// hinted is an error with a hint: a step that helps.
+// hinted is an error with a hint, usually a command that helps.
 type hinted struct {
 	err  error
 	hint string
@@ -45,12 +45,12 @@ func UsageHint(hint, format string, args ...any) error {
 	return &usage{hinted{fmt.Errorf(format, args...), hint}}
 }
 
-// ExitStatus is a child's exit status, passed on without a message.
+// ExitStatus is an exit status that is returned without an error message.
 type ExitStatus int
 
 func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// HintOf returns the hint in err's chain, ours or one that came over the socket.
+// HintOf returns the hint in err's chain, made by Hintf or received from the daemon.
 func HintOf(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -74,7 +74,7 @@ func (e *Env) Report(err error) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
-		return failed // the reader of our output has gone: nobody to tell
+		return failed // the reader of our output no longer exists, so print nothing
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(e.Stderr, "%s: interrupted\n", e.Cmd.Root().Name())
 		return failed
@@ -90,13 +90,13 @@ func (e *Env) Report(err error) int {
 	return failed
 }
 
-// errNothingDone wraps the error that kept a plan from being carried out at all.
+// errNothingDone wraps an error because of which no step of a plan was carried out.
 type errNothingDone struct{ error }
 
 func (e errNothingDone) Unwrap() error { return e.error }
 
-// NothingDone wraps the error that kept a plan from being carried out at all. The exit
-// status becomes 2.
+// NothingDone wraps an error because of which no step of a plan was carried out. The exit status
+// becomes 2.
 func NothingDone(err error) error { return errNothingDone{err} }
 
 // ChildStatus turns a child's error into its exit status: 128 plus the number of the signal

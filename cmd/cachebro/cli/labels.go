@@ -22,7 +22,7 @@ type Label struct {
 	Made time.Time `json:"made"` // when the person gave the name
 }
 
-// labelsFile lies in the state directory. Losing it loses no history.
+// labelsFile is a file in the state directory. The history does not depend on it.
 const labelsFile = "labels.json"
 
 // maxLabel is the greatest length of a name, in bytes.
@@ -55,14 +55,14 @@ func WriteLabels(state string, all []Label) error {
 	return os.Rename(file+".new", file)
 }
 
-// CheckLabel refuses names that would mean something else where a moment is expected.
+// CheckLabel rejects names that already have another meaning where a moment is expected.
 func (e *Env) CheckLabel(name string) error {
 	_, moment := parseVersion(name, e.Now())
 	switch {
 	case name == "" || len(name) > maxLabel || strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0:
-		return e.Usagef("label: %s is no name: want 1 to %d bytes that can be printed", Quote(name), maxLabel)
+		return e.Usagef("label: %s cannot be a label: want 1 to %d printable bytes", Quote(name), maxLabel)
 	case moment || strings.ContainsAny(name[:1], "-#@ ") || strings.Contains(name, "/") || strings.EqualFold(name, "session-start"):
-		return e.Usagef("label: %s means another moment where one is asked for", Quote(name))
+		return e.Usagef("label: %s cannot be a label: it already means a version, a time or a path", Quote(name))
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// ErrDeadMount reports a mount whose mountd and supervisor were killed together, so that
-// nobody was left to detach it.
+// ErrDeadMount reports a mount whose mountd and supervisor were both killed, so that no process
+// detached the mount.
 type ErrDeadMount struct{ Point string }
 
 func (e *ErrDeadMount) Error() string {
@@ -38,8 +38,8 @@ func DeadMount(root string) *ErrDeadMount {
 	return nil
 }
 
-// explainDead recognises the kernel's error for a dead mount, ours or one that the daemon
-// got, and returns an error that names the mount.
+// explainDead returns an error that names the dead mount, if err is the kernel's error for a dead
+// mount, whether we or the daemon got that error. Otherwise it returns nil.
 func explainDead(err error) error {
 	if !errors.Is(err, syscall.ENOTCONN) && !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) {
 		return nil
@@ -56,8 +56,9 @@ func explainDead(err error) error {
 	return nil
 }
 
-// AskStatus asks the daemon for its status. While the project is mounted but its mountd
-// has not yet reached a new daemon, it waits up to 3 s, so that "not mounted" is true.
+// AskStatus asks the daemon for its status. If the project is mounted but its mountd has not yet
+// connected to a new daemon, AskStatus waits up to 3 s for that, so that it does not report a
+// mounted project as not mounted.
 func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error) {
 	for wait := 0; ; wait++ {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})

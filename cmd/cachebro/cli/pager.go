@@ -8,9 +8,9 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Page runs print with an output that goes through a pager when stdout is a
-// terminal, as git does: $CACHEBRO_PAGER, $PAGER, else less -FRX, which leaves
-// at once when everything fits.
+// Page calls print with a writer. If stdout is a terminal, the output goes through a pager, as in
+// git: $CACHEBRO_PAGER, $PAGER, or less -FRX, which exits at once if everything fits on the
+// screen.
 func (e *Env) Page(print func(io.Writer) error) error {
 	terminal, _ := e.Terminal()
 	pager := e.Getenv("CACHEBRO_PAGER")
@@ -46,7 +46,7 @@ func (e *Env) Page(print func(io.Writer) error) error {
 // Paint wraps text in colours, the same as git's.
 type Paint struct{ on bool }
 
-// Paint returns a Paint for stdout. It does nothing where no colours are wanted.
+// Paint returns a Paint for stdout. It adds no colours if stdout should have none.
 func (e *Env) Paint() Paint { return Paint{e.Colour()} }
 
 func (p Paint) in(code, text string) string {

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/term"
 )
 
-// watchEvery is the pause before each line of progress, the first included.
+// watchEvery is the pause before each line of progress, also before the first.
 const watchEvery = 300 * time.Millisecond
 
-// WatchTree prints the progress of a scan of the whole tree. Without a mount, the daemon
-// begins each request with one.
+// WatchTree prints the progress of a scan of the whole tree. Without a mount, the daemon scans the
+// tree at the beginning of each request.
 func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 	return e.Watch(ctx, func(ctx context.Context) string {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
@@ -29,7 +29,8 @@ func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 	})
 }
 
-// Watch prints a line of progress on a terminal, over the one before, until done is called.
+// Watch prints a line of progress on a terminal until done is called. Each line replaces the
+// previous one.
 func (e *Env) Watch(ctx context.Context, line func(context.Context) string) (done func()) {
 	f, ok := visible.Raw(e.Stderr).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -9,16 +9,16 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// A binary that lies in the project itself (bin/ of a checkout, node_modules) is under
-// the mount. The successor of a dead mountd could not be started from there, because the
-// kernel would ask the mount for it. And a running mountd would keep its mount busy. So
-// such a project is served by a copy of the binary in the state directory.
+// If the binary is in the project itself (bin/ of a checkout, node_modules), it is read through
+// the mount. Then the successor of a dead mountd could not be started, because the kernel would
+// have to read the binary through the dead mount, and a running mountd would keep its own mount
+// busy. So such a project is served by a copy of the binary in the state directory.
 
 // copyName is the copy's name in a state directory.
 const copyName = "cachebro"
 
-// SelfOutside returns the binary for the processes that serve the project at root: this
-// one, or if it lies in the project, a copy in the directory state, made if needed.
+// SelfOutside returns the binary for the processes that serve the project at root. That is this
+// binary or, if it is in the project, a copy in the directory state, which is made if needed.
 func (e *Env) SelfOutside(root, state string) (string, error) {
 	if !mounts.Within(e.Exe, root) {
 		return e.Exe, nil
@@ -57,7 +57,8 @@ func (e *Env) SelfOutside(root, state string) (string, error) {
 	return name, err
 }
 
-// serving returns the binary for the daemon of root: the copy, if there is one.
+// serving returns the binary for the daemon of root. That is the copy, if this binary is in the
+// project and the copy exists.
 func (e *Env) serving(root string) string {
 	if state, err := e.Paths().State(root); err == nil && mounts.Within(e.Exe, root) {
 		if name := filepath.Join(state, copyName); isFile(name) {
@@ -67,8 +68,8 @@ func (e *Env) serving(root string) string {
 	return e.Exe
 }
 
-// LeaveMount restarts this command from the copy if its binary lies below point, where it
-// would keep the mount busy.
+// LeaveMount restarts this command from the copy if its binary is on the mount at point, because
+// it would keep the mount busy.
 func (e *Env) LeaveMount(point, state string) {
 	if name := filepath.Join(state, copyName); mounts.Within(e.Exe, point) && isFile(name) {
 		_ = syscall.Exec(name, append([]string{name}, os.Args[1:]...), e.Vars) // if this fails, the caller finds the mount busy

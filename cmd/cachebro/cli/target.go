@@ -19,12 +19,12 @@ import (
 // Target is a path that was named on the command line, resolved to its project.
 type Target struct {
 	Root  string // the project's root, as the daemon knows it
-	Point string // where it is mounted; "" if it is not, or not visibly from here
+	Point string // the mountpoint; "" if the project is not mounted, or the mount cannot be seen from here
 	Rel   []byte // relative to the root; empty: the root itself
 }
 
-// Base returns the directory to write in: the mountpoint if there is one, so that the
-// overlay sees it.
+// Base returns the directory for access to the project's files. That is the mountpoint if there
+// is one, so that the overlay sees writes.
 func (t Target) Base() string {
 	if t.Point != "" {
 		return t.Point
@@ -40,7 +40,7 @@ func (e *errNoProject) Error() string {
 }
 func (e *errNoProject) Hint() string { return "cachebro mount " + Arg(e.dir) }
 
-// Locate finds the project of a path: by the mounts, then by what has been
+// Locate finds the project of a path among the mounts, or else among the projects that were
 // mounted before. The path itself need not exist; "" is the working directory.
 func (e *Env) Locate(given string) (Target, error) {
 	path, err := e.Abs(given)
@@ -54,8 +54,8 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// Elsewhere looks at all processes. If our state directory exists, that is
-		// needless: no second history would begin, and status reports the mismatch.
+		// Elsewhere looks at all processes. That is unnecessary if our state directory exists,
+		// because no second history would begin, and status reports the mismatch.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other
@@ -63,7 +63,7 @@ func (e *Env) Locate(given string) (Target, error) {
 		}
 		return t, nil
 	}
-	for _, m := range overlays { // the source side of a mount elsewhere
+	for _, m := range overlays { // the path may be in the source of a mount on another directory
 		if mounts.Within(real, m.Source) {
 			return Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Source))}, nil
 		}
@@ -80,15 +80,15 @@ func (e *Env) Locate(given string) (Target, error) {
 	return Target{Root: real}, &errNoProject{real}
 }
 
-// Known reports whether a path lies in a project that is mounted or was.
+// Known reports whether a path is in a project that is mounted or was mounted before.
 func (e *Env) Known(given string) bool {
 	_, err := e.Locate(given)
 	var elsewhere *errElsewhere
 	return err == nil || errors.As(err, &elsewhere)
 }
 
-// ResolveParents follows the symlinks in a path, except for its last element: that may be
-// a link that is meant itself, or be gone together with its parents.
+// ResolveParents resolves the symlinks in a path, except for its last element, because the caller
+// may mean the link itself. The last element and its parents need not exist.
 func ResolveParents(path string) string {
 	dir, tail := filepath.Dir(path), filepath.Base(path)
 	for dir != "/" {
@@ -97,7 +97,7 @@ func ResolveParents(path string) string {
 			return filepath.Join(real, tail)
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			break // a dead mount, or no permission: the name is all there is
+			break // a dead mount or no permission: it cannot be resolved
 		}
 		dir, tail = filepath.Dir(dir), filepath.Join(filepath.Base(dir), tail)
 	}
@@ -155,7 +155,7 @@ func (e *Env) OpenOutside(ctx context.Context, given string) (Target, *wire.Clie
 		return t, nil, err
 	}
 	if state, err := e.Paths().State(wire.OutsideRoot); err != nil || !IsDir(state) {
-		return t, nil, errors.Join(err, Hintf("cachebro run -- COMMAND", "no watched command has done anything outside of a project"))
+		return t, nil, errors.Join(err, Hintf("cachebro run -- COMMAND", "no watched command has changed anything outside of a project"))
 	}
 	c, err := e.Connect(ctx, t.Root)
 	if err != nil && c != nil {
@@ -170,7 +170,7 @@ func (e *Env) inOutside(given string) (Target, error) {
 	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
 }
 
-// Beside locates another path for a command that works in the history of t.
+// Beside locates an additional path for a command that works in the history of t.
 func (e *Env) Beside(t Target, given string) (Target, error) {
 	other, err := e.Locate(given)
 	if t.Root == wire.OutsideRoot && errors.As(err, new(*errNoProject)) {
@@ -185,8 +185,8 @@ func IsDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// within returns the target of a path that no mount or history knows: its root is the
-// nearest directory that exists.
+// within returns the target of a path that is in no mount and no history. Its root is the nearest
+// existing directory.
 func (t Target) within(real string) Target {
 	if fi, err := os.Stat(t.Root); err == nil && !fi.IsDir() {
 		t.Root = filepath.Dir(t.Root)
@@ -198,8 +198,8 @@ func (t Target) within(real string) Target {
 	return t
 }
 
-// LocateOrTop is Locate for commands that need neither a mount nor a history. Without
-// them the project is the top of the work tree, or the directory itself.
+// LocateOrTop is Locate for commands that need neither a mount nor a history. If there is neither,
+// the project is the top of the git work tree, or the directory itself.
 func (e *Env) LocateOrTop(given string) (Target, error) {
 	t, err := e.Locate(given)
 	switch err.(type) {

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Quote returns a path as people should see it; see visible.Name.
+// Quote returns a path in a form for people; see visible.Name.
 func Quote(path string) string { return visible.Name(path) }
 
 // Arg returns a path as one word of the shell; see visible.Arg.
@@ -28,8 +28,8 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// JsonPath puts a path into an object under name when it is valid UTF-8, else
-// in base64 under name_base64: JSON strings cannot hold other bytes.
+// JsonPath adds a path to an object, under name if it is valid UTF-8. Otherwise it adds it in
+// base64 under name_base64, because JSON strings cannot contain other bytes.
 func JsonPath(m map[string]any, name string, path []byte) {
 	if len(path) == 0 && name != "path" {
 		return

@@ -19,7 +19,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	}
 	op := v.Op
 	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
-		op = kind // what the person asked for, not the system call
+		op = kind // the requested operation, such as undo, instead of the system call
 		if apply.Temporary(v.From) {
 			v.From = nil
 		}
@@ -71,7 +71,7 @@ func sizeOf(v wire.Version) string {
 	return text.Bytes(v.Size)
 }
 
-// Who names the process, as far as it is known.
+// Who returns the name and pid of the process, as far as they are known.
 func Who(a wire.Actor) string {
 	switch {
 	case a.PID == 0 && a.Comm == "":
@@ -82,7 +82,7 @@ func Who(a wire.Actor) string {
 	return fmt.Sprintf("%s[%d]", OneLine(a.Comm), a.PID)
 }
 
-// Whose names the session, the agent and the tool.
+// Whose returns the session, the agent and the tool, as far as they are known.
 func Whose(a wire.Actor) string {
 	var parts []string
 	for _, s := range []string{short(a.Session), a.Agent, a.Tool} {
@@ -97,7 +97,7 @@ func Whose(a wire.Actor) string {
 	return text
 }
 
-// short returns the part of a session's id that people compare.
+// short returns the beginning of a session's id, which is enough to tell sessions apart.
 func short(id string) string {
 	if len(id) > 13 {
 		return id[:13]

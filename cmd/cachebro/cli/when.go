@@ -9,15 +9,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// SplitVersion splits "PATH@VERSION". The whole argument is the path if a file of that
-// name exists, or if what follows the last @ is no version.
+// SplitVersion splits "PATH@VERSION". The whole argument is the path if a file of that name
+// exists, or if the text after the last @ is not a version.
 func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error) {
 	if n, ok := e.Number(arg); ok {
 		return "", wire.ShowQuery{Seq: n}, nil
 	}
 	if n, ok := strings.CutPrefix(arg, "#"); ok {
 		if _, err := strconv.ParseUint(n, 10, 64); err != nil || n == "0" {
-			return "", q, e.Usagef("%s: a number as log prints it is digits only", e.Cmd.Name())
+			return "", q, e.Usagef("%s: want a number as log prints it, such as 178", e.Cmd.Name())
 		}
 	}
 	i := strings.LastIndexByte(arg, '@')
@@ -78,8 +78,8 @@ func (e *Env) MomentFlag(name, value string) (wire.ShowQuery, error) {
 // IsNewest reports whether q chooses no version, which means the newest one.
 func IsNewest(q wire.ShowQuery) bool { return q.Seq == 0 && q.Number == 0 && q.At.IsZero() }
 
-// parseVersion understands 812 (a number of the log), @3 (third version of the path), @-1
-// or -1 (the one before the newest), a time of day or date, and an age.
+// parseVersion parses 812 (a number of the log), @3 (the third version of the path), @-1 or -1
+// (the version before the newest), a time of day or date, or an age.
 func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
 	s, ofPath := strings.CutPrefix(s, "@")
 	digits, ofLog := strings.CutPrefix(s, "#")

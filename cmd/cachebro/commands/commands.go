@@ -1,7 +1,7 @@
-// Package commands builds the tree of all commands, which come from the packages beside it.
-// A command is a *cobra.Command that a function of its package makes. The error that it
-// returns decides the exit status: nil 0, usage 2, a child's own status for run, anything
-// else 1. Errors go to stderr as "cachebro: …" and "hint: …".
+// Package commands builds the tree of all commands, which its sibling packages define. A command
+// is a *cobra.Command that a function of its package returns. The error that the command returns
+// decides the exit status: 0 for nil, 2 for a mistake on the command line, the child's status for
+// run, and 1 for any other error. Errors are printed to stderr as "cachebro: …" and "hint: …".
 package commands
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Root builds the tree. The first page of help shows the commands in groups with a line
-// each, and only the names of the others.
+// Root builds the tree. The main help page shows the grouped commands with a line each, and
+// only the names of the other commands.
 func Root(e *cli.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := e.Group(&cobra.Command{
 		Use:   "cachebro COMMAND",
-		Short: "keeps every version of every file while you and your agents work",
-		Long: `Shows an agent only what it has not seen yet, and takes back what anybody did.
+		Short: "records every version of every file while you and your agents work",
+		Long: `Shows an agent only what it has not seen yet, and undoes what anybody changed.
 
   cachebro up               watch this project and set up your agents
   cachebro run -- claude    mount if needed and start an agent in it
-  cachebro down             take it back; the history stays`,
+  cachebro down             stop that again; the history stays`,
 		Version: cli.Version,
 	})
 	cli.DirFlag(root)
@@ -44,10 +44,10 @@ func Root(e *cli.Env) *cobra.Command {
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{
-		e.Group(&cobra.Command{Use: "store", Short: "the history as it is on disk"},
+		e.Group(&cobra.Command{Use: "store", Short: "check, shrink, export or import the stored history"},
 			storage.PruneCommand(e), storage.DuCommand(e), storage.FsckCommand(e), storage.PurgeCommand(e), storage.ExportCommand(e), storage.ImportCommand(e), knowledge.ReindexCommand(e), knowledge.IndexCommand(e)),
 		storage.RemoteCommand(e), history.GitCommand(e),
-		e.Group(&cobra.Command{Use: "docs", Short: "documents that follow code, notes, what belongs together"},
+		e.Group(&cobra.Command{Use: "docs", Short: "documentation checks, notes, and files that belong together"},
 			knowledge.CheckCommand(e), knowledge.MarkCommand(e), knowledge.ContextCommand(e), knowledge.NoteCommand(e)),
 	} {
 		c.GroupID = "groups"

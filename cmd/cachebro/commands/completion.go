@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeWait is how long a person at a prompt waits for the daemon. Completion does not
-// start one.
+// completeWait is how long completion waits for the daemon, while a person waits at a prompt.
+// Completion does not start a daemon.
 const completeWait = 2 * time.Second
 
-// completeValues makes the shells complete what cobra does not know: the values of flags
-// and the arguments, by their names in the help.
+// completeValues makes shells complete the values of flags, and arguments by their names in the
+// usage line. Cobra completes only commands and flags.
 func completeValues(e *cli.Env, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(e, sub)
@@ -82,15 +82,15 @@ type completer struct {
 	directive cobra.ShellCompDirective
 }
 
-// offer adds a word if it begins with what has been typed. It drops words with a line
-// break or a tab, which the answer to the shell cannot hold.
+// offer adds a word if it begins with what has been typed. It drops words that contain a line
+// break or a tab, because cobra's answer to the shell cannot contain these.
 func (c *completer) offer(word, note string) {
 	if strings.HasPrefix(word, c.word) && !strings.ContainsAny(word, "\n\t") {
 		c.offers = append(c.offers, cobra.CompletionWithDesc(word, cli.OneLine(note)))
 	}
 }
 
-// value offers what may follow a flag.
+// value offers values for a flag.
 func (c *completer) value(f *pflag.Flag) {
 	switch f.Name {
 	case "dir":
@@ -135,7 +135,7 @@ func (c *completer) value(f *pflag.Flag) {
 	}
 }
 
-// argument offers what may stand at this place, as the command's usage names it.
+// argument offers words for the next argument, as the command's usage line names it.
 func (c *completer) argument() {
 	_, usage, _ := strings.Cut(c.cmd.Use, " ")
 	if len(c.args) == 0 { // words to choose from, as in "stats|list [PATH]"
@@ -151,7 +151,7 @@ func (c *completer) argument() {
 	case strings.Contains(usage, "PATH[@VERSION]"):
 		c.pathVersion()
 	case strings.Contains(usage, "PATH"):
-		// undo, restore and log take deleted paths as well.
+		// undo, restore and log accept deleted paths as well.
 		c.paths()
 	case strings.Contains(usage, "DIR"), strings.Contains(usage, "OLD"):
 		c.directive = cobra.ShellCompDirectiveFilterDirs
@@ -199,7 +199,7 @@ func (c *completer) pathVersion() {
 	}
 }
 
-// paths offers what lies in the directory typed so far, and what was deleted there.
+// paths offers the files in the directory typed so far, and those that were deleted there.
 func (c *completer) paths() {
 	typed, prefix := path.Split(c.word)
 	where := typed
@@ -264,7 +264,8 @@ func (c *completer) names(q wire.NamesQuery) {
 	}
 }
 
-// project finds the project of a path and connects to its daemon, if one runs.
+// project finds the project of a path and connects to its daemon. The client is nil if no daemon
+// is running.
 func (c *completer) project(given string) (cli.Target, *wire.Client) {
 	t, err := c.Locate(given)
 	if err != nil {

@@ -12,11 +12,12 @@ import (
 func fsmonitorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fsmonitor 2 TOKEN", Short: "tells git which files changed (core.fsmonitor)",
-		Long: `Answers git's question which paths changed since TOKEN, in version 2 of its
-fsmonitor protocol, from what the mount saw: all paths, also ignored ones. In any
-doubt (somebody wrote underneath, the mount's process was replaced, too much
-changed) the answer is that everything may have changed; without a mount it fails,
-and git looks itself. cachebro init --git-fsmonitor sets it up.`,
+		Long: `Tells git which paths changed since TOKEN, in version 2 of git's fsmonitor
+protocol. It lists all paths that the mount saw change, also ignored ones. In any
+doubt (somebody changed files without going through the mount, the mount's process
+was replaced, or too much changed) it answers that everything may have changed.
+Without a mount it fails, and git checks every file itself. cachebro init
+--git-fsmonitor sets it up.`,
 		Example: `  cachebro init --git-fsmonitor
   cachebro fsmonitor 2 "" | tr '\0' '\n'`,
 		Args: e.Args(2, 2),

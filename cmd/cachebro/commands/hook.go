@@ -18,21 +18,21 @@ func hookCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "hook [EVENT]", Short: "answers an agent's hook events (registered by its settings)",
 		Long: `Reads one event as JSON from standard input. Never fails and never blocks: the
-exit status is 0, whatever happens. A daemon that has to be started has 1 s; one that
-does not answer within 200 ms is left alone for 30 s; CACHEBRO_HOOK_WAIT=2s gives it
-longer.
+exit status is 0, whatever happens. It waits up to 1 s for a daemon that has to be
+started. If a daemon does not answer within 200 ms (or the time in
+CACHEBRO_HOOK_WAIT, such as 2s), hooks do not ask it again for 30 s.
 
-WorktreeCreate and WorktreeRemove (cachebro init --worktrees) are another matter:
-the client waits for the directory and hears of a failure.`,
+WorktreeCreate and WorktreeRemove (cachebro init --worktrees) are different: the
+client waits for the directory, and a failure is reported to it.`,
 		Example:            `  echo '{"hook_event_name":"Stop"}' | cachebro hook`,
 		DisableFlagParsing: true,
 		RunE:               quietly(func(cmd *cobra.Command, args []string) error { return answerHook(cmd, e, args) }),
 	}
 }
 
-// quietly returns the run function of a command that a client calls: it neither fails nor
-// shows a panic. Exit status 2 would block the agent's tool call, and 2 is also the status
-// of a Go panic.
+// quietly wraps the run function of a command that a client calls, so that a panic is neither
+// printed nor reported. A Go panic exits with status 2, and a hook's status 2 would block the
+// agent's tool call.
 func quietly(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		debug.SetTraceback("none")
@@ -48,7 +48,7 @@ func quietly(run func(cmd *cobra.Command, args []string) error) func(*cobra.Comm
 	}
 }
 
-// answerHook answers the events that may have to start something; package fastpath
+// answerHook answers events that may have to start a daemon or a mount. Package fastpath has
 // answered all others before main began.
 func answerHook(cmd *cobra.Command, e *cli.Env, args []string) error {
 	ctx := cmd.Context()

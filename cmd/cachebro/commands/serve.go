@@ -23,8 +23,8 @@ import (
 func serveCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve [DIR]", Short: "the MCP server for an agent, on standard input and output",
-		Long: `The project is DIR, that of the working directory, or CLAUDE_PROJECT_DIR. Where the
-client's session moves to another project, its calls are about that one.`,
+		Long: `The project is DIR, else the project of the working directory, else CLAUDE_PROJECT_DIR.
+If the client's session moves to another project, its calls are answered for that project.`,
 		Example: `  cachebro serve
   cachebro serve --tools=safety
   cachebro serve --http 127.0.0.1:7777    needs CACHEBRO_TOKEN`,
@@ -33,11 +33,11 @@ client's session moves to another project, its calls are about that one.`,
 
 	fs := cmd.Flags()
 	tools := fs.String("tools", mcp.ProfileDefault, "read (read_file alone), safety, default or all")
-	reader := fs.String("reader", "", "connection: this connection is one context window (texts up to 8 KiB count as shown)")
+	reader := fs.String("reader", "", "\"connection\" if this connection serves a single context window; then texts up to 8 KiB count as shown to it")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
-	reindex := fs.Bool("auto-reindex", true, "without a mount: look for changed files before each search, for 2 s at most")
-	plugin := fs.Bool("plugin", false, "started by the plugin: leave it to the server that init or run has registered")
-	addr := fs.String("http", "", "serve HTTP on this loopback address instead")
+	reindex := fs.Bool("auto-reindex", true, "without a mount, look for changed files before each search, for at most 2 s")
+	plugin := fs.Bool("plugin", false, "started by the plugin; exit if init or run has registered a server already")
+	addr := fs.String("http", "", "serve HTTP on this loopback address instead of standard input and output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		dir, t, err := served(e, args)
@@ -50,7 +50,7 @@ client's session moves to another project, its calls are about that one.`,
 				where = "the command line"
 			}
 			if where != "" {
-				return cli.Hintf("cachebro uninit --client claude leaves it to the plugin", "cachebro is registered in %s as well: that one serves", cli.Quote(where))
+				return cli.Hintf("cachebro uninit --client claude lets the plugin serve instead", "cachebro is registered in %s as well, and that server is used", cli.Quote(where))
 			}
 		}
 		if *session == "" {
@@ -68,7 +68,7 @@ client's session moves to another project, its calls are about that one.`,
 		}
 		common.Open = func(path string) (mcp.Options, bool) {
 			if root, ok := e.Paths().Find(path); ok && root == t.Root {
-				return ofProject(e, common, t), true // without a look at all mounts, 0.2 ms
+				return ofProject(e, common, t), true // this saves a look at all mounts, 0.2 ms
 			}
 			other, err := e.Locate(path)
 			return ofProject(e, common, other), err == nil && other.Root != wire.OutsideRoot
@@ -119,9 +119,9 @@ func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 	return o
 }
 
-// served returns the project to serve: DIR, else the one that the working directory is in,
-// else CLAUDE_PROJECT_DIR. That variable comes last because it keeps naming the directory
-// where the session began, even for a server that is started in one of its worktrees.
+// served returns the project to serve: DIR, else the project of the working directory, else
+// CLAUDE_PROJECT_DIR. The variable comes last because it always names the directory where the
+// session began, even if the server is started in one of that session's worktrees.
 func served(e *cli.Env, args []string) (dir string, t cli.Target, err error) {
 	dir = cli.First(args, ".")
 	if p := e.Getenv("CLAUDE_PROJECT_DIR"); len(args) == 0 && filepath.IsAbs(p) && !e.Known(dir) {
@@ -131,7 +131,7 @@ func served(e *cli.Env, args []string) (dir string, t cli.Target, err error) {
 	return dir, t, err
 }
 
-// listen opens the HTTP listener: loopback only, and only with a token.
+// listen opens the HTTP listener. It requires a loopback address and a token.
 func listen(e *cli.Env, addr string) (net.Listener, string, error) {
 	token := e.Getenv("CACHEBRO_TOKEN")
 	if len(token) < 16 {

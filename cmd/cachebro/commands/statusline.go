@@ -11,15 +11,16 @@ import (
 func statusLineCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "statusline", Short: "one line for an agent's status line (init --status-line sets it)",
-		Long: `Reads the client's JSON from standard input and prints what was saved, or that
-something needs attention. Prints nothing outside of a project; never fails.`,
+		Long: `Reads the client's JSON from standard input and prints how many tokens were saved, or
+that something needs attention. Prints nothing outside of a project. Never fails.`,
 		Example:            `  echo '{"session_id":"x"}' | cachebro statusline`,
 		DisableFlagParsing: true,
 		RunE:               quietly(func(cmd *cobra.Command, _ []string) error { return printStatusLine(cmd, e) }),
 	}
 }
 
-// printStatusLine runs only with arguments; without, package fastpath prints the line.
+// printStatusLine is called only with arguments. Without arguments, package fastpath prints the
+// line.
 func printStatusLine(cmd *cobra.Command, e *cli.Env) error {
 	env := fastpath.Env(nil)
 	env.Stdin, env.Stdout = e.Stdin, e.Stdout

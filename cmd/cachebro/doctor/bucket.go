@@ -17,8 +17,8 @@ import (
 // remoteWithin is how long doctor waits for a bucket.
 const remoteWithin = 10 * time.Second
 
-// remoteFindings says whether a history gets to its bucket, and whether other machines see
-// it there.
+// remoteFindings reports whether a history is sent to its bucket, and whether the bucket's list of
+// machines is complete.
 func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.RemoteState) []Finding {
 	if r.Error != "" {
 		fix := cmp.Or(r.Hint, "cachebro remote send --dir "+cli.Arg(t.Root)+" tries again")
@@ -43,16 +43,16 @@ func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.Remote
 	switch {
 	case errors.Is(err, remote.ErrForged):
 		return append(out, wrong("machines", "cachebro remote fsck --dir "+cli.Arg(t.Root), "%v", err))
-	case err != nil: // a sender need not have the right to read
-		return append(out, good("machines", "the list of machines was not looked at: %v", err))
+	case err != nil: // a machine that only sends need not have the right to read
+		return append(out, good("machines", "the list of machines was not checked: %v", err))
 	}
 	listed := slices.ContainsFunc(all, func(m remote.Machine) bool { return m.ID == r.Machine })
 	if !listed {
-		out = append(out, wrong("machines", "cachebro remote add "+cli.Arg(r.URL)+" --dir "+cli.Arg(t.Root), "the bucket's list of machines lacks this one: other machines and cachebro-fleet do not see it"))
+		out = append(out, wrong("machines", "cachebro remote add "+cli.Arg(r.URL)+" --dir "+cli.Arg(t.Root), "the bucket's list of machines lacks this machine, so other machines and cachebro-fleet do not see it"))
 	}
 	missing = slices.DeleteFunc(missing, func(id string) bool { return id == r.Machine })
 	if len(missing) > 0 {
-		out = append(out, wrong("machines", "cachebro remote add, on those machines", "the bucket's list of machines lacks %s that has sent something: %s", text.Count(len(missing), "machine"), strings.Join(missing, ", ")))
+		out = append(out, wrong("machines", "cachebro remote add, on those machines", "the bucket's list of machines lacks %s that sent something: %s", text.Count(len(missing), "machine"), strings.Join(missing, ", ")))
 	}
 	return out
 }

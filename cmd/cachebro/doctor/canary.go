@@ -20,15 +20,15 @@ import (
 // canaryWithin is how long the daemon may take to show a version.
 const canaryWithin = 20 * time.Second
 
-// canaryName is a name that logs and "the last action" leave out. It is always the same, so
-// that only a handful of its versions are kept.
+// canaryName is a name that log and status leave out. It is always the same, so that pruning
+// keeps only a few of its versions.
 const canaryName = ".cachebro-canary~"
 
-// canary writes a file through the mount, overwrites it, sees both versions,
-// takes the last one back through a plan, and removes the file again.
+// canary writes a file through the mount, overwrites it, checks that both versions were recorded,
+// undoes the last one by a plan, and removes the file again.
 func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Finding {
 	rel := canaryName
-	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // of another doctor that runs
+	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // another doctor is running
 		rel = strings.Replace(rel, "~", fmt.Sprintf("-%d~", os.Getpid()), 1)
 	}
 	name := filepath.Join(t.Point, rel)
@@ -41,7 +41,7 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 		err = fmt.Errorf("remove it: %w", rerr)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return good("canary", "not written: the project's top directory is not writable")
+		return good("canary", "not tested, because the project's top directory is not writable")
 	}
 	if err == nil {
 		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool { return v.Deleted })
@@ -49,15 +49,15 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 	if err != nil {
 		return wrongErr("canary", "cachebro status --dir "+cli.Arg(t.Root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
 	}
-	return good("canary", "a file was written, seen, undone and is gone again (%d ms)", time.Since(start).Milliseconds())
+	return good("canary", "a file was written, recorded, undone and removed again (%d ms)", time.Since(start).Milliseconds())
 }
 
-// The contents of the canary, one after the other.
+// songA and songB are the contents that the canary file gets, one after the other.
 const songA, songB = "one\n", "two\n"
 
 func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, name string) error {
 	for i, content := range [][]byte{[]byte(songA), []byte(songB)} {
-		// Never through a link that somebody has put there.
+		// Never follow a symlink that somebody has put there.
 		flag := os.O_WRONLY | os.O_TRUNC | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 		if i == 0 {
 			flag = os.O_WRONLY | os.O_CREATE | os.O_EXCL
@@ -80,17 +80,17 @@ func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, na
 	}
 	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte(rel), Steps: 1})
 	if err != nil {
-		return fmt.Errorf("plan to take it back: %w", err)
+		return fmt.Errorf("plan its undo: %w", err)
 	}
 	if len(plan.Steps) != 1 || len(plan.Conflicts)+len(plan.Lost) > 0 {
-		return fmt.Errorf("the plan to take it back has %d steps and %d conflicts", len(plan.Steps), len(plan.Conflicts)+len(plan.Lost))
+		return fmt.Errorf("the plan of its undo has %d steps and %d conflicts", len(plan.Steps), len(plan.Conflicts)+len(plan.Lost))
 	}
 	res, err := history.Apply(ctx, e, t, c, plan, false)
 	if err != nil {
-		return fmt.Errorf("take it back: %w", err)
+		return fmt.Errorf("undo it: %w", err)
 	}
 	if len(res.Failed) > 0 {
-		return fmt.Errorf("take it back: %s", res.Failed[0].Why)
+		return fmt.Errorf("undo it: %s", res.Failed[0].Why)
 	}
 	now, err := os.ReadFile(name)
 	if err != nil {

@@ -17,18 +17,19 @@ import (
 // DoctorCommand returns the command cachebro doctor.
 func DoctorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "does everything work here? each problem with its remedy",
-		Long: `Looks at FUSE, the kernel, the mount (with a canary file that is written, seen,
-undone and gone again), the store and its space, the agents' configuration, and
-what is not kept and why. Exit status 1 when something is wrong.`,
+		Use: "doctor", Short: "check that everything works, and name a fix for each problem",
+		Long: `Checks FUSE, the kernel, the mount (with a canary file that is written, recorded,
+undone and removed again), the store and its free space, and the agents'
+configuration, and lists what is not recorded and why. The exit status is 1 if
+something is wrong.`,
 		Example: `  cachebro doctor
   cachebro doctor --json | jq 'select(.ok | not)'`,
 		Args: e.Args(0, 0),
 	}
 
 	fs := cmd.Flags()
-	asJSON := fs.Bool("json", false, "one JSON object per Finding and line")
-	noCanary := fs.Bool("no-canary", false, "write no file into the project")
+	asJSON := fs.Bool("json", false, "print each finding as one line of JSON")
+	noCanary := fs.Bool("no-canary", false, "do not write a test file into the project")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		bad := 0
@@ -55,7 +56,7 @@ what is not kept and why. Exit status 1 when something is wrong.`,
 	return cmd
 }
 
-// Finding is one thing that doctor looked at; Fix mends it.
+// Finding is the result of one check of doctor. Fix is the remedy for a problem.
 type Finding = clients.Finding
 
 func good(what, format string, args ...any) Finding {
@@ -74,13 +75,13 @@ func wrongErr(what, fix string, err error) Finding {
 	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
-// Look returns what doctor finds, except for what only a test file in the project would show.
+// Look returns the findings of doctor, without the check that writes a test file into the project.
 func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 	findings(ctx, e, dir, false, func(more ...Finding) { all = append(all, more...) })
 	return all
 }
 
-// findings looks at everything and passes each finding to say at once.
+// findings makes all checks and calls say with the findings of each as soon as it is done.
 func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func(...Finding)) {
 	say(doctorMachine()...)
 	t, err := e.Locate(dir)
@@ -102,7 +103,7 @@ func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func
 
 func sayFinding(e *cli.Env, f Finding, asJSON bool) {
 	if asJSON {
-		_ = e.PrintJSON(f) // a broken pipe shows at the end
+		_ = e.PrintJSON(f) // a broken pipe is reported at the end
 		return
 	}
 	p := e.Paint()
@@ -116,17 +117,17 @@ func sayFinding(e *cli.Env, f Finding, asJSON bool) {
 	}
 }
 
-// refusals reports tool results that a client's version did not let hooks shorten. Such
-// results are left alone for some days.
+// refusals reports tool results that a client's version did not let hooks shorten. Hooks do not
+// shorten such results for some days.
 func refusals(e *cli.Env) []Finding {
 	var out []Finding
 	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
-		out = append(out, good("rewriting", "%s did not show what hooks made of a result (%s) at %s; it gets the full text for a week", r.Client, r.Form, cli.Stamp(r.Time, e.Now())))
+		out = append(out, good("rewriting", "%s ignored a result that hooks had shortened (%s) at %s, so it gets full results for a week", r.Client, r.Form, cli.Stamp(r.Time, e.Now())))
 	}
 	return out
 }
 
 // outputs reports that commands' outputs reach an agent in a shortened form.
 func outputs() Finding {
-	return good("outputs", "what commands print reaches an agent in fewer words, by %s; nothing is lost by it (cachebro help init: --no-reshape)", text.Count(len(reshape.Rules()), "rule"))
+	return good("outputs", "the outputs of commands are shortened for agents, by %s, without losing information (cachebro help init: --no-reshape)", text.Count(len(reshape.Rules()), "rule"))
 }

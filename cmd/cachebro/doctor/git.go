@@ -12,8 +12,8 @@ import (
 	"cachebro/cmd/cachebro/setup"
 )
 
-// doctorGit says where the repository is if it is not here, how git finds out what changed,
-// and whether it asks us.
+// doctorGit reports whether the repository is outside of the project, and whether git asks
+// cachebro which files changed.
 func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	const what = "git"
 	var out []Finding
@@ -31,11 +31,11 @@ func gitAsks(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	set, err := setup.AskGit(e, t.Point, "config", "--show-scope", "--get", "core.fsmonitor")
 	scope, command, _ := strings.Cut(set, "\t")
 	if err != nil || command == "" {
-		f := good(what, "looks at every file for each status")
-		f.Fix = "cachebro init --git-fsmonitor " + cli.Arg(t.Root) + " lets it ask the mount instead"
+		f := good(what, "looks at every file for each git status")
+		f.Fix = "cachebro init --git-fsmonitor " + cli.Arg(t.Root) + " lets git ask the mount instead"
 		return []Finding{f}
 	}
-	// A command that the repository itself configures is never run, whatever its name.
+	// Never run a command that the repository itself configures, whatever its name.
 	if !strings.HasSuffix(command, " fsmonitor") || scope != "global" && scope != "system" {
 		return []Finding{good(what, "asks another program what changed: core.fsmonitor=%s", command)}
 	}
@@ -48,7 +48,7 @@ func gitAsks(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "cachebro", "2", "")
 	cmd.Dir, cmd.Env, cmd.Stderr = t.Point, e.Vars, &errs
 	if out, err := cmd.Output(); err != nil || !bytes.HasPrefix(out, []byte("cachebro:")) {
-		return []Finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "is to ask cachebro what changed and gets no answer from: %s (it looks at every file then)", command)}
+		return []Finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "is configured to ask cachebro what changed, but gets no answer from this command, and so looks at every file: %s", command)}
 	}
 	return []Finding{good(what, "asks the mount what changed")}
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doctorMachine looks at what a mount needs of the machine.
+// doctorMachine checks what a mount needs from the machine.
 func doctorMachine() []Finding {
 	if runtime.GOOS != "linux" {
 		return macFindings()
@@ -33,43 +33,44 @@ func doctorMachine() []Finding {
 
 // macFindings reports on macOS, where a mount can do less and was not tested on a real Mac.
 func macFindings() []Finding {
-	found := good("macFUSE", "installed; whether macOS lets it run shows when it mounts")
+	found := good("macFUSE", "installed; only a mount shows whether macOS lets it run")
 	if why, fix := mounting.FuseProblem(); why != "" {
-		found = wrong("macFUSE", fix, "%s: %s; reads still save", why, mounting.Unmounted())
+		found = wrong("macFUSE", fix, "%s: %s; repeated reads still save tokens", why, mounting.Unmounted())
 	}
-	return []Finding{found, portableFinding(), good("system", "%s/%s: built and tested through the portable layer, not yet run on a Mac by us; "+
-		"processes that were in a project before the mount are not seen, so a mount checks the source again each second", runtime.GOOS, runtime.GOARCH)}
+	return []Finding{found, portableFinding(), good("system", "%s/%s: tested through the portable layer, but not yet on a real Mac; "+
+		"processes that were in a project before the mount are not detected, so a mount checks the source again each second", runtime.GOOS, runtime.GOARCH)}
 }
 
-// portableFinding says what a mount cannot do without Linux's own file calls.
+// portableFinding reports what a mount cannot do without Linux's own file calls.
 func portableFinding() Finding {
-	return good("file calls", "the portable ones: a mount ends with its process (no take-over), only the user who mounted and root make anything in it, "+
-		"and there are no files without a name (doc/macos.md)")
+	return good("file calls", "portable: a mount ends with its process (no take-over), only root and the user who mounted it can create files in it, "+
+		"and O_TMPFILE is not supported (doc/macos.md)")
 }
 
 func fuseFinding() Finding {
 	if why, fix := mounting.FuseProblem(); why != "" {
-		return wrong("/dev/fuse", fix, "%s: %s; reads still save", why, mounting.Unmounted())
+		return wrong("/dev/fuse", fix, "%s: %s; repeated reads still save tokens", why, mounting.Unmounted())
 	}
 	return good("/dev/fuse", "can be opened")
 }
 
-// netFinding says whether the net works, which keeps what commands destroy outside of mounts.
+// netFinding reports whether the net of cachebro run can work on this machine.
 func netFinding() Finding {
 	if !outside.Possible() {
-		return wrong("net", "a kernel with SECCOMP_RET_USER_NOTIF (5.0), on amd64 or arm64", "cachebro run keeps nothing outside of mounts")
+		return wrong("net", "a kernel with SECCOMP_RET_USER_NOTIF (5.0), on amd64 or arm64", "cachebro run cannot save files outside of mounts")
 	}
-	return good("net", "cachebro run keeps what its command destroys outside of mounts, too (cachebro help run says what not)")
+	return good("net", "cachebro run also saves files outside of mounts before its command changes them (limits: cachebro help run)")
 }
 
-// kernel is what the running kernel's FUSE can do. Of these features only openat2 is needed.
+// kernel lists which features of FUSE the running kernel has. Only openat2 is required.
 type kernel struct {
 	Release string   `json:"release"`
 	Has     []string `json:"has,omitempty"`
 	Lacks   []string `json:"lacks,omitempty"`
 }
 
-// TheKernel asks the running kernel. For an unknown kind, Has and Lacks are empty.
+// TheKernel returns the features of the running kernel, by its release. If the release cannot be
+// parsed, Has and Lacks are empty.
 func TheKernel() (k kernel, err error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -101,9 +102,9 @@ func kernelFinding() Finding {
 	k, err := TheKernel()
 	switch {
 	case err != nil:
-		return wrong("kernel", "", "its version cannot be read: %v", err)
+		return wrong("kernel", "", "the kernel version cannot be read: %v", err)
 	case len(k.Has)+len(k.Lacks) == 0:
-		return good("kernel", "%s, of an unknown kind", k.Release)
+		return good("kernel", "%s, whose features are unknown", k.Release)
 	case slices.Contains(k.Lacks, openat2Feature):
 		return wrong("kernel", "use a kernel of 5.6 or later", "%s lacks %s", k.Release, strings.Join(k.Lacks, ", "))
 	}
@@ -117,7 +118,7 @@ func kernelFinding() Finding {
 func fusermountFinding() Finding {
 	path, err := exec.LookPath("fusermount3")
 	if err != nil {
-		return wrong("fusermount3", mounting.HelperFix()+mounting.WithoutHelper, "missing; without it only root can mount in place")
+		return wrong("fusermount3", mounting.HelperFix()+mounting.WithoutHelper, "missing; without it only root can mount for all processes")
 	}
 	fi, err := os.Stat(path)
 	if err == nil && fi.Mode()&os.ModeSetuid == 0 {
@@ -126,8 +127,8 @@ func fusermountFinding() Finding {
 	return good("fusermount3", "%s", path)
 }
 
-// otherUsersFinding says whether other users can enter the mount. If they cannot, that is no
-// fault, but it surprises whoever runs sudo inside.
+// otherUsersFinding reports whether other users can enter the mount. If they cannot, that is not a
+// problem, but it surprises people who run sudo inside.
 func otherUsersFinding() Finding {
 	if mounting.UserAllowOther() {
 		return good("other users", "can enter the mount (user_allow_other)")

@@ -22,13 +22,13 @@ import (
 // lowSpace is the free space below which doctor warns, well before the store stops.
 const lowSpace = 2 << 30
 
-// doctorProject looks at mount, daemon and store, and tries them out.
+// doctorProject checks the mount, the daemon and the store, and tests them with a canary file.
 func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary bool) []Finding {
 	var out []Finding
 	mountOK := false
 	switch {
 	case t.Point == "":
-		f := wrong("mount", "cachebro up "+cli.Arg(t.Root), "%s is not mounted: %s; reads still save", cli.Quote(t.Root), mounting.Unmounted())
+		f := wrong("mount", "cachebro up "+cli.Arg(t.Root), "%s is not mounted: %s; repeated reads still save tokens", cli.Quote(t.Root), mounting.Unmounted())
 		if err := mounting.CheckFuse(e, false); err != nil {
 			f.Fix = cli.HintOf(err)
 		}
@@ -61,7 +61,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
 	if st.Unheard != "" {
-		out = append(out, good("sessions", "%s is known only by its environment: no hook reported it, so its prompts and calls are not known (cachebro init sets hooks up)", cli.OneLine(st.Unheard)))
+		out = append(out, good("sessions", "%s is known only from environment variables; no hook reported it, so its prompts and tool calls are unknown (cachebro init sets hooks up)", cli.OneLine(st.Unheard)))
 	}
 	if st.Remote != nil {
 		out = append(out, remoteFindings(ctx, e, t, *st.Remote)...)
@@ -69,7 +69,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	if other := e.MountedElsewhere(t.Root); mountOK && !st.Mounted && other != nil {
 		out = append(out, wrongErr("capture", "", other))
 	} else if mountOK && !st.Mounted {
-		out = append(out, wrong("capture", "cachebro umount "+cli.Arg(t.Point)+" && cachebro mount "+cli.Arg(t.Root), "the mount's process has not reached the daemon: what it sees waits in the spool"))
+		out = append(out, wrong("capture", "cachebro umount "+cli.Arg(t.Point)+" && cachebro mount "+cli.Arg(t.Root), "the mount's process has not reached the daemon, so the changes that it sees are in the spool and not stored"))
 	} else if mountOK {
 		out = append(out, captureFindings(st, t)...)
 		if withCanary {
@@ -85,14 +85,14 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	fsck := "cachebro store fsck --dir " + cli.Arg(t.Root)
 	switch s := st.Store; {
 	case !s.Healthy && low:
-		out = append(out, wrong("store", "free some space, then it continues by itself; else "+fsck, "stopped: %s", s.Reason))
+		out = append(out, wrong("store", "free some space, and it continues by itself; if it does not: "+fsck, "stopped: %s", s.Reason))
 	case !s.Healthy:
 		out = append(out, wrong("store", fsck, "stopped: %s", s.Reason))
 	default:
 		out = append(out, good("store", "%s of %s, %s on disk", text.Count(s.Versions, "version"), text.Count(s.Files, "file"), text.Bytes(s.DiskBytes)))
 	}
 	if low && (st.Store.FreeBytes > 0 || !st.Store.Healthy) {
-		out = append(out, wrong("space", "cachebro store prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", text.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
+		out = append(out, wrong("space", "cachebro store prune 2, or free some space", "only %s free on the disk of the history (%s); recording stops when too little is left", text.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
 	} else {
 		out = append(out, good("space", "%s free", text.Bytes(st.Store.FreeBytes)))
 	}
@@ -102,8 +102,8 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-// indexFinding reports on the index. It may be deleted at any time, so a late index is no
-// fault, but one that cannot be made is.
+// indexFinding reports the state of the index. An index that is not up to date is not a problem,
+// but one that cannot be built is.
 func indexFinding(index map[string]any) Finding {
 	text, _ := index["text"].(string)
 	ready, _ := index["ready"].(bool)
@@ -111,7 +111,7 @@ func indexFinding(index map[string]any) Finding {
 		return wrong("index", "cachebro store reindex", "%s", problem)
 	}
 	if text == "" {
-		text = "is there"
+		text = "exists"
 	}
 	return good("index", "%s", text)
 }
@@ -124,29 +124,29 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 		out = append(out, good("capture", "on, %s queued", text.Count(st.Capture.Queue, "content")))
 	}
 	if t.Point != "" {
-		out = append(out, good("backups", "those that stay on one file system (-x, --one-file-system) leave a mount out, with status 0: name %s beside the rest", cli.Quote(t.Point)))
+		out = append(out, good("backups", "backups that stay on one file system (-x, --one-file-system) skip a mount without an error, so name %s as well", cli.Quote(t.Point)))
 	}
 	if st.Outside || st.Watched {
 		procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || mounts.Ours(pid) })
 		if len(procs) > 0 {
-			f := good("beside", "%s", mounts.Describe(procs, 5))
+			f := good("bypass", "%s bypass the mount", mounts.Describe(procs, 5))
 			f.Fix = "cd . in these shells; restart the other programs"
 			out = append(out, f)
 		}
 		if ways, _ := mounts.Used(mounts.Beside(st.Root)); len(ways) > 0 {
-			f := good("beside", "%s lead to the project without the mount: %s", mounts.Describe(ways, 5), recordedBeside(st))
-			f.Fix = "umount them, or start what uses them again after cachebro mount"
+			f := good("bypass", "%s lead to the project without the mount: %s", mounts.Describe(ways, 5), recordedBeside(st))
+			f.Fix = "unmount them, or restart the programs that use them"
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// mostBelow is the number up to which files of a directory are counted.
+// mostBelow is the greatest number of files counted in an excluded directory.
 const mostBelow = 10000
 
-// notCaptured says what is not kept, and why: gaps, and the directories at the
-// top two levels that are excluded.
+// notCaptured reports contents that are not recorded, and why: gaps, and excluded directories at
+// the top two levels.
 func notCaptured(t cli.Target, st wire.Status) []Finding {
 	var out []Finding
 	if n := st.GapCount + st.Capture.Gaps; n > 0 {
@@ -178,7 +178,7 @@ func notCaptured(t cli.Target, st wire.Status) []Finding {
 	if len(names) > 0 {
 		out = append(out, good("not kept", "excluded: %s", joinSome(names, 5)))
 	}
-	return append(out, good("not kept", "contents of files above %d MiB; of ignored files only what is about to be destroyed; of .git only what git loses", limits.Content>>20))
+	return append(out, good("not kept", "contents of files above %d MiB; ignored files, except for contents that are about to be destroyed; .git, except for what git would lose", limits.Content>>20))
 }
 
 // excluded collects the directories, down to depth, that are excluded from capture.

@@ -17,7 +17,7 @@ func TestBackupFinding(t *testing.T) {
 		}
 		return all
 	}
-	if got := says(cli.Target{Root: "/p", Point: "/p"}); !strings.Contains(got, "backups: ") || !strings.Contains(got, "name /p beside") {
+	if got := says(cli.Target{Root: "/p", Point: "/p"}); !strings.Contains(got, "backups: ") || !strings.Contains(got, "name /p as well") {
 		t.Errorf("of a mount: %s", got)
 	}
 	if got := says(cli.Target{Root: "/p"}); strings.Contains(got, "backups") {

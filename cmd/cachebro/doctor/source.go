@@ -13,7 +13,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// doctorSource looks at where the project lies.
+// doctorSource checks the file system and the work tree of the project.
 func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err := mounting.RefuseSource(t.Root); err != nil {
 		return []Finding{wrongErr("file system", "", err)}
@@ -22,8 +22,8 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err != nil {
 		return []Finding{wrongErr("file system", "", err)}
 	}
-	// The source of a mount in place lies below the mount. Its parent is on the same
-	// file system, unless the project is a mount point of its own.
+	// A mount in place covers its source. The source's parent is on the same file system, unless
+	// the project is a mount point of its own.
 	dir := t.Root
 	if _, ok := mounts.At(overlays, t.Root); ok {
 		dir = filepath.Dir(t.Root)
@@ -32,7 +32,7 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	var out []Finding
 	switch name {
 	case "nfs", "cifs", "smb2", "9p":
-		f := good("file system", "%s: what other machines change there is noticed late, and their old contents are not kept", name)
+		f := good("file system", "%s: changes by other machines are noticed late, and the contents that they replace are not saved", name)
 		out = append(out, f)
 	default:
 		out = append(out, good("file system", "%s", name))
@@ -43,8 +43,8 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	return out
 }
 
-// worktreeFinding explains when the working directory belongs to another work tree than
-// the project: a mount covers the top of a work tree.
+// worktreeFinding reports a working directory that belongs to another git work tree than the
+// project. Usually a mount covers the whole of one work tree.
 func worktreeFinding(e *cli.Env, t cli.Target) (Finding, bool) {
 	if e.Dir == "" {
 		return Finding{}, false
@@ -53,16 +53,16 @@ func worktreeFinding(e *cli.Env, t cli.Target) (Finding, bool) {
 	switch {
 	case !ok || top == t.Root || top == t.Point:
 	case mounts.Within(top, t.Base()):
-		return good("worktree", "%s is a work tree inside of %s, watched with it, with its own rules", cli.Quote(top), cli.Quote(t.Base())), true
+		return good("worktree", "%s is a work tree inside of %s, and is watched with it by its own ignore rules", cli.Quote(top), cli.Quote(t.Base())), true
 	case mounts.Within(t.Base(), top):
-		f := good("worktree", "%s is a part of the work tree %s: git does not see its .git through such a mount", cli.Quote(t.Base()), cli.Quote(top))
+		f := good("worktree", "%s is only a part of the work tree %s, so git does not find its .git through this mount", cli.Quote(t.Base()), cli.Quote(top))
 		f.Fix = "cachebro umount " + cli.Arg(t.Base()) + " && cachebro mount " + cli.Arg(top)
 		return f, true
 	}
 	return Finding{}, false
 }
 
-// countBelow counts files below a directory until limit.
+// countBelow counts the files in the subtree of a directory, but at most limit.
 func countBelow(dir string, limit int) (n int) {
 	stop := errors.New("enough")
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -80,7 +80,7 @@ func countBelow(dir string, limit int) (n int) {
 	return n
 }
 
-// many returns "120 files", or "1000+ files" from the limit on.
+// many returns a count such as "120 files", or "1000+ files" if n has reached the limit.
 func many(n, limit int) string {
 	if n >= limit {
 		return fmt.Sprintf("%d+ files", limit)

@@ -27,10 +27,10 @@ import (
 // StatusCommand returns the command cachebro status.
 func StatusCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "is the project watched, and is everything kept?",
-		Long: `Says whether every change is kept, or what is not and why, and what was done last.
-Exit status 1 when the project was never mounted, its mount is dead, or the store
-does not answer.`,
+		Use: "status", Short: "is the project watched, and is every change recorded?",
+		Long: `Says whether every change is recorded, what is missing and why, and what was done
+last. The exit status is 1 if the project was never mounted, its mount is dead, or
+the store does not answer.`,
 		Example: `  cachebro status
   cachebro status -v                store, index, spool, git, bucket, processes
   cachebro status --all
@@ -41,7 +41,7 @@ does not answer.`,
 	fs := cmd.Flags()
 	all := fs.Bool("all", false, "all projects of this user that are mounted or have a history")
 	asJSON := fs.Bool("json", false, "print JSON")
-	verbose := fs.BoolP("verbose", "v", false, "also how: store, index, spool, git, bucket, processes")
+	verbose := fs.BoolP("verbose", "v", false, "also print details: store, index, spool, git, bucket, processes")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if *all {
@@ -110,7 +110,7 @@ func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
 	return e.PrintJSON(m)
 }
 
-// printLast prints what was done last, in the words of log.
+// printLast prints the last action in the same words as log.
 func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 	ctx, cancel := context.WithTimeout(ctx, lastWithin)
 	defer cancel()
@@ -122,10 +122,10 @@ func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 	}
 }
 
-// lastWithin bounds how long status waits for the last action, which it can do without.
+// lastWithin bounds how long status waits for the last action, which it then omits.
 const lastWithin = 2 * time.Second
 
-// printStatus says whether every change is kept, and if not, what is missing.
+// printStatus prints whether every change is recorded and, if not, what is missing.
 func printStatus(e *cli.Env, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
 	mounted := cli.Quote(st.Root) + " is mounted"
@@ -138,31 +138,31 @@ func printStatus(e *cli.Env, st wire.Status) {
 	case !st.Mounted && other != nil:
 		fmt.Fprintf(w, "%s\n  %s\n", p.Red(cli.OneLine(other.Error())), other.Hint())
 	case st.Root == wire.OutsideRoot:
-		fmt.Fprintf(w, "What watched commands do outside of projects is kept for %d days, of files up to %d MiB (cachebro run; cachebro log --outside)\n", limits.OutsideFor/(24*time.Hour), limits.Content>>20)
+		fmt.Fprintf(w, "Changes by watched commands outside of projects are kept for %d days, for files up to %d MiB (cachebro run; cachebro log --outside)\n", limits.OutsideFor/(24*time.Hour), limits.Content>>20)
 	case !st.Mounted:
-		fmt.Fprintf(w, "%s: %s is not mounted (cachebro mount %s)\n", p.Red("Changes are not kept as they happen"), cli.Quote(st.Root), cli.Arg(st.Root))
+		fmt.Fprintf(w, "%s: %s is not mounted (cachebro mount %s)\n", p.Red("Changes are not recorded as they happen"), cli.Quote(st.Root), cli.Arg(st.Root))
 		sayCrash(e, st.State)
 	case st.Capture.State == "stopped":
-		fmt.Fprintf(w, "%s since %s: %s; %s\n", p.Red("Changes are not kept"), st.Capture.Since.Local().Format("15:04:05"), cli.OneLine(st.Capture.Reason), mounted)
+		fmt.Fprintf(w, "%s since %s: %s; %s\n", p.Red("Changes are not recorded"), st.Capture.Since.Local().Format("15:04:05"), cli.OneLine(st.Capture.Reason), mounted)
 	case !st.Store.Healthy:
-		fmt.Fprintf(w, "%s: %s; %s\n", p.Red("Changes wait and are not stored"), cli.OneLine(st.Store.Reason), mounted)
+		fmt.Fprintf(w, "%s: %s; %s\n", p.Red("Changes are recorded but not yet stored"), cli.OneLine(st.Store.Reason), mounted)
 	case gaps > 0:
-		fmt.Fprintf(w, "%s: %s\n", p.Red("Every change is kept but "+text.Count(gaps, "content")), mounted)
+		fmt.Fprintf(w, "%s: %s\n", p.Red("Every change is recorded, but not "+text.Count(gaps, "content")), mounted)
 	default:
-		fmt.Fprintf(w, "%s: %s\n", p.Green("Every change is kept"), mounted)
+		fmt.Fprintf(w, "%s: %s\n", p.Green("Every change is recorded"), mounted)
 	}
 	for i, g := range st.Gaps {
 		if i == mostGaps {
 			fmt.Fprintln(w, "  … (--json shows more)")
 			break
 		}
-		fmt.Fprintf(w, "  not kept: %s at %s: %s\n", cli.Quote(string(g.Path)), cli.Stamp(g.Time, e.Now()), cli.OneLine(g.Reason))
+		fmt.Fprintf(w, "  content not saved: %s at %s: %s\n", cli.Quote(string(g.Path)), cli.Stamp(g.Time, e.Now()), cli.OneLine(g.Reason))
 	}
 	if !st.Baseline.Done && (st.Mounted || st.Baseline.Running) {
-		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now())+": what was there before is being read")
+		fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now())+": the files that existed before the mount are being read")
 	}
 	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && st.Root != wire.OutsideRoot && cli.IsDir(state) {
-		fmt.Fprintln(w, "outside:  what cachebro run's commands did elsewhere is kept, too (cachebro log --outside, cachebro store du /)")
+		fmt.Fprintln(w, "outside:  changes by cachebro run's commands outside of projects are recorded too (cachebro log --outside, cachebro store du /)")
 	}
 	if from, ok := fork.OriginOf(e, st.Root); ok {
 		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, cli.Stamp(from.Made, e.Now()))
@@ -171,21 +171,21 @@ func printStatus(e *cli.Env, st wire.Status) {
 		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
 	}
 	if st.Store.Memory != "" {
-		fmt.Fprintf(w, "memory:   %s; nothing is lost by that, but the index takes long to make: allow more\n", st.Store.Memory)
+		fmt.Fprintf(w, "memory:   %s; nothing is lost, but building the index takes long; allow more memory\n", st.Store.Memory)
 	}
 	if apart := history.GitApart(cmp.Or(st.Mountpoint, st.Root)); apart != "" {
 		fmt.Fprintf(w, "git:      %s\n", apart)
 	}
 	if st.Outside || st.Watched {
 		if procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, mounts.Ours); len(procs) > 0 && st.Mounted {
-			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", cli.OneLine(mounts.Describe(procs, 5)))
+			fmt.Fprintf(w, "bypass:   %s (cd . enters the mount)\n", cli.OneLine(mounts.Describe(procs, 5)))
 		}
 		used, idle := mounts.Used(mounts.Beside(st.Root))
 		if len(used) > 0 {
-			fmt.Fprintf(w, "beside:   %s (%s; locks hold on both sides, and what is opened for reading and writing is not cached)\n", cli.OneLine(mounts.Describe(used, 5)), recordedBeside(st))
+			fmt.Fprintf(w, "bypass:   %s (%s; locks work on both sides, and files opened for reading and writing are not cached)\n", cli.OneLine(mounts.Describe(used, 5)), recordedBeside(st))
 		}
 		if len(idle) > 0 {
-			fmt.Fprintf(w, "beside:   %s (nobody has anything of the project open there, so everything stays cached; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBeside(st))
+			fmt.Fprintf(w, "bypass:   %s (no process has a file of the project open there, so everything stays cached; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBeside(st))
 		}
 	}
 }
@@ -193,7 +193,8 @@ func printStatus(e *cli.Env, st wire.Status) {
 // mostGaps is the greatest number of gaps that status names.
 const mostGaps = 5
 
-// sayCrash reports a mount that ended by itself, and the processes that stood in it.
+// sayCrash prints that the last mount ended by itself, if it did, and the processes whose working
+// directory was in it.
 func sayCrash(e *cli.Env, state string) {
 	crash, ok := supervisor.ReadCrash(state)
 	if !ok {
@@ -207,7 +208,7 @@ func sayCrash(e *cli.Env, state string) {
 	}
 }
 
-// printDetails prints what each part holds and does.
+// printDetails prints the state of each component.
 func printDetails(e *cli.Env, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
 	if st.Mounted {
@@ -238,7 +239,7 @@ func printDetails(e *cli.Env, st wire.Status) {
 	fmt.Fprintf(w, "state:    %s (daemon pid %d, version %s)\n", cli.Quote(st.State), st.DaemonPID, st.Version)
 }
 
-// remoteLine says how much of the history is in its bucket.
+// remoteLine returns how much of the history has been sent to its bucket.
 func remoteLine(p cli.Paint, r wire.RemoteState, now time.Time) string {
 	line := "all sent"
 	if r.Unsent > 0 {
@@ -265,7 +266,7 @@ func captureLine(p cli.Paint, st wire.Status) string {
 			line += " of " + text.Bytes(c.MaxSpool)
 		}
 		if c.MaxSpool > 0 && c.Spooled > c.MaxSpool {
-			line += " (contents wait in their files; who would destroy one waits up to 2 s for the store, then it is a gap)"
+			line += " (it is full, so contents stay in their files for now; a process that would destroy one waits up to 2 s for the store, after which the content is lost)"
 		}
 	}
 	return line + fmt.Sprintf(", %s, %s", text.Count(c.Inodes, "inode"), text.Count(c.Handles, "open file"))
@@ -287,7 +288,7 @@ func lagText(lag uint64) string {
 	if lag == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s still to come from the spool", text.Count(lag, "record"))
+	return fmt.Sprintf(", %s in the spool not yet stored", text.Count(lag, "record"))
 }
 
 // Project is a project that is mounted here or has a history.
@@ -361,7 +362,7 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		case l.Error != "":
 			fmt.Fprintf(e.Stdout, "%s: %s (cachebro umount %s)\n", cli.Quote(l.Mountpoint), cli.OneLine(l.Error), cli.Arg(l.Mountpoint))
 		case l.Mountpoint != "" && !l.Counted:
-			fmt.Fprintf(e.Stdout, "%s: mounted; its daemon is at rest\n", cli.Quote(l.Mountpoint))
+			fmt.Fprintf(e.Stdout, "%s: mounted; its daemon is not running\n", cli.Quote(l.Mountpoint))
 		case l.Mountpoint != "":
 			fmt.Fprintf(e.Stdout, "%s: mounted, %s, %s\n", cli.Quote(l.Mountpoint), text.Count(l.Versions, "version"), text.Count(l.Gaps, "gap"))
 		default:
@@ -383,23 +384,23 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 	return nil
 }
 
-// gitLine says how much of git's own files is kept, and since when not all of it.
+// gitLine returns how many of git's own files were saved, and since when some are missing.
 func gitLine(g wire.GitKept, now time.Time) string {
-	s := text.Count(g.Files, "file") + " of git's own that were replaced or removed, " + text.Bytes(g.Bytes) + " of their own"
+	s := text.Count(g.Files, "file") + " of git's own, saved when they were replaced or removed, " + text.Bytes(g.Bytes)
 	if g.Files > 0 {
 		s += ", since " + cli.Stamp(g.Oldest, now)
 	}
 	s += fmt.Sprintf("; %s, %s at most (undo --git)", text.Count(g.MaxDays, "day"), text.Bytes(g.MaxBytes))
 	if !g.Wants.IsZero() {
-		s += "; of what was lost before " + cli.Stamp(g.Wants, now) + " some had to make room"
+		s += "; some files that git lost before " + cli.Stamp(g.Wants, now) + " were deleted to make room"
 	}
 	return s
 }
 
-// recordedBeside says how changes made beside the mount come into the history.
+// recordedBeside returns how changes that bypass the mount are recorded.
 func recordedBeside(st wire.Status) string {
 	if st.Watched {
-		return "what is done there is recorded as it happens"
+		return "changes made there are recorded as they happen"
 	}
-	return "what is done there is found when somebody looks, and has no author"
+	return "changes made there are found at the next command that looks for them, and have no author"
 }

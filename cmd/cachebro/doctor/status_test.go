@@ -16,7 +16,7 @@ func TestStatusShowsTheSpoolsLimit(t *testing.T) {
 		t.Error(got)
 	}
 	st.Capture.Spooled = 600 << 20
-	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "who would destroy one waits") {
+	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "a process that would destroy one waits") {
 		t.Error(got)
 	}
 	st.Capture.MaxSpool = 0 // of an older mountd

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// A tool works differently on a FUSE mount; fix is the remedy. It counts as used if its
-// program is in PATH or the project has its file. doc/tools.md has more.
+// tool is a program that works differently on a FUSE mount, which fix remedies. It counts as used
+// if program is in PATH or the project contains file. doc/tools.md has more.
 type tool struct {
 	program, file string
 	text, fix     string
@@ -18,10 +18,10 @@ var tools = []tool{
 		text: "Gradle does not watch FUSE mounts by default, so --continuous misses changes",
 		fix:  "add org.gradle.vfs.watch=true to gradle.properties"},
 	{file: ".idea",
-		text: "JetBrains IDEs do not watch FUSE mounts: they look for changes when their window gets the focus",
+		text: "JetBrains IDEs do not watch FUSE mounts; they look for changes when their window gets the focus",
 		fix:  "File > Reload All from Disk shows them at once"},
 	{program: "uv", file: "uv.lock",
-		text: "uv cannot link from a cache outside the mount: it copies, with a warning",
+		text: "uv cannot link from a cache outside the mount, so it copies, with a warning",
 		fix:  "export UV_LINK_MODE=copy"},
 }
 

@@ -362,7 +362,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 		outside, watched := p.besides()
 		return !outside && watched
 	})
-	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "nobody has anything of the project open there") {
+	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "no process has a file of the project open there") {
 		t.Errorf("status: %s", out)
 	}
 	if _, err := os.Stat(p.path("a")); err != nil { // the kernel may keep this for an hour
@@ -742,7 +742,7 @@ func mountAgain(p *project, ask func(...string) (string, error), run func(string
 	cb("mount", p.dir)
 	first := p.process("mountd")
 	holder := hold("true")
-	if out := cb("umount", p.dir); !strings.Contains(out, "nobody has anything open there") {
+	if out := cb("umount", p.dir); !strings.Contains(out, "no process has anything open in the copies") {
 		t.Errorf("umount: %s", out)
 	}
 	if err := os.WriteFile(p.path("between"), []byte("between\n"), 0o666); err != nil {

@@ -52,7 +52,7 @@ func TestDatabaseOpenBeforeMount(t *testing.T) {
 	}
 	p.cb("mount", "--beside", p.dir)
 	t.Cleanup(func() { p.cb("umount", "--lazy", p.dir) })
-	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "beside:") {
+	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "bypass:") {
 		t.Errorf("status says nothing of the server:\n%s", out)
 	}
 }

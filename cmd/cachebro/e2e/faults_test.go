@@ -284,7 +284,7 @@ func TestStateDiskFull(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "status tells of the gap", func() bool {
 		out, _ := p.try("status", "--dir", p.dir)
-		return strings.Contains(out, "not kept") || strings.Contains(out, "not stored")
+		return strings.Contains(out, "not recorded") || strings.Contains(out, "not yet stored")
 	})
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func TestStateDiskFull(t *testing.T) {
 		return err == nil && out == text
 	})
 	out := p.cb("status", "--dir", p.dir)
-	if !strings.Contains(out, "not kept: big") {
+	if !strings.Contains(out, "content not saved: big") {
 		t.Errorf("status does not show the gaps any more:\n%s", out)
 	}
 }

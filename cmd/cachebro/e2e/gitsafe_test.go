@@ -263,7 +263,7 @@ func TestGitLost(t *testing.T) {
 	p.sh(gitSetup)
 	p.mount()
 	p.scanned()
-	if out := p.cb("git", "lost", "--dir", p.dir); out != "nothing is lost that is known\n" {
+	if out := p.cb("git", "lost", "--dir", p.dir); out != "no lost commit is known\n" {
 		t.Errorf("before anything: %s", out)
 	}
 	refs := p.sh("git rev-parse feature packed stash@{0} stash@{1}")

@@ -53,7 +53,7 @@ func TestOtherMachines(t *testing.T) {
 			t.Errorf("remote du: %s", out)
 		}
 	}
-	if out := p.cb("log", "--machine", id, p.dir); !strings.Contains(out, "a.txt") || !strings.Contains(out, "lost.txt") && !strings.Contains(out, "came and went") {
+	if out := p.cb("log", "--machine", id, p.dir); !strings.Contains(out, "a.txt") || !strings.Contains(out, "lost.txt") && !strings.Contains(out, "created and removed again") {
 		t.Errorf("log: %s", out)
 	}
 	if out := p.cb("log", "--machine", id, p.path("a.txt")); strings.Count(out, "\n") != 2 {
@@ -202,7 +202,7 @@ func TestOtherMachines(t *testing.T) {
 	// Without the bucket: what is known, said so; of others an error.
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	out, err := p.try("show", "--machine", id, p.path("b.txt"))
-	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "is known until") {
+	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "that is used ends at") {
 		t.Errorf("without the bucket: %v %q", err, out)
 	}
 	p.refuse(1, "show", "--machine", "nobody", p.path("b.txt"))
@@ -473,7 +473,7 @@ func TestUncooperativeBucket(t *testing.T) {
 		fresh.cb("remote", "add", srv.Address("app"), "--dir", fresh.dir)
 		srv.Set(logs[1], b)
 		out, err := fresh.try("log", "--machine", id, fresh.path("a.txt"))
-		says(err, out, what, "what was fetched before is shown")
+		says(err, out, what, "the copy fetched before is used")
 		if strings.Count(out, "write") != 1 {
 			t.Errorf("%s: of three segments the first can be read:\n%s", what, out)
 		}
@@ -511,7 +511,7 @@ func TestUncooperativeBucket(t *testing.T) {
 		srv.Set(k, nil)
 	}
 	out, err := p.try("log", "--machine", id, p.dir)
-	says(err, out, "is known until", "a.txt")
+	says(err, out, "that is used ends at", "a.txt")
 	other.write("a.txt", "after all was lost\n")
 	out, err = other.try("remote", "send", "--dir", other.dir)
 	says(err, out, "the bucket has lost what was sent", "cachebro remote add sends all of it again")

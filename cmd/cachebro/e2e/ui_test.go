@@ -338,7 +338,7 @@ func TestPages(t *testing.T) {
 			return m != nil
 		})
 		gone := g.get(link)
-		if !strings.Contains(gone, "It was deleted here") {
+		if !strings.Contains(gone, "The file was deleted here") {
 			t.Errorf("the deleted file:\n%s", gone)
 		}
 		last, err := strconv.Atoi(g.find(gone, `id="slider" type="range" name="n" min="1" max="[0-9]+" value="([0-9]+)"`))
@@ -441,7 +441,7 @@ func TestPages(t *testing.T) {
 		// Words that stand apart: no line has the text, and the page says so.
 		eventually(t, time.Minute, "the nearest are told from hits", func() bool {
 			near := g.get("hits?q=" + url.QueryEscape("zwei nosuchword second"))
-			return strings.Contains(near, "no line has") && strings.Contains(near, "nearest by meaning") && strings.Contains(near, "look in what is gone") && strings.Contains(near, "<li")
+			return strings.Contains(near, "no line has") && strings.Contains(near, "nearest by meaning") && strings.Contains(near, "search deleted text") && strings.Contains(near, "<li")
 		})
 		if gone := g.get("hits?mode=history&q=%3Cscript%3E"); strings.Contains(gone, "<script>") || !strings.Contains(gone, "c.txt") && !strings.Contains(gone, "nothing found") {
 			t.Errorf("what is gone:\n%s", gone)
@@ -612,7 +612,7 @@ func TestPageOutlives(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, page := range []string{"", "storage", "actions", "hits?q=x", "diff?to=1", "plan?kind=undo"} {
-		if got := g.get(page); !strings.Contains(got, "the history of this project is gone") || (page == "" || page == "storage") != strings.Contains(got, "<nav") {
+		if got := g.get(page); !strings.Contains(got, "the history of this project no longer exists") || (page == "" || page == "storage") != strings.Contains(got, "<nav") {
 			t.Errorf("%q:\n%s", page, got)
 		}
 	}

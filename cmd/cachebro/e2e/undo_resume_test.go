@@ -78,7 +78,7 @@ func TestKilledUndoIsRolledBack(t *testing.T) {
 	if d := differ(after, x.tree()); d != "" {
 		t.Errorf("rolled back:\n%s", d)
 	}
-	if out := p.cb("undo", "--dir", p.dir, "--rollback", "--yes"); !strings.Contains(out, "nothing was cut short") {
+	if out := p.cb("undo", "--dir", p.dir, "--rollback", "--yes"); !strings.Contains(out, "there is no interrupted undo") {
 		t.Errorf("a second rollback: %s", out)
 	}
 	p.cb("undo", "--dir", p.dir, "--session", "agent", "--yes")
@@ -166,7 +166,7 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 	if d := differ(before, tree()); d != "" {
 		t.Errorf("the mount has changed:\n%s", d)
 	}
-	if out := p.cb("undo", "--dir", other, "--rollback", "--yes"); !strings.Contains(out, "nothing was cut short") {
+	if out := p.cb("undo", "--dir", other, "--rollback", "--yes"); !strings.Contains(out, "there is no interrupted undo") {
 		t.Errorf("rollback: %s", out)
 	}
 	if d := differ(before, tree()); d != "" {

@@ -74,7 +74,7 @@ func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
 	}()
 	t.c, err = e.Connect(ctx, f.from.Root)
 	if err != nil {
-		return t, fmt.Errorf("ask for the project %s: %w", cli.Quote(f.from.Root), err)
+		return t, fmt.Errorf("connect to the project %s: %w", cli.Quote(f.from.Root), err)
 	}
 	t.fork, err = os.OpenRoot(f.Base())
 	if err != nil {
@@ -247,7 +247,7 @@ func look(in *os.Root, p string) (*file, error) {
 		return f, nil
 	case 0:
 	default:
-		f.why = "it is no file, no link and no directory"
+		f.why = "it is neither a file, a link nor a directory"
 		return f, nil
 	}
 	h := sha256.New()

@@ -11,14 +11,14 @@ import (
 // Command returns the command cachebro fork.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fork [DIR]", Short: "a copy of the project, of now or of any moment, to work in",
-		Long: `Makes DIR, which must be empty or not be there, a copy of the project's files and
-mounts it: what is changed there is kept in a history of its own, and the project does
-not see it. Without --at it is the project as it is now, uncommitted changes included.
-In a git repository DIR becomes a worktree of it, on no branch or a new one (--branch).
-Where the file system can (btrfs, xfs), the copy shares the disk blocks of the project.
+		Use: "fork [DIR]", Short: "copy the project as it is, or was at any moment, to work in",
+		Long: `Copies the project's files to DIR, which must be empty or missing, and mounts the copy.
+Changes there are recorded in a history of the fork's own and do not affect the project.
+Without --at, the copy is the project as it is now, uncommitted changes included. In a git
+repository DIR becomes a worktree, with a detached HEAD or on a new branch (--branch). If
+the file system supports it (btrfs, xfs), the copy shares the project's disk blocks.
 
-Without DIR the forks of this project are listed.`,
+Without DIR, the forks of this project are listed.`,
 		Example: `  cachebro fork ../try
   cachebro fork ../before --at 40m
   cachebro fork ../agent-2 --ignored   with node_modules, .env and the like
@@ -27,9 +27,9 @@ Without DIR the forks of this project are listed.`,
 	}
 	var o options
 	fs := cmd.Flags()
-	fs.StringVar(&o.at, "at", "", "the moment: an age (10m), a time (12:40), 812, prompt/ID or session/ID/start")
-	fs.BoolVar(&o.ignored, "ignored", false, "also what git ignores, as it is now")
-	fs.StringVar(&o.branch, "branch", "", "a new git branch for the fork")
+	fs.StringVar(&o.at, "at", "", "the moment to copy: an age (10m), a time (12:40), a number of the log (812), a label, prompt/ID or session/ID/start")
+	fs.BoolVar(&o.ignored, "ignored", false, "also copy files that git ignores, as they are now")
+	fs.StringVar(&o.branch, "branch", "", "create this git branch for the fork")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -41,23 +41,23 @@ Without DIR the forks of this project are listed.`,
 		return list(e, o)
 	}
 	diff := &cobra.Command{
-		Use: "diff [FORK]", Short: "what was changed in a fork since it was made",
+		Use: "diff [FORK]", Short: "show what was changed in a fork since it was made",
 		Example: "  cachebro fork diff -p ../try",
 	}
-	patch := diff.Flags().BoolP("patch", "p", false, "the changed lines")
+	patch := diff.Flags().BoolP("patch", "p", false, "show the changed lines")
 	merge := &cobra.Command{
-		Use: "merge [FORK]", Short: "bring the changes of a fork into the project",
-		Long: `Merges file by file and line by line. What was changed differently in the project is
-named and left (exit status 1).`,
+		Use: "merge [FORK]", Short: "merge the changes of a fork into the project",
+		Long: `Merges file by file and line by line. Files that were changed differently in the project
+are listed and left alone; the exit status is then 1.`,
 		Example: "  cachebro fork merge ../try --dry-run",
 	}
-	dryRun := merge.Flags().BoolP("dry-run", "n", false, "only say what would be done")
+	dryRun := merge.Flags().BoolP("dry-run", "n", false, "only show what would be done")
 	drop := &cobra.Command{
 		Use: "drop [FORK]", Short: "unmount and delete a fork and its history",
-		Long:    "Refused while the fork holds what is nowhere else.",
+		Long:    "This is refused if the fork contains changes or commits that exist nowhere else.",
 		Example: "  cachebro fork drop ../try",
 	}
-	force := drop.Flags().Bool("force", false, "also what is nowhere else")
+	force := drop.Flags().Bool("force", false, "delete the fork even if it contains something that exists nowhere else")
 	for sub, do := range map[*cobra.Command]func(context.Context, *cli.Env, fork, options) error{diff: diffFork, merge: mergeFork, drop: dropFork} {
 		asJSON := sub.Flags().Bool("json", false, "print JSON")
 		sub.Args = e.Args(0, 1)

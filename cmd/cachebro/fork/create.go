@@ -67,7 +67,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 			return m, err
 		}
 		if at.Seq == 0 {
-			return m, cli.Hintf("cachebro log --baselines --oldest", "nothing of %s was known then", cli.Quote(t.Root))
+			return m, cli.Hintf("cachebro log --baselines --oldest", "the history of %s begins later", cli.Quote(t.Root))
 		}
 		q.Seq, m.at = at.Seq, at.At
 	}
@@ -140,7 +140,7 @@ func emptyDir(dir string) (existed bool, err error) {
 	fi, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !cli.IsDir(filepath.Dir(dir)) {
-			return false, cli.Hintf("mkdir -p "+cli.Arg(filepath.Dir(dir)), "%s is not there", cli.Quote(filepath.Dir(dir)))
+			return false, cli.Hintf("mkdir -p "+cli.Arg(filepath.Dir(dir)), "%s does not exist", cli.Quote(filepath.Dir(dir)))
 		}
 		return false, nil
 	}
@@ -148,7 +148,7 @@ func emptyDir(dir string) (existed bool, err error) {
 		return false, err
 	}
 	if !fi.IsDir() {
-		return true, cli.Hintf("name a directory that is not there", "%s is no directory", cli.Quote(dir))
+		return true, cli.Hintf("name a directory that does not exist", "%s is not a directory", cli.Quote(dir))
 	}
 	f, err := os.Open(dir)
 	if err != nil {
@@ -156,7 +156,7 @@ func emptyDir(dir string) (existed bool, err error) {
 	}
 	defer f.Close()
 	if _, err := f.Readdirnames(1); err != io.EOF {
-		return true, cli.Hintf("name a directory that is empty or not there", "%s is not empty", cli.Quote(dir))
+		return true, cli.Hintf("name a directory that is empty or does not exist", "%s is not empty", cli.Quote(dir))
 	}
 	return true, nil
 }
@@ -184,7 +184,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 		return nil
 	}
 	without := func(why string) error {
-		m.notes = append(m.notes, "the fork is no git worktree: "+cli.OneLine(why))
+		m.notes = append(m.notes, "the fork is not a git worktree: "+cli.OneLine(why))
 		return nil
 	}
 	if _, err := exec.LookPath("git"); err != nil {
@@ -206,7 +206,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 		if tree, err := staged(ctx, top); err == nil {
 			index = tree
 		} else {
-			m.notes = append(m.notes, "what is staged is not staged in the fork: "+cli.OneLine(err.Error()))
+			m.notes = append(m.notes, "staged changes are not staged in the fork: "+cli.OneLine(err.Error()))
 		}
 	}
 	on := []string{"--detach"}
@@ -219,11 +219,11 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	}
 	defer end()
 	if _, err := git(ctx, top, slices.Concat([]string{"worktree", "add", "--quiet", "--no-checkout"}, on, []string{m.Root, commit})...); err != nil {
-		return cli.Hintf("another name, for the fork or with --branch for its branch", "git cannot make a worktree of %s: %w", cli.Quote(m.Root), err)
+		return cli.Hintf("choose another directory, or another name for --branch", "git cannot make a worktree of %s: %w", cli.Quote(m.Root), err)
 	}
 	m.Git = commit
 	if _, err := git(ctx, m.Root, "read-tree", index); err != nil {
-		m.notes = append(m.notes, "git's index could not be made: git reset -q in the fork makes it")
+		m.notes = append(m.notes, "git's index could not be made; run git reset -q in the fork")
 	}
 	return nil
 }
@@ -329,13 +329,13 @@ func sayMade(e *cli.Env, m made) {
 	how := "copied"
 	switch {
 	case a.Shared > 0 && a.Shared == a.Bytes:
-		how = "their disk blocks shared with the project"
+		how = "sharing their disk blocks with the project"
 	case a.Shared > 0:
 		how = text.Bytes(a.Shared) + " of that shared with the project"
 	}
 	fmt.Fprintf(e.Stdout, "%s is a fork of %s at version %d (%s): %s, %s, %s\n", cli.Quote(m.Root), cli.Quote(m.Origin), a.Seq, cli.Stamp(m.at, e.Now()), text.Count(a.Files, "file"), text.Bytes(a.Bytes), how)
 	if len(a.Lost) > 0 {
-		fmt.Fprintf(e.Stdout, "not in it, %s:\n", text.Count(len(a.Lost)+a.More, "file"))
+		fmt.Fprintf(e.Stdout, "not copied, %s:\n", text.Count(len(a.Lost)+a.More, "file"))
 		for _, l := range a.Lost {
 			fmt.Fprintf(e.Stdout, "  %s: %s\n", cli.Quote(string(l.Path)), cli.OneLine(l.Why))
 		}
@@ -343,5 +343,5 @@ func sayMade(e *cli.Env, m made) {
 			fmt.Fprintf(e.Stdout, "  and %d more\n", a.More)
 		}
 	}
-	fmt.Fprintf(e.Stdout, "cd %s; cachebro fork merge brings it back\n", cli.Arg(m.Root))
+	fmt.Fprintf(e.Stdout, "cd %s; cachebro fork merge merges its changes into the project\n", cli.Arg(m.Root))
 }

@@ -42,7 +42,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	}
 	for _, m := range all {
 		if mounts.Within(m.Point, f.Root) {
-			return cli.Hintf("umount "+cli.Arg(m.Point), "something is mounted on %s: the fork is unmounted, and not deleted", cli.Quote(m.Point))
+			return cli.Hintf("umount "+cli.Arg(m.Point), "the fork was unmounted but not deleted, because something is mounted on %s", cli.Quote(m.Point))
 		}
 	}
 	// removeAll also deletes read-only directories, such as those of module caches.
@@ -51,7 +51,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	}
 	if f.from.Git && cli.IsDir(f.from.Root) {
 		if _, err := git(ctx, f.from.Root, "worktree", "prune"); err != nil {
-			fmt.Fprintf(e.Stderr, "note: git still knows the worktree: %s\n", cli.OneLine(err.Error()))
+			fmt.Fprintf(e.Stderr, "note: git still lists the worktree: %s\n", cli.OneLine(err.Error()))
 		}
 	}
 	if err := removeAll(f.state); err != nil {
@@ -64,17 +64,17 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 // onlyHere returns an error that names what would be lost with the fork, nil if nothing.
 func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	keep := func(format string, args ...any) error {
-		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" brings it into the project; cachebro fork drop --force deletes it", format, args...))
+		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" merges it into the project; cachebro fork drop --force deletes it", format, args...))
 	}
 	r, err := repositoryOf(ctx, f)
 	if err != nil {
-		return keep("what git has of %s cannot be told: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
+		return keep("the git repository of %s cannot be checked: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
 	}
 	switch lost, err := r.lost(ctx); {
 	case err != nil:
-		return keep("the commits of %s cannot be told: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
+		return keep("the commits of %s cannot be checked: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
 	case lost && r.own:
-		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" push URL --all keeps them", "%s has a repository of its own, with commits that the project has on no branch", cli.Quote(f.Root)))
+		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" push URL --all keeps them", "%s has a repository of its own, with commits that are on no branch of the project", cli.Quote(f.Root)))
 	case lost:
 		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" branch NAME keeps them", "commits of %s are on no branch", cli.Quote(f.Root)))
 	}
@@ -84,7 +84,7 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	}
 	project, err := os.OpenRoot(into.Base())
 	if errors.Is(err, fs.ErrNotExist) {
-		return keep("%s is gone, and nothing tells what is only in the fork", cli.Quote(f.from.Root))
+		return keep("%s no longer exists, so it cannot be checked what is only in the fork", cli.Quote(f.from.Root))
 	}
 	if err != nil {
 		return err

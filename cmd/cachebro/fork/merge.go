@@ -43,7 +43,7 @@ func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err e
 		}
 		if from := moved[ch.path]; from != "" && s.Do == "add" {
 			if now, err := look(project, from); err == nil && now == nil {
-				s.Do, s.Conflict = "conflict", fmt.Sprintf("renamed from %s in the fork, renamed or removed in the project since", cli.Quote(from))
+				s.Do, s.Conflict = "conflict", fmt.Sprintf("it was renamed from %s in the fork, and renamed or removed in the project since", cli.Quote(from))
 			}
 		}
 		steps = append(steps, s)
@@ -139,13 +139,13 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		}
 		return s, err
 	case ch.was != nil && ch.was.why != "":
-		return conflict("what it was when the fork was made is not known: " + ch.was.why)
+		return conflict("its content when the fork was made is unknown: " + ch.was.why)
 	case ch.is == nil:
 		return conflict("removed in the fork, changed in the project since")
 	case s.now == nil && ch.was != nil:
 		return conflict("changed in the fork, removed in the project since")
 	case ch.was == nil:
-		return conflict("made in both, and not the same")
+		return conflict("created in both, with different contents")
 	case ch.is.link() || s.now.link() || ch.was.link(), ch.is.dir() || s.now.dir() || ch.was.dir():
 		return conflict("changed in both")
 	}
@@ -156,7 +156,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 			return s, err
 		}
 		if text.Binary(texts[i]) {
-			return conflict("changed in both, and no text")
+			return conflict("changed in both, and it is not text")
 		}
 	}
 	out, err := diff.Merge(texts[0], texts[1], texts[2])
@@ -217,7 +217,7 @@ func (s step) carry(project *os.Root) error {
 }
 
 // errMoved reports that the project's file changed since plan looked at it.
-var errMoved = errors.New("it changed at this moment; merge again")
+var errMoved = errors.New("it changed during the merge; merge again")
 
 // swap removes what the project has at the path and puts the new file there.
 func (s step) swap(project *os.Root) error {
@@ -238,7 +238,7 @@ func (s step) swap(project *os.Root) error {
 	if now != nil {
 		err := project.Remove(s.Path)
 		if errors.Is(err, unix.ENOTEMPTY) {
-			err = errors.New("the directory holds other files")
+			err = errors.New("the directory contains other files")
 		}
 		if err != nil || s.to == nil {
 			return err
@@ -289,7 +289,7 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 		return err
 	}
 	if into.Point == "" && !o.dryRun {
-		return cli.Hintf("cachebro mount "+cli.Arg(into.Root), "%s is not mounted, so the merge could not be taken back", cli.Quote(into.Root))
+		return cli.Hintf("cachebro mount "+cli.Arg(into.Root), "%s is not mounted, so the merge could not be undone", cli.Quote(into.Root))
 	}
 	project, err := os.OpenRoot(into.Base())
 	if err != nil {
@@ -353,7 +353,7 @@ func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 		case "conflict":
 			fmt.Fprintf(e.Stdout, "conflict: %s: %s\n", cli.Quote(s.Path), s.Conflict)
 		case "merge":
-			fmt.Fprintf(e.Stdout, "M %s (with what was changed in the project)\n", cli.Quote(s.Path))
+			fmt.Fprintf(e.Stdout, "M %s (merged with changes in the project)\n", cli.Quote(s.Path))
 		default:
 			fmt.Fprintf(e.Stdout, "%s %s\n", signs[s.Do], cli.Quote(s.Path))
 		}
@@ -369,7 +369,7 @@ func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 		fmt.Fprintf(e.Stdout, "%s %s into %s\n", verb, text.Count(done, "file"), cli.Quote(into.Root))
 	}
 	if left > 0 {
-		fmt.Fprintf(e.Stdout, "%s: the project's files stay as they are there; merge again when they are settled\n", text.Count(left, "conflict"))
+		fmt.Fprintf(e.Stdout, "%s: the project's files were left alone there; merge again when the conflicts are resolved\n", text.Count(left, "conflict"))
 	}
 	return result
 }
@@ -448,10 +448,10 @@ func (ch change) patch(e *cli.Env) error {
 				return nil
 			}
 			if ch.was != nil && ch.is != nil && ch.was.mode != ch.is.mode {
-				fmt.Fprintf(e.Stdout, "%s: mode %o is %o now\n", cli.Quote(ch.path), ch.was.mode&0o7777, ch.is.mode&0o7777)
+				fmt.Fprintf(e.Stdout, "%s: mode %o → %o\n", cli.Quote(ch.path), ch.was.mode&0o7777, ch.is.mode&0o7777)
 			}
 			if ch.was != nil && ch.is != nil && text.Recoded(a, b) {
-				fmt.Fprintf(e.Stdout, "%s: %s is %s now\n", cli.Quote(ch.path), text.EncodingOf(a), text.EncodingOf(b))
+				fmt.Fprintf(e.Stdout, "%s: encoding %s → %s\n", cli.Quote(ch.path), text.EncodingOf(a), text.EncodingOf(b))
 			}
 			_, err = e.Stdout.Write(diff.Unified(name(ch.was, "a/"), name(ch.is, "b/"), a, b, 3))
 			return err

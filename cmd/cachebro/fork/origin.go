@@ -50,7 +50,7 @@ func readOrigin(state string) (o Origin, err error) {
 		err = json.Unmarshal(b, &o)
 	}
 	if err == nil && !filepath.IsAbs(o.Root) {
-		err = fmt.Errorf("%s names no project", filepath.Join(state, originFile))
+		err = fmt.Errorf("%s does not name a project", filepath.Join(state, originFile))
 	}
 	return o, err
 }
@@ -79,7 +79,7 @@ func find(e *cli.Env, given string) (f fork, err error) {
 	}
 	f.from, err = readOrigin(f.state)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = cli.Hintf("cachebro fork lists the forks of a project", "%s is no fork", cli.Quote(f.Root))
+		err = cli.Hintf("cachebro fork lists the forks of a project", "%s is not a fork", cli.Quote(f.Root))
 	}
 	return f, err
 }

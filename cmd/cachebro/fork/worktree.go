@@ -52,7 +52,7 @@ func AnswerWorktree(ctx context.Context, e *cli.Env, event string) error {
 	}
 	name := strings.ReplaceAll(ev.Name, "/", "+") // as the client does
 	if !plainName(name) {
-		return fmt.Errorf("%s: %s is no name for a directory", event, cli.Quote(ev.Name))
+		return fmt.Errorf("%s: %s cannot be the name of a directory", event, cli.Quote(ev.Name))
 	}
 	dir, err := makeWorktree(ctx, e, name)
 	if err != nil {
@@ -95,7 +95,7 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 		return "", err
 	}
 	for _, l := range m.Answer.Lost {
-		m.notes = append(m.notes, fmt.Sprintf("not in it: %s: %s", cli.Quote(string(l.Path)), l.Why))
+		m.notes = append(m.notes, fmt.Sprintf("not copied: %s: %s", cli.Quote(string(l.Path)), l.Why))
 	}
 	m.sayNotes(e)
 	return m.Root, nil
@@ -122,7 +122,7 @@ func freeBranch(ctx context.Context, top, name string) string {
 func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return "", fmt.Errorf("%s is no project of cachebro and no git repository: %w", cli.Quote(e.Dir), err)
+		return "", fmt.Errorf("%s is neither a project of cachebro nor a git repository: %w", cli.Quote(e.Dir), err)
 	}
 	dir := filepath.Join(top, ".claude", "worktrees", name)
 	if cli.IsDir(dir) {
@@ -140,7 +140,7 @@ func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 // fails, and the client reports that the worktree is kept. An unmerged branch stays.
 func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("%s is no worktree", cli.Quote(dir))
+		return fmt.Errorf("%s is not a worktree", cli.Quote(dir))
 	}
 	dir = cli.ResolveParents(filepath.Clean(dir))
 	from, ok := OriginOf(e, dir)

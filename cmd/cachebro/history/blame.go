@@ -17,9 +17,9 @@ import (
 func BlameCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "blame PATH[@VERSION]", Short: "who wrote each line of a file: process, session, prompt",
-		Long: `One line of the file per line: the version that wrote it (for show and diff), when
-and who that was, the session and tool call where they are known, and the text.
-Lines that were there before the first change are marked as found there.`,
+		Long: `Prints each line of the file with the number of the version that wrote the line (for
+show and diff), the time, the process, the session and tool call if they are known, and
+the text. Lines that existed before the first recorded change are marked "found there".`,
 		Example: `  cachebro blame src/main.go
   cachebro blame src/main.go@12:40
   cachebro blame --json src/main.go | jq .prompt`,
@@ -44,7 +44,7 @@ Lines that were there before the first change are marked as found there.`,
 		}
 		defer c.Close()
 		if len(t.Rel) == 0 {
-			return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
+			return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project directory, not a file", cli.Quote(path))
 		}
 		q.Path = t.Rel
 		if _, err := part.Newest(ctx, c, &q); err != nil {
@@ -57,7 +57,7 @@ Lines that were there before the first change are marked as found there.`,
 		}
 		lines := bytes.SplitAfter(text, []byte("\n"))
 		if len(lines) < len(a.Lines) {
-			return fmt.Errorf("blame %s: the daemon sent %d lines and names the writers of %d", cli.Quote(path), len(lines), len(a.Lines))
+			return fmt.Errorf("blame %s: the daemon sent %d lines, but the writers of %d", cli.Quote(path), len(lines), len(a.Lines))
 		}
 		if *asJSON {
 			for i, k := range a.Lines {

@@ -79,7 +79,7 @@ func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*ma
 // logEverywhere carries out log --machine all.
 func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery, f logFlags) error {
 	if f.patch || f.stat || f.actions || f.follow || f.lost || f.z {
-		return e.Usagef("log: --machine all lists versions: it goes with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
+		return e.Usagef("log: --machine all lists versions, and can be combined only with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
 	}
 	t, asked, failed, err := machines.OpenAll(ctx, e, path)
 	if err != nil {

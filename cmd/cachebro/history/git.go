@@ -26,7 +26,7 @@ func operationNumber(arg string) (uint64, bool) {
 // other files.
 func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	if len(r.Paths) > 0 {
-		return e.Usagef("%s: --git takes back a whole repository's state, and goes with no path", r.Kind)
+		return e.Usagef("%s: --git takes no path, because it undoes changes of a whole repository", r.Kind)
 	}
 	state, err := e.Paths().State(t.Root)
 	if err != nil {
@@ -96,13 +96,13 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	res, ferr, err := at.Plan(ctx, plan, files, func(err error) bool { return errors.As(err, new(cli.ExitStatus)) })
 	complain(e, res.Failed, nil)
 	if errors.Is(err, gitback.ErrLocked) {
-		err = cli.Hintf("wait for it; if no git runs, remove the lock", "%v", err)
+		err = cli.Hintf("wait for git to finish; if no git is running, remove the lock", "%v", err)
 	}
 	if err != nil && res.Done+res.Objects > 0 {
 		err = errPartly{err}
 	}
 	if err == nil && (ferr == nil || res.Done+res.Objects > 0) {
-		fmt.Fprintf(out, "done: %s of git's own, %s of objects\n", text.Count(res.Done, "file"), text.Count(res.Objects, "file"))
+		fmt.Fprintf(out, "done: %s of git's own, %s with objects\n", text.Count(res.Done, "file"), text.Count(res.Objects, "file"))
 	}
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }
@@ -114,7 +114,7 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 		r.PID, r.Since, r.Last, r.GitOp = plan.PID, plan.Since, false, 0
 	case r.Last || r.GitOp != 0:
 		if !known {
-			return cli.Hintf("cachebro log shows what was done; cachebro undo takes files back", "no git operation is known that could be taken back")
+			return cli.Hintf("cachebro log lists the actions; cachebro undo restores files", "no git operation is known that could be undone")
 		}
 		return nil
 	case plan.Prompt != "":
@@ -151,7 +151,7 @@ func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
 		}
 	}
 	if objects > 0 {
-		fmt.Fprintf(w, "  A %s of objects that are missing\n", text.Count(objects, "file"))
+		fmt.Fprintf(w, "  A %s with missing git objects\n", text.Count(objects, "file"))
 	}
 	nameStays(e, w, plan.Conflicts, plan.Lost)
 }

@@ -16,7 +16,7 @@ import (
 
 // GitCommand returns the command cachebro git.
 func GitCommand(e *cli.Env) *cobra.Command {
-	return e.Group(&cobra.Command{Use: "git", Short: "commits, branches and stashes that were lost"}, gitLostCommand(e), gitBackCommand(e))
+	return e.Group(&cobra.Command{Use: "git", Short: "find and restore lost commits, branches and stashes"}, gitLostCommand(e), gitBackCommand(e))
 }
 
 // gitKept asks what the history knows of the project's repositories, and returns it with
@@ -33,7 +33,7 @@ func gitKept(ctx context.Context, e *cli.Env) (wire.GitLost, gitback.Place, erro
 
 func gitBackCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "back COMMIT", Short: "bring back the objects of a commit that gc has removed",
+		Use: "back COMMIT", Short: "restore the objects of a commit that git gc has removed",
 		Example: "  cachebro git back 1a2b3c4",
 		Args:    e.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,16 +54,16 @@ func gitBackCommand(e *cli.Env) *cobra.Command {
 
 func gitLostCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "lost", Short: "what nothing reaches any more, and how to bring it back",
-		Long: `Lists the commits of the last 30 days that a branch, a tag, a stash or HEAD stood for
-and that nothing reaches any more, newest first, each with the command that brings it
-back. cachebro undo --git takes whole operations back.`,
+		Use: "lost", Short: "list commits that nothing reaches any more, and how to restore them",
+		Long: `Lists commits that a branch, a tag, a stash or HEAD pointed to in the last 30 days and
+that nothing reaches any more, newest first, each with the command that restores it.
+cachebro undo --git undoes whole git operations.`,
 		Example: `  cachebro git lost
   cachebro git lost --json`,
 		Args: e.Args(0, 0),
 	}
 	fs := cmd.Flags()
-	limit := fs.IntP("limit", "n", 20, "at most so many; 0: all")
+	limit := fs.IntP("limit", "n", 20, "at most this many (0: all)")
 	asJSON := fs.Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -85,7 +85,7 @@ back. cachebro undo --git takes whole operations back.`,
 			fmt.Fprintln(e.Stderr, "note: "+apart)
 		}
 		if len(lost) == 0 {
-			fmt.Fprintln(e.Stdout, "nothing is lost that is known")
+			fmt.Fprintln(e.Stdout, "no lost commit is known")
 		}
 		p := e.Paint()
 		for i, x := range lost {
@@ -111,8 +111,8 @@ func GitApart(tree string) string {
 	case dir == "":
 		return ""
 	case inside:
-		return cli.Quote(dir) + " is not called .git: its files have versions as others have, but undo --git and git lost do not know them"
+		return cli.Quote(dir) + " is not called .git, so its files are recorded like any others, but undo --git and git lost cannot use them"
 	default:
-		return cli.Quote(dir) + " is outside of the project: what git's own files lose there is not kept (undo --git, git lost)"
+		return cli.Quote(dir) + " is outside of the project, so git's own files there are not recorded (undo --git and git lost do not work)"
 	}
 }

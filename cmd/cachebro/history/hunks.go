@@ -48,7 +48,7 @@ func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 		*f.yes = true // each was agreed to
 		return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asked.chosen}, f)
 	}
-	return cli.Hintf("cachebro log shows the actions and their numbers", "no change of lines was found that could be taken back by hunks")
+	return cli.Hintf("cachebro log shows the actions and their numbers", "no changed lines were found that could be undone by hunks")
 }
 
 // hunkFiles returns the files of an action that changed line by line, limited to paths.
@@ -74,12 +74,12 @@ type asker struct {
 	heard  bool // whether any answer came
 }
 
-const hunkKeys = `y  take back this hunk
-n  leave it
-a  take back this and all later hunks of the file
-d  leave this and all later hunks of the file
-s  split it into smaller ones
-q  leave this and all later hunks
+const hunkKeys = `y  undo this hunk
+n  do not undo it
+a  undo this and all later hunks of the file
+d  undo neither this nor later hunks of the file
+s  split it into smaller hunks
+q  undo neither this nor any later hunk
 `
 
 // file asks about one file.
@@ -158,13 +158,13 @@ func (k *asker) ask(splits bool) (string, error) {
 		keys = "y,n,a,d,s,q,?"
 	}
 	for {
-		fmt.Fprintf(k.e.Stderr, "take back this hunk [%s]? ", keys)
+		fmt.Fprintf(k.e.Stderr, "undo this hunk [%s]? ", keys)
 		line, err := k.in.ReadString('\n')
 		answer := strings.ToLower(strings.TrimSpace(line))
 		switch {
 		case errors.Is(err, io.EOF) && answer == "" && !k.heard:
 			fmt.Fprintln(k.e.Stderr)
-			return "", cli.NothingDone(cli.Hintf("a terminal or a pipe gives them: printf 'y\\nn\\n' | cachebro undo …", "--hunk asks for each hunk, and standard input has no answers"))
+			return "", cli.NothingDone(cli.Hintf("use a terminal, or a pipe: printf 'y\\nn\\n' | cachebro undo …", "--hunk asks about each hunk, but standard input gives no answers"))
 		case errors.Is(err, io.EOF) && answer == "":
 			fmt.Fprintln(k.e.Stderr)
 			return "q", nil

@@ -19,22 +19,23 @@ import (
 func LogCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log [PATH]", Short: "what changed, when, and who did it",
-		Long: `What was done, newest first: each command, tool call or undo with its time and the
-files that it changed, below the prompt that it belongs to. The number is that of its
-last version, for show, diff and revert. Of one file it lists the versions instead,
-one a line, with the process; the history of a file follows its renames and outlives
-its deletion.
+		Long: `Lists actions, newest first: each command, tool call or undo with its time and the files
+that it changed, under the prompt that it belongs to. The number of an action is that of
+its last version; show, diff, revert and undo accept it. For a single file, log lists its
+versions instead, one per line, each with the process that wrote it. The history of a
+file follows its renames and outlives its deletion.
 
---json prints versions too, one object a line; with --actions, what was done.
---machine all lists the versions of all machines that send to this project's bucket, by
-their times, with the machine's name before the number. A machine's name means what that
-machine did, an id all that was done under it, by whomever it was handed over to.`,
+--json prints versions, one object per line; with --actions it prints actions.
+--machine all lists the versions of all machines that send to this project's bucket,
+sorted by time, with the name of the machine before the number. --machine NAME shows what
+that machine wrote. --machine ID shows the whole history with that id, which several
+machines may have written, one after the other.`,
 		Example: `  cachebro log -n 20
-  cachebro log --stat               all files of each action, and who started it
+  cachebro log --stat               all files, and what started each action
   cachebro log src/main.go          one file; @N counts its versions
   cachebro log --since 10m -p       with diffs
   cachebro log --author sed         by process name, or agent
-  cachebro log -f                   what is done from now on
+  cachebro log -f                   show new actions as they happen
   cachebro log --machine all --since 1h
   cachebro log --json | jq .path`,
 		Args: e.Args(0, 1),
@@ -48,18 +49,18 @@ machine did, an id all that was done under it, by whomever it was handed over to
 	fs.StringVar(&f.author, "author", "", "only by this process name, pid, agent or tool")
 	fs.StringVar(&f.op, "op", "", "only these operations, comma-separated: write,create,unlink,rename,…")
 	fs.IntVarP(&f.limit, "limit", "n", 0, "at most this many (default: all)")
-	fs.BoolVarP(&f.patch, "patch", "p", false, "show what was changed")
-	fs.BoolVar(&f.stat, "stat", false, "list all files, and who started what")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "continue with new changes as they come")
-	fs.BoolVar(&f.versions, "versions", false, "one line per version")
-	fs.BoolVar(&f.actions, "actions", false, "by what was done, also with --json or of one file")
-	fs.BoolVar(&f.lost, "lost", false, "only lost updates: what a session wrote from an older version, without the lines of others")
+	fs.BoolVarP(&f.patch, "patch", "p", false, "show the changed lines")
+	fs.BoolVar(&f.stat, "stat", false, "list all files of each action, and what started it")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "show new actions as they happen")
+	fs.BoolVar(&f.versions, "versions", false, "list versions, one per line")
+	fs.BoolVar(&f.actions, "actions", false, "list actions, also with --json or for a single file")
+	fs.BoolVar(&f.lost, "lost", false, "only lost updates: a session wrote a file from an older version, and so dropped lines that others had added")
 	fs.BoolVar(&f.oldest, "reverse", false, "oldest first")
-	fs.BoolVar(&f.all, "all", false, "also what changed nothing, because it removed again what it made")
-	fs.BoolVar(&f.baselines, "baselines", false, "also what was there before the first change")
+	fs.BoolVar(&f.all, "all", false, "also actions without a net change, because they removed what they had made")
+	fs.BoolVar(&f.baselines, "baselines", false, "also files as they were before the first recorded change")
 	fs.BoolVar(&f.json, "json", false, "one JSON object per line")
-	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, raw, each ended by a NUL")
-	outside := fs.Bool("outside", false, "what watched commands did outside of projects (cachebro run)")
+	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, unquoted, each followed by a NUL byte")
+	outside := fs.Bool("outside", false, "changes by watched commands outside of projects (cachebro run)")
 	machine := machines.Flag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -68,7 +69,7 @@ machine did, an id all that was done under it, by whomever it was handed over to
 			return e.Usagef("log: --limit %d is negative", f.limit)
 		}
 		if f.versions && (f.actions || f.stat || f.follow) {
-			return e.Usagef("log: --versions does not go with --actions, --stat or --follow")
+			return e.Usagef("log: --versions cannot be combined with --actions, --stat or --follow")
 		}
 		q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
 		q.Since, err = e.TimeFlag("since", f.since)
@@ -150,7 +151,7 @@ func known(ctx context.Context, c *wire.Client, t cli.Target) error {
 	}
 	a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Path: t.Rel, Baselines: true, Limit: 1})
 	if err == nil && len(a.Versions) == 0 {
-		return cli.Hintf("cachebro search --files PART finds names, those of deleted files too", "the history has nothing named %s", cli.Quote(string(t.Rel)))
+		return cli.Hintf("cachebro search --files PART finds names, also those of deleted files", "the history has nothing named %s", cli.Quote(string(t.Rel)))
 	}
 	return err
 }

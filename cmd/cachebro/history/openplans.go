@@ -43,7 +43,7 @@ func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f p
 		return err
 	}
 	if len(open.Plans) == 0 {
-		fmt.Fprintln(e.Stdout, "nothing was cut short")
+		fmt.Fprintln(e.Stdout, "there is no interrupted undo")
 		return nil
 	}
 	last := open.Plans[len(open.Plans)-1]

@@ -33,7 +33,7 @@ func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
 	f.yes = fs.BoolP("yes", "y", false, "do not ask")
 	f.json = fs.Bool("json", false, "print the plan and what was done as JSON")
 	if conflicts {
-		f.merge = fs.Bool("merge", false, "merge files that others changed since, where the merge is clean")
+		f.merge = fs.Bool("merge", false, "merge with what others have changed since, if the merge is clean")
 		f.force = fs.Bool("force", false, "also overwrite files that others have changed since, or have open")
 	}
 	return f
@@ -94,7 +94,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 		// A question about the history would wait as well.
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
 		if err == nil && st.Store.Lag > 0 {
-			fmt.Fprintf(e.Stderr, "note: waiting for the history to take in about %s of newer changes\n", text.Count(st.Store.Lag, "record"))
+			fmt.Fprintf(e.Stderr, "note: waiting until the history has stored about %s of newer changes\n", text.Count(st.Store.Lag, "record"))
 		}
 	})
 	return func() {

@@ -57,7 +57,7 @@ func TestWaitingIsSaid(t *testing.T) {
 		_ = takeBackWith(ctx, &cli.Env{Stderr: w}, cli.Target{}, c, wire.PlanRequest{Kind: "undo"}, nil, f)
 	}()
 	said, err := bufio.NewReader(r).ReadString('\n')
-	if want := "note: waiting for the history to take in about 7 records of newer changes\n"; err != nil || said != want {
+	if want := "note: waiting until the history has stored about 7 records of newer changes\n"; err != nil || said != want {
 		t.Errorf("%v: %q, want %q", err, said, want)
 	}
 	cancel()

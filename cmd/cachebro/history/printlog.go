@@ -135,7 +135,7 @@ func (l *logPrinter) flush() error {
 		}
 		return nil
 	}
-	return l.line(*dir, cli.VersionLine(*dir, l.paint, string(dir.Path) == l.path, l.clock)+l.paint.Dim("  ("+text.Count(files, "file")+" below)"))
+	return l.line(*dir, cli.VersionLine(*dir, l.paint, string(dir.Path) == l.path, l.clock)+l.paint.Dim("  ("+text.Count(files, "file")+" in it)"))
 }
 
 func (l *logPrinter) version(v wire.Version) error {
@@ -170,7 +170,7 @@ type asideLine struct {
 func (l *logPrinter) asides(page wire.LogAnswer) []asideLine {
 	var all []asideLine
 	for _, g := range page.Gaps {
-		all = append(all, asideLine{time: g.Time, text: l.paint.Red(fmt.Sprintf("%-8s  %s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, l.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+		all = append(all, asideLine{time: g.Time, text: l.paint.Red(fmt.Sprintf("%-8s  %s  content not saved: %s (%s)", "gap", cli.Stamp(g.Time, l.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
 	}
 	for _, n := range page.Notices {
 		all = append(all, asideLine{time: n.Time, text: l.paint.Dim(fmt.Sprintf("%-8s  %s  %s", "note", cli.Stamp(n.Time, l.clock), cli.OneLine(n.Text)))})
@@ -235,10 +235,10 @@ func (l *logPrinter) heading(v wire.Version) {
 			text += " of agent " + cli.OneLine(a.Agent)
 		}
 		if a.Uncertain {
-			text += " (perhaps: several calls ran)"
+			text += " (uncertain, because several calls ran)"
 		}
 		if a.Late {
-			text += " (late: it had ended)"
+			text += " (late, after it had ended)"
 		}
 		fmt.Fprintln(l.out, l.paint.Dim(text))
 	} else if l.under.call != "" {

@@ -38,7 +38,7 @@ func TestDirectoryRenameIsOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[0], "x -> y") || !strings.HasSuffix(lines[1], "a -> b  (2 files below)") || !strings.HasPrefix(lines[2], "2 ") {
+	if len(lines) != 3 || !strings.Contains(lines[0], "x -> y") || !strings.HasSuffix(lines[1], "a -> b  (2 files in it)") || !strings.HasPrefix(lines[2], "2 ") {
 		t.Errorf("%s", out.String())
 	}
 }

@@ -21,17 +21,17 @@ import (
 // RevertCommand returns the command cachebro revert.
 func RevertCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "revert PATH[@VERSION]", Short: "take a file back to an earlier version",
-		Long: `Writes an earlier content of the file again, with its exact bytes and mode; a
-deleted file comes back. The revert is a version itself: nothing is lost by it.`,
-		Example: `  cachebro revert src/main.go            one step back; again, one more
+		Use: "revert PATH[@VERSION]", Short: "restore an earlier version of a file",
+		Long: `Gives the file the exact bytes and mode of an earlier version again; a deleted file is
+created again. The revert is recorded as a new version, so nothing is lost.`,
+		Example: `  cachebro revert src/main.go            one version back; again for one more
   cachebro revert src/main.go --to @3
   cachebro revert src/main.go@12:40 --dry-run`,
 		Args: e.Args(1, 1),
 	}
 
 	fs := cmd.Flags()
-	steps := fs.Int("steps", 1, "how many versions back")
+	steps := fs.Int("steps", 1, "how many versions to go back")
 	to := fs.String("to", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	f := addPlanFlags(fs, false)
 	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ deleted file comes back. The revert is a version itself: nothing is lost by it.`
 			return err
 		}
 		if path == "" {
-			return e.Usagef("revert: name the file; --to %s says which version", args[0])
+			return e.Usagef("revert: name the file; the version goes into --to %s", args[0])
 		}
 		if *to != "" {
 			v, err = e.VersionFlag("to", *to)
@@ -64,7 +64,7 @@ deleted file comes back. The revert is a version itself: nothing is lost by it.`
 		}
 		defer c.Close()
 		if len(t.Rel) == 0 {
-			return cli.Hintf("cachebro log "+cli.Arg(path), "revert takes back one file; %s is the whole project", cli.Quote(path))
+			return cli.Hintf("cachebro log "+cli.Arg(path), "revert restores one file, and %s is the whole project", cli.Quote(path))
 		}
 		r.Path = t.Rel
 		return takeBack(ctx, e, t, c, r, f)
@@ -75,47 +75,47 @@ deleted file comes back. The revert is a version itself: nothing is lost by it.`
 // UndoCommand returns the command cachebro undo.
 func UndoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "undo [NUMBER] [PATH…]", Short: "take back what a prompt, command, session or process did",
-		Long: `Takes back every change of one actor or time: contents, new and deleted files,
-renames, modes. A file is touched only if it still is what that actor left;
-the others are listed as conflicts, as are files that somebody has open for
-writing (on a mount --force writes into them). Without a choice: the newest line of
-the log. A number is the action that log shows with it.
-What the history does not have is taken into it first; where that cannot be (more
-than ` + strconv.Itoa(limits.Content>>20) + ` MiB), the file is left alone.
+		Use: "undo [NUMBER] [PATH…]", Short: "undo what a prompt, command, session or process did",
+		Long: `Undoes every change of one actor, or since one time: contents, new and deleted files,
+renames, modes. It changes a file only if the file is still as that actor left it. Other
+files are listed as conflicts, and so are files that a process has open for writing (on a
+mount, --force writes into these). NUMBER is the number of an action in the log. Without
+NUMBER and selecting flags, the newest action is undone. A present content that the
+history lacks is recorded before it is replaced; if that is impossible (more than
+` + strconv.Itoa(limits.Content>>20) + ` MiB), the file is left alone.
 
-The exit status is 0 when all of it was taken back, 1 when something was left
-and is named, 2 when nothing was done.
+The exit status is 0 if everything was undone, 1 if something was left alone, which is
+then listed, and 2 if nothing was done.
 
-Git's own files are left alone, unless --git is given: refs, HEAD, the index, the
-stash, config, hooks and removed objects are then taken back as well, by the same
-rule; files that belong together, such as HEAD, the index and the branch, go together.
+Without --git, git's own files are left alone. With --git, refs, HEAD, the index, the
+stash, config, hooks and removed objects are restored as well, by the same rule. Files
+that belong together, such as HEAD, the index and the branch, are restored together.
 
---machine means what another machine did (see cachebro remote machines), chosen in the same way;
-it is taken back in the files here, where they are what that machine left.
+With --machine, changes by another machine (see cachebro remote machines) are selected in
+the same way, and are undone in the files here that are still as that machine left them.
 
-An undo that was killed is finished by the next mount, undo or redo; --rollback
-takes back what it had done.`,
-		Example: `  cachebro undo                     the newest line of the log
-  cachebro undo 178                 the action of that number in the log
-  cachebro undo 178 --hunk          single hunks of it, as git add -p asks
+An undo that was killed is finished by the next mount, undo or redo. --rollback reverses
+what it had done instead.`,
+		Example: `  cachebro undo                     the newest action of the log
+  cachebro undo 178                 the action with that number in the log
+  cachebro undo 178 --hunk          choose single hunks of it, as in git add -p
   cachebro undo --prompt last       everything since the last prompt
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
   cachebro undo --git               the last git operation: refs, index, stash
-  cachebro undo --git g178          the one of that number in the log
+  cachebro undo --git g178          the git operation with that number
   cachebro undo --pid 811`,
 		Args: e.Args(0, -1),
 	}
 
 	fs := cmd.Flags()
 	u := addUnitFlags(fs)
-	back := fs.Bool("rollback", false, "take back what an undo that was killed had done, instead of finishing it")
-	git := fs.Bool("git", false, "also take back what was done to git's own files: refs, HEAD, index, stash, config, hooks, objects")
+	back := fs.Bool("rollback", false, "reverse what an undo had done before it was killed, instead of finishing it")
+	git := fs.Bool("git", false, "also undo changes of git's own files: refs, HEAD, index, stash, config, hooks, objects")
 	machine := machines.Flag(fs)
-	hunks := fs.Bool("hunk", false, "ask of each hunk of the action whether to take it back")
+	hunks := fs.Bool("hunk", false, "ask for each hunk of the action whether to undo it")
 	f := addPlanFlags(fs, true)
-	f.inside = fs.Bool("inside", false, "leave what was done outside of the project")
+	f.inside = fs.Bool("inside", false, "do not undo changes outside of the project")
 	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
@@ -155,25 +155,25 @@ takes back what it had done.`,
 			case mounts.Within(a, t.Base()):
 				a = mounts.Rel(a, t.Base())
 			default:
-				return cli.UsageHint("cachebro undo --dir / "+cli.Arg(a), "undo: %s is outside the project %s", cli.Quote(a), cli.Quote(t.Base()))
+				return cli.UsageHint("cachebro undo --dir / "+cli.Arg(a), "undo: %s is not in the project %s", cli.Quote(a), cli.Quote(t.Base()))
 			}
 			r.Paths = append(r.Paths, []byte(a))
 		}
 		if *machine != "" {
 			if *git || *hunks {
-				return e.Usagef("undo: --machine does not go with --git or --hunk")
+				return e.Usagef("undo: --machine cannot be combined with --git or --hunk")
 			}
 			return takeElsewhere(ctx, e, t, c, *machine, r, f)
 		}
 		if *git {
 			if *hunks || *f.merge || *f.force {
-				return e.Usagef("undo: --git does not go with --hunk, --merge or --force")
+				return e.Usagef("undo: --git cannot be combined with --hunk, --merge or --force")
 			}
 			return takeGitBack(ctx, e, t, c, r, f)
 		}
 		if *hunks {
 			if selects(r) || *f.merge || *f.force {
-				return e.Usagef("undo: --hunk goes with an action's number and paths only")
+				return e.Usagef("undo: --hunk can be combined only with an action's number and paths")
 			}
 			return takeHunks(ctx, e, t, c, r, f)
 		}
@@ -243,14 +243,14 @@ func selects(r wire.PlanRequest) bool {
 // RedoCommand returns the command cachebro redo.
 func RedoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "redo", Short: "bring back what undo, revert or restore took away",
+		Use: "redo", Short: "reverse an undo, revert or restore",
 		Example: `  cachebro redo
   cachebro redo --plan ID --dry-run`,
 		Args: e.Args(0, 0),
 	}
 
 	fs := cmd.Flags()
-	plan := fs.String("plan", "", "the plan to bring back (log shows it in braces; default: the last)")
+	plan := fs.String("plan", "", "the undo, revert or restore to reverse, by the id that log shows in braces (default: the last one)")
 	f := addPlanFlags(fs, true)
 	cmd.RunE = planCommand(func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -268,13 +268,13 @@ func RedoCommand(e *cli.Env) *cobra.Command {
 func RestoreCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore [PATH…] --at TIME", Short: "bring files or the whole tree back to a moment",
-		Long: `Makes files what they were at a moment, whoever changed them since. Only files
-that differ are written. Without a PATH: the whole tree.
+		Long: `Gives files the state that they had at a moment, whoever changed them since. Only files
+that differ are written. Without a PATH, the whole tree is restored.
 
---machine means what another machine had (see cachebro remote machines), at a moment of its
-history. Files of which it knows nothing stay as they are, as do those whose content was
-not sent: secret and ignored ones. Owner, attributes and mode stay, except for the
-executable bit.`,
+With --machine, files get the state that they had on another machine (see cachebro remote
+machines) at a moment of its history. Files that its history does not know are left
+alone, and so are secret and ignored files, whose contents are not sent. Owner,
+attributes and mode are left alone too, except for the executable bit.`,
 		Example: `  cachebro restore src --at 12:40
   cachebro restore --at 10m --dry-run
   cachebro restore --at session-start --session last
@@ -285,21 +285,21 @@ executable bit.`,
 
 	fs := cmd.Flags()
 	at := fs.String("at", "", "a time (12:40), an age (10m), a number of the log, a label or session-start")
-	session := fs.String("session", "last", "whose start session-start means: a session's id, or last")
+	session := fs.String("session", "last", "the session for --at session-start: a session's id, or last")
 	machine := machines.Flag(fs)
 	f := addPlanFlags(fs, true)
 	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
 		if *at == "" {
-			return e.Usagef("restore: --at is missing: the moment to go back to")
+			return e.Usagef("restore: --at is missing; it names the moment to go back to")
 		}
 		r := wire.PlanRequest{Kind: "restore"}
 		switch {
 		case strings.EqualFold(*at, "session-start"):
 			r.Session = *session
 		case fs.Changed("session"):
-			return e.Usagef("restore: --session goes with --at session-start")
+			return e.Usagef("restore: --session needs --at session-start")
 		default:
 			r.At, err = e.MomentFlag("at", *at)
 			if err != nil {

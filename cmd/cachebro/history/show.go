@@ -22,12 +22,12 @@ import (
 // ShowCommand returns the command cachebro show.
 func ShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show [NAME:]PATH[@VERSION] | NUMBER", Short: "a file's content as it was",
-		Long: `Writes the content of a version, byte for byte, to standard output. VERSION is a
-number of the file's own (@3), a step back from the newest (@-1), or a time (@12:40,
-@10m). NUMBER is one of the log. Without a version: the newest one.
-NAME:PATH is the file in the history of another machine, as with --machine NAME; a file
-here whose name has a colon is ./NAME:PATH.`,
+		Use: "show [NAME:]PATH[@VERSION] | NUMBER", Short: "print an earlier content of a file",
+		Long: `Writes the exact content of a version to standard output. VERSION counts the versions of
+the file (@3 is its third), counts back from the newest (@-1), or is a time (@12:40,
+@10m). NUMBER is a number of the log. Without a version, the newest one is printed.
+NAME:PATH is the file in the history of another machine, as with --machine NAME. Write
+./NAME:PATH for a file here whose name has a colon.`,
 		Example: `  cachebro show src/main.go@-1
   cachebro show src/main.go@12:40 > main.go.old
   cachebro show 812
@@ -36,9 +36,9 @@ here whose name has a colon is ./NAME:PATH.`,
 	}
 
 	fs := cmd.Flags()
-	dir := fs.String("dir", ".", "the project, where NUMBER alone does not say")
+	dir := fs.String("dir", ".", "the project that NUMBER belongs to")
 	machine := machines.Flag(fs)
-	asJSON := fs.Bool("json", false, "print what is known about the version, not its content")
+	asJSON := fs.Bool("json", false, "print the facts about the version instead of its content")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		path, q, err := e.SplitVersion(args[0])
@@ -63,7 +63,7 @@ here whose name has a colon is ./NAME:PATH.`,
 		if path != "" {
 			q.Path = t.Rel
 			if len(t.Rel) == 0 {
-				return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
+				return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project directory, not a file", cli.Quote(path))
 			}
 		}
 		if _, err := part.Newest(ctx, c, &q); err != nil {
@@ -96,12 +96,13 @@ here whose name has a colon is ./NAME:PATH.`,
 func DiffCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff [NUMBER [NUMBER]] [[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",
-		Long: `A unified diff that patch and git apply understand. Without --from: since the
-version before the newest one; without --to: up to the file as it is now. For a
-directory or the whole project give --since, or one or two numbers of the log: what
-changed after the first, up to the second or now. NAME:PATH is the file in the history of
-another machine, its newest version or the one after an @, against the file here; with
---machine NAME both sides are that machine's.`,
+		Long: `Prints a unified diff that patch and git apply understand. Without --from, the diff begins
+at the version before the newest one; without --to, it ends at the file as it is now. For
+a directory or the whole project give --since, or one or two numbers of the log: the diff
+then shows what changed after the first number, up to the second or up to now.
+NAME:PATH compares the file in the history of another machine (its newest version, or
+NAME:PATH@VERSION) with the file here. With --machine NAME both sides are from that
+machine.`,
 		Example: `  cachebro diff src/main.go
   cachebro diff src/main.go --from @3 --to -1
   cachebro diff --since 10m
@@ -114,8 +115,8 @@ another machine, its newest version or the one after an @, against the file here
 	fs := cmd.Flags()
 	from := fs.String("from", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	to := fs.String("to", "", "a number of the log, a version of the file (@3, -1), a time or an age")
-	since := fs.String("since", "", "for many files: changes after this time (12:40) or within this age (10m)")
-	stat := fs.Bool("stat", false, "with --since: only which files, with counts and who changed them last")
+	since := fs.String("since", "", "changes after this time (12:40) or within this age (10m), also for many files")
+	stat := fs.Bool("stat", false, "with --since: list only the files, with line counts and who changed each last")
 	lines := fs.IntP("unified", "U", 3, "lines of context")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print counts and the diff as JSON")
@@ -135,7 +136,7 @@ another machine, its newest version or the one after an @, against the file here
 			}
 		}
 		if len(args) > 1 {
-			return e.Usagef("diff: %s: one path at a time", cli.Quote(args[1]))
+			return e.Usagef("diff: unexpected argument %s: only one path at a time", cli.Quote(args[1]))
 		}
 		var q wire.DiffQuery
 		q.From, err = e.VersionFlag("from", *from)
@@ -158,7 +159,7 @@ another machine, its newest version or the one after an @, against the file here
 			}
 			if name, path := machines.Split(e, path); name != "" {
 				if *from != "" || *to != "" || !q.Since.IsZero() {
-					return e.Usagef("diff: %s: give a version after an @, and not --from, --to or --since", cli.Quote(args[0]))
+					return e.Usagef("diff: for %s give the version after an @, not by --from, --to or --since", cli.Quote(args[0]))
 				}
 				return diffElsewhere(ctx, e, name, path, v, *lines, *asJSON)
 			}
@@ -186,11 +187,11 @@ another machine, its newest version or the one after an @, against the file here
 		}
 		switch {
 		case *stat && q.Since.IsZero():
-			return e.Usagef("diff: --stat goes with --since")
+			return e.Usagef("diff: --stat needs --since")
 		case *stat && *asJSON:
 			return statJSON(ctx, e, c, t, q.Since, part)
 		case *stat && part != nil:
-			return cli.Hintf("cachebro log --machine "+cli.Arg(*machine)+", or diff --stat --json", "other machines wrote this history too")
+			return cli.Hintf("cachebro log --machine "+cli.Arg(*machine)+", or diff --stat --json", "--stat cannot be used here, because other machines wrote parts of this history")
 		case *stat:
 			return printStat(ctx, e, c, t, q.Since)
 		}
@@ -225,7 +226,7 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 	defer c.Close()
 	v.Path = t.Rel
 	if len(t.Rel) == 0 {
-		return e.Usagef("diff: name a file of %s", cli.Quote(machine))
+		return e.Usagef("diff: name a file in the history of %s", cli.Quote(machine))
 	}
 	if _, err := part.Newest(ctx, c, &v); err != nil {
 		return err
@@ -255,7 +256,7 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 		}
 		here = []byte(to + "\n")
 	case !fi.Mode().IsRegular():
-		return cli.Hintf("cachebro show "+cli.Arg(machine+":"+path), "%s is no file here", cli.Quote(path))
+		return cli.Hintf("cachebro show "+cli.Arg(machine+":"+path), "%s is not a regular file here", cli.Quote(path))
 	default:
 		here, err = os.ReadFile(name)
 		if err != nil {

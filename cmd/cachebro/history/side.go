@@ -86,7 +86,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 		if c != nil {
 			c.Close()
 		}
-		fmt.Fprintf(e.Stderr, "note: what was done outside of the project is left: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(e.Stderr, "note: changes outside of the project were not undone: %s\n", cli.OneLine(err.Error()))
 		return nil, 1
 	}
 	for _, q := range asks {
@@ -99,7 +99,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 			return s, 0
 		}
 		if err != nil && !errors.Is(err, wire.ErrNotFound) {
-			fmt.Fprintf(e.Stderr, "note: what was done outside of the project is left: %s\n", cli.OneLine(err.Error()))
+			fmt.Fprintf(e.Stderr, "note: changes outside of the project were not undone: %s\n", cli.OneLine(err.Error()))
 			left = 1
 		}
 	}
@@ -239,7 +239,7 @@ func (s *side) complain(e *cli.Env) {
 // complain prints what a plan did not do.
 func complain(e *cli.Env, failed, left []wire.Conflict) {
 	nameLeft(e.Stderr, "not done:", failed, whyLeft)
-	nameLeft(e.Stderr, "not quite:", left, whyLeft)
+	nameLeft(e.Stderr, "partly done:", left, whyLeft)
 }
 
 // alsoTaken returns the roots of the histories that are taken back.

@@ -86,7 +86,7 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 		fmt.Fprintln(e.Stdout, line)
 	}
 	if len(sum.Files) > shown {
-		fmt.Fprintf(e.Stdout, "… %d more; name a directory or a shorter time, or --json for all\n", sum.Count-listed(sum.Files, shown, false))
+		fmt.Fprintf(e.Stdout, "… %d more; give a directory or a shorter time, or --json to list all\n", sum.Count-listed(sum.Files, shown, false))
 	}
 	fmt.Fprintln(e.Stdout, Counts(p, sum.Count, sum.Added, sum.Removed, sum.Partly))
 	if r := Rest(sum); r != "" {

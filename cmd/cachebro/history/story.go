@@ -94,7 +94,7 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 // tellBehind says that the newest changes are not in the log yet.
 func tellBehind(e *cli.Env, records uint64) {
 	if records > 0 {
-		fmt.Fprintf(e.Stderr, "note: the history is behind: about %s of newer changes in the spool (cachebro status)\n", text.Count(int(records), "record"))
+		fmt.Fprintf(e.Stderr, "note: about %s of newer changes are in the spool and not yet in the history (cachebro status)\n", text.Count(int(records), "record"))
 	}
 }
 
@@ -150,13 +150,13 @@ func nothing(e *cli.Env, t cli.Target, f logFlags) {
 	}
 	fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != "" || f.lost])
 	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && t.Root != wire.OutsideRoot && cli.IsDir(state) {
-		fmt.Fprintln(e.Stderr, "hint: cachebro log --outside shows what cachebro run's commands did elsewhere")
+		fmt.Fprintln(e.Stderr, "hint: cachebro log --outside shows changes by cachebro run's commands outside of projects")
 	}
 }
 
 func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 	for _, g := range gaps {
-		s.aside = append(s.aside, asideLine{time: g.Time, text: s.paint.Red(fmt.Sprintf("%-5s  %s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+		s.aside = append(s.aside, asideLine{time: g.Time, text: s.paint.Red(fmt.Sprintf("%-5s  %s  content not saved: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
 	}
 	for _, n := range notices {
 		s.aside = append(s.aside, asideLine{time: n.Time, text: s.paint.Dim(fmt.Sprintf("%-5s  %s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})

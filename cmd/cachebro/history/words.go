@@ -165,7 +165,7 @@ func Rest(a wire.Action) string {
 	for _, x := range []struct {
 		n    int
 		text string
-	}{{a.Fleeting, "came and went"}, {a.Same, "written without a change"}} {
+	}{{a.Fleeting, "created and removed again"}, {a.Same, "rewritten without a change"}} {
 		if x.n > 0 {
 			parts = append(parts, text.Count(x.n, "file")+" "+x.text)
 		}
@@ -191,10 +191,10 @@ func Whose(a wire.Action, uid uint32) string {
 		}
 	}
 	if a.Actor.Uncertain {
-		parts = append(parts, "perhaps: several calls ran")
+		parts = append(parts, "uncertain, because several calls ran")
 	}
 	if a.Actor.Late {
-		parts = append(parts, "late: its call had ended")
+		parts = append(parts, "late, after its call had ended")
 	}
 	if a.Failed {
 		parts = append(parts, "failed")

@@ -71,7 +71,7 @@ func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	}
 	if status != "" {
 		first, _, _ := strings.Cut(status, "\n")
-		return "what is not committed (" + cli.OneLine(first) + ")", nil
+		return "uncommitted files (" + cli.OneLine(first) + ")", nil
 	}
 	others := []string{"rev-list", "--max-count=1", "HEAD", "--not"}
 	if own, err := w.git(ctx, e, "symbolic-ref", "--quiet", "HEAD"); err == nil {
@@ -81,7 +81,7 @@ func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	if err != nil || commit == "" {
 		return "", err
 	}
-	return "commits that nothing else has (" + commit[:min(len(commit), 10)] + ")", nil
+	return "commits that are on no other branch, tag or remote (" + commit[:min(len(commit), 10)] + ")", nil
 }
 
 // lock returns the file by which git locks a worktree, "" if it is not locked.
@@ -114,7 +114,7 @@ func checkWorktrees(ctx context.Context, e *cli.Env, base string, plan wire.GitP
 			return err
 		}
 		if what != "" {
-			return cli.Hintf("commit and merge it, or the same undo without --git", "the git worktree %s holds %s", cli.Quote(string(w)), what)
+			return cli.Hintf("commit and merge them, or run the same undo without --git", "the git worktree %s contains %s", cli.Quote(string(w)), what)
 		}
 	}
 	return nil

@@ -16,15 +16,15 @@ import (
 // ContextCommand returns the command cachebro docs context.
 func ContextCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "context [REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",
-		Long: `Prints a bundle as JSON: summary, files, symbols, pieces of documents, newest
-versions, and neighbours, which are what it imports and is imported by, documents
-that name it, and files that were read before it was written. REF is a file, a
-directory, or a group that the project's cachebro.yml names (default: the
-directory). The bundle is kept until something that it was made from changes.
+		Use: "context [REF]", Short: "show what belongs to a file, a directory or a group of cachebro.yml",
+		Long: `Prints a bundle as JSON: summary, files, symbols, pieces of documents, newest versions,
+and neighbours. Neighbours are files that REF imports or that import it, documents that
+name it, and files that were read before it was written. REF is a file, a directory, or a
+group of the project's cachebro.yml (default: the working directory). The bundle is cached
+until something that it was made from changes.
 
-With --session it is printed as that session's agent would get it: a few lines
-when the same bundle was printed for it before, or what changed in it.
+With --session the bundle is printed as that session's agent would get it: if the agent
+has seen the same bundle before, only a few lines or the differences.
 
   nodes:                         # cachebro.yml
     auth:
@@ -39,15 +39,15 @@ when the same bundle was printed for it before, or what changed in it.
 
 	fs := cmd.Flags()
 	var q wire.ContextRequest
-	fs.IntVar(&q.Depth, "depth", 0, "how far neighbours may be (default 2)")
+	fs.IntVar(&q.Depth, "depth", 0, "the greatest distance of a neighbour (default 2)")
 	fs.IntVar(&q.MaxNodes, "max-nodes", 0, "at most this many neighbours (default 20)")
 	fs.IntVar(&q.MaxChunks, "max-chunks", 0, "at most this many pieces of documents (default 10)")
-	fs.BoolVar(&q.Force, "force", false, "the full bundle, whatever the session was shown")
-	fs.BoolVar(&q.Graph, "graph", false, "nodes and edges around REF, or of the whole project without REF")
-	fs.BoolVar(&q.Anew, "anew", false, "build it from the files' contents, not from what was kept")
+	fs.BoolVar(&q.Force, "force", false, "print the full bundle, whatever the session has seen")
+	fs.BoolVar(&q.Graph, "graph", false, "print nodes and edges around REF, or of the whole project without REF")
+	fs.BoolVar(&q.Anew, "anew", false, "build the bundle anew instead of using the cached one")
 	fs.StringVar(&q.Reader.Session, "session", "", "who reads: a session's id")
 	fs.StringVar(&q.Reader.Agent, "agent", "", "a sub-agent within the session")
-	asJSON := fs.Bool("json", false, "also print how it was answered")
+	asJSON := fs.Bool("json", false, "print JSON that also tells how the request was answered")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {

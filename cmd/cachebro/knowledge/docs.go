@@ -16,16 +16,16 @@ import (
 // CheckCommand returns the command cachebro docs check.
 func CheckCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check [PATH | GROUP]", Short: "which documents may be out of date with the code",
+		Use: "check [PATH | GROUP]", Short: "list documents that may be out of date with the code",
 		Long: `A document is paired with the code that it is about: by the section docs of
 cachebro.yml, by a comment in it (<!-- cachebro: documents src/cache.go src/store/ -->,
-or "documents nothing"), or else by the paths of source files that it names. From
-then on a write to the code makes the pair stale, whoever wrote it, until it is
-taken back or docs mark says that the document is true again; editing the
-document does not say so. A git command that brings both sides counts as in sync.
+or "documents nothing"), or else by the paths of source files that it names. From then on
+any write to the code makes the pair stale, until the write is undone or docs mark says
+that the document is true again. Editing the document is not enough. After a git command
+that changes both sides, the pair is in sync.
 
-PATH is a document, a file, or a directory; GROUP a node of cachebro.yml. Exit
-status 1 when a pair is stale or its code is not there.`,
+PATH is a document, a file or a directory, and GROUP a node of cachebro.yml. The exit
+status is 1 if a pair is stale or its code does not exist.`,
 		Example: `  cachebro docs check
   cachebro docs check --diff docs/cache.md
   cachebro docs check --explicit --json | jq -r .doc
@@ -36,9 +36,9 @@ status 1 when a pair is stale or its code is not there.`,
 	fs := cmd.Flags()
 	q := wire.DocsRequest{Do: "check"}
 	fs.BoolVar(&q.Diff, "diff", false, "also show what has changed in the code")
-	fs.BoolVar(&q.Explicit, "explicit", false, "leave out pairs that are only inferred")
-	all := fs.Bool("all", false, "also list those that are in sync")
-	quiet := fs.BoolP("quiet", "q", false, "the exit status alone")
+	fs.BoolVar(&q.Explicit, "explicit", false, "only pairs that cachebro.yml or a comment names")
+	all := fs.Bool("all", false, "also list pairs that are in sync")
+	quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
 	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -93,9 +93,9 @@ status 1 when a pair is stale or its code is not there.`,
 func MarkCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mark PATH | GROUP…", Short: "mark documents as true again",
-		Long: `The code of the pairs as it is now, or as it was in version --as-of (what
-docs check printed, for somebody who may have written since), becomes what their
-documents describe.`,
+		Long: `Records that the documents describe the code as it is now. With --as-of they describe the
+code of that version, which docs check prints; use this if somebody may have changed the
+code since.`,
 		Example: `  cachebro docs mark docs/cache.md
   cachebro docs mark --as-of 812 docs/cache.md
   cachebro docs mark --edited
@@ -106,7 +106,7 @@ documents describe.`,
 	fs := cmd.Flags()
 	q := wire.DocsRequest{Do: "mark", Reader: wire.Reader{Session: e.Session()}}
 	fs.Uint64Var(&q.AsOf, "as-of", 0, "as of this version of the log (default: now)")
-	fs.BoolVar(&q.Edited, "edited", false, "only where the document was edited after the code")
+	fs.BoolVar(&q.Edited, "edited", false, "only pairs whose document was edited after the code")
 	all := fs.Bool("all", false, "every pair")
 	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -176,7 +176,7 @@ func markSynced(ctx context.Context, e *cli.Env, arg []string, q wire.DocsReques
 		return nil
 	}
 	if len(arg) > 0 && !q.Edited {
-		return cli.Hintf("cachebro docs check --all", "nothing to mark: no pair of %s, or all were marked later", cli.Quote(arg[0]))
+		return cli.Hintf("cachebro docs check --all", "nothing to mark, because %s has no pair or all its pairs were marked later", cli.Quote(arg[0]))
 	}
 	fmt.Fprintln(e.Stderr, "nothing to mark")
 	return nil
@@ -233,7 +233,7 @@ func printPair(e *cli.Env, p wire.DocPair) error {
 		}
 		lines := fmt.Sprintf("+%d -%d", ch.Added, ch.Removed)
 		if ch.Lost {
-			lines = "text of then not kept"
+			lines = "its earlier text was not saved"
 		}
 		_, werr := fmt.Fprintf(e.Stdout, "        %s %s %s  %s\n", ch.What, name, lines, c.Dim(at))
 		err = errors.Join(err, werr)

@@ -28,25 +28,26 @@ import (
 func MemoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "memo [--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
-		Long: `Runs the command and remembers its output with everything that its processes
-looked at: files they read, names that were not there, directories they listed,
-and the environment. The next call of the same command prints the same at once,
-as long as all of that is as it was.
+		Long: `Runs the command and records its output together with everything that its processes
+depended on: files they read, names they did not find, directories they listed, and the
+environment. The next call of the same command prints the recorded output at once if none
+of this has changed.
 
-Not repeated: commands that fail, write tracked files, read their standard input,
-use the network or talk to another process, look at files outside of the project
-other than the system's, toolchains' and your settings (--allow-outside lets them
-count, and be checked, like the others), or ask the kernel for anything that is not
-known to stay the same (processes, load, memory, free space, locks).
-Clocks and random numbers cannot be checked: do not use it for what depends on them.
-Variables that name an agent's session or what started this are not given to the command.
+The output of a command is never repeated if the command fails, writes tracked files,
+reads its standard input, uses the network or talks to another process, or asks the kernel
+for something that may change at any time (processes, load, memory, free space, locks).
+Neither is it repeated if the command reads files outside of the project, except for those
+of the system, of toolchains and of your settings; with --allow-outside all such files are
+checked like those of the project. Clocks and random numbers cannot be checked, so do not
+use memo for commands that depend on them. Variables that name an agent's session or the
+parent of this command are not passed on.
 
-With CACHEBRO_REDIS another clone of the same files, at the same path, repeats it too,
-unless a program that may show them asked for times or inode numbers in the project.
---ignore-times says that the command shows none of these, nor the order in which a
-directory is read.
+With CACHEBRO_REDIS, another clone of the same files at the same path repeats the output
+too, unless a program asked for times or inode numbers in the project and may have printed
+them. --ignore-times says that the command prints none of these, nor anything that depends
+on the order in which a directory is listed.
 
-Nothing is repeated by guess: --explain tells what a call would do, and why.`,
+--explain shows what a call would do, and why.`,
 		Example: `  cachebro memo -- go test ./...
   cachebro memo --explain -- go test ./...
   cachebro memo --diff --session s1 -- golangci-lint run`,
@@ -57,11 +58,11 @@ Nothing is repeated by guess: --explain tells what a call would do, and why.`,
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	explain := fs.Bool("explain", false, "only say whether it would be repeated, and why not")
-	diff := fs.Bool("diff", false, "print only what is new since the session last saw this command's output")
+	diff := fs.Bool("diff", false, "print only what changed since the session last saw this command's output")
 	session := fs.String("session", "", "with --diff: who reads (default: the session in the environment)")
 	outside := fs.Bool("allow-outside", false, "treat files outside of the project like those in it")
-	timeless := fs.Bool("ignore-times", false, "times and inode numbers do not count: the command shows none")
-	force := fs.Bool("force", false, "run it in any case")
+	timeless := fs.Bool("ignore-times", false, "ignore times and inode numbers, because the command prints none")
+	force := fs.Bool("force", false, "run the command even if its output could be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside, timeless: *timeless}
@@ -187,7 +188,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 			m.client.Close()
 			m.client = nil
 		}
-		fmt.Fprintf(m.Stderr, "note: nothing can be remembered: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(m.Stderr, "note: the output cannot be recorded: %s\n", cli.OneLine(err.Error()))
 	}
 	return nil
 }
@@ -252,7 +253,7 @@ func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 		_, err = m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "put", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second), Shared: shared}, raw, nil)
 	}
 	if err != nil {
-		fmt.Fprintf(m.Stderr, "note: the result is not remembered: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(m.Stderr, "note: the output was not recorded: %s\n", cli.OneLine(err.Error()))
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 // NoteCommand returns the command cachebro docs note.
 func NoteCommand(e *cli.Env) *cobra.Command {
 	return e.Group(&cobra.Command{
-		Use: "note", Short: "remember a decision, a warning, what is left to do",
-		Long: `Notes stay until they are removed, whatever becomes of the file that they are about,
-whose renames they follow. An agent is reminded of them after a compaction; cachebro
-search --kind note finds them.`,
+		Use: "note", Short: "save decisions, warnings and things to do",
+		Long: `Notes are kept until they are removed, even if the file that they are about is deleted,
+and they follow renames of that file. An agent is reminded of them after a compaction, and
+cachebro search --kind note finds them.`,
 		Example: `  cachebro docs note add --kind decision --path src/cache.go 'LRU, not Redis'
   cachebro docs note list --path src
   cachebro docs note remove not-1a2b3c4d
@@ -29,12 +29,12 @@ search --kind note finds them.`,
 
 func addNoteCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "add TEXT…", Short: "keep a text; - reads it from standard input",
-		Long:    "The same text again is the same note.",
+		Use: "add TEXT…", Short: "save a text as a note; - reads it from standard input",
+		Long:    "If the same note exists already, no second one is made.",
 		Example: `  cachebro docs note add --kind decision --path src/cache.go 'LRU, not Redis'`,
 		Args:    e.Args(1, -1),
 	}
-	n := notesFlags(cmd, "what sort of note, a word of your own: decision, warning, todo (default note)", "the file or directory that it is about")
+	n := notesFlags(cmd, "the kind of note, any word, such as decision, warning or todo (default note)", "the file or directory that the note is about")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		text, err := noteText(e, args)
 		if err != nil {
@@ -53,7 +53,7 @@ func listNotesCommand(e *cli.Env) *cobra.Command {
   cachebro docs note list --kind todo --json`,
 		Args: e.Args(0, 0),
 	}
-	n := notesFlags(cmd, "only this sort", "only what is about this file or directory")
+	n := notesFlags(cmd, "only notes of this kind", "only notes about this file or directory")
 	cmd.Flags().IntVarP(&n.q.Limit, "limit", "n", 0, "at most this many")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		n.q.Do = "list"
@@ -162,7 +162,7 @@ func printNotes(e *cli.Env, a wire.NotesAnswer, did string, asJSON bool) error {
 		case a.Added:
 			_, err = fmt.Fprintf(e.Stdout, "%s\n", n.ID)
 		default:
-			_, err = fmt.Fprintf(e.Stdout, "%s (it was there)\n", n.ID)
+			_, err = fmt.Fprintf(e.Stdout, "%s (exists already)\n", n.ID)
 		}
 		if err != nil {
 			return err

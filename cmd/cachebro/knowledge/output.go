@@ -16,10 +16,10 @@ import (
 // OutputCommand returns the command cachebro output.
 func OutputCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "output ID", Short: "the whole output of a command that an agent saw folded",
-		Long: `Where an agent's command printed passed tests, foreign stack frames or hints of
-git, the agent sees how many they were, and an ID. The whole output is kept in
-memory while the session lasts; of all, the oldest goes first.`,
+		Use: "output ID", Short: "print the whole output of a command that an agent saw shortened",
+		Long: `If an agent's command printed passed tests, stack frames of libraries or hints of git, the
+agent sees only how many there were, and an ID. The whole output is kept in memory while
+the session lasts; if there are too many outputs, the oldest is dropped.`,
 		Example: `  cachebro output 3f2a9c01
   cachebro output 3f2a9c01 --lines 40-60
   cachebro output 3f2a9c01 --grep 'PASS.*Undo'`,
@@ -27,8 +27,8 @@ memory while the session lasts; of all, the oldest goes first.`,
 	}
 
 	fs := cmd.Flags()
-	lines := fs.String("lines", "", "only these, as 40-60, 40- or 40")
-	pattern := fs.String("grep", "", "only lines that match this regular expression, under their numbers")
+	lines := fs.String("lines", "", "only these lines: 40-60, 40- or 40")
+	pattern := fs.String("grep", "", "only lines that match this regular expression, with their numbers")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error

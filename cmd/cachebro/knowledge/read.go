@@ -14,9 +14,9 @@ import (
 // ReadCommand returns the command cachebro read.
 func ReadCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "read PATH", Short: "a file as a reader should get it: text, diff, or unchanged",
+		Use: "read PATH", Short: "print a file as a reader should get it: text, diff, or unchanged",
 		Long: `Prints the file's text, or only what changed since the same reader last got it.
-A reader is a session and an agent; without --session nothing was seen before.`,
+A reader is a session and an agent. Without --session the full text is printed.`,
 		Example: `  cachebro read src/main.go --session s1
   cachebro read src/main.go --session s1 --offset 40 --limit 20`,
 		Args: e.Args(1, 1),
@@ -27,8 +27,8 @@ A reader is a session and an agent; without --session nothing was seen before.`,
 	agent := fs.String("agent", "", "a sub-agent within the session")
 	offset := fs.Int("offset", 0, "first line, from 1")
 	limit := fs.Int("limit", 0, "how many lines (0: to the end)")
-	force := fs.Bool("force", false, "the full text, whatever the reader has seen")
-	diffOffset := fs.Int("diff-offset", 0, "continue a cut diff at this line")
+	force := fs.Bool("force", false, "print the full text, whatever the reader has seen")
+	diffOffset := fs.Int("diff-offset", 0, "continue a truncated diff at this line")
 	asJSON := fs.Bool("json", false, "print the answer as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -73,7 +73,7 @@ A reader is a session and an agent; without --session nothing was seen before.`,
 // WorkingSetCommand returns the command cachebro working-set.
 func WorkingSetCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "working-set", Short: "the files a session works on",
+		Use: "working-set", Short: "list the files that a session works on",
 		Example: `  cachebro working-set
   cachebro working-set --session last
   cachebro working-set --since 1h`,
@@ -81,7 +81,7 @@ func WorkingSetCommand(e *cli.Env) *cobra.Command {
 	}
 
 	fs := cmd.Flags()
-	session := fs.String("session", "", "a session's id, or last (default: everybody)")
+	session := fs.String("session", "", "a session's id, or last (default: all sessions and processes)")
 	since := fs.String("since", "", "after this time (12:40) or within this age (default with no session: 24h)")
 	limit := fs.IntP("limit", "n", 0, "at most this many files")
 	asJSON := fs.Bool("json", false, "one JSON object per file and line")
@@ -150,8 +150,8 @@ func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
 // MetricsCommand returns the command cachebro metrics.
 func MetricsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "metrics", Short: "tokens saved, by tool",
-		Long: "The counts are what was delivered, our own texts included; they may be negative.",
+		Use: "metrics", Short: "show the tokens saved, by tool",
+		Long: "The counts include the texts that cachebro itself adds, so savings may be negative.",
 		Example: `  cachebro metrics
   cachebro metrics --session last
   cachebro metrics --json`,

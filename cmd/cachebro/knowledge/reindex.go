@@ -16,7 +16,7 @@ import (
 func ReindexCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reindex", Short: "bring the search index up to date, or rebuild it with --full",
-		Long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\nIt returns when every file is in, or says what is missing; what it has not done\nwhen it is interrupted is done in the background.",
+		Long: "The index is updated by itself. Use this if the project was not mounted, or if you doubt\nthe index. It returns when every file is indexed, or reports what is missing. If it is\ninterrupted, the rest is indexed in the background.",
 		Example: `  cachebro store reindex
   cachebro store reindex --full`,
 		Args: e.Args(0, 0),
@@ -39,11 +39,11 @@ func ReindexCommand(e *cli.Env) *cobra.Command {
 // IndexCommand returns the command cachebro store index.
 func IndexCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "index stats|list|forget|reconcile [PATH]", Short: "what the search index holds",
+		Use: "index stats|list|forget|reconcile [PATH]", Short: "show or repair the search index",
 		Long: `  stats      files, chunks, words, size
-  list       the files, with the version each was indexed at
-  forget     index the files at or below a path anew
-  reconcile  compare every file with the version log and mend what differs`,
+  list       the indexed files, each with the version that was indexed
+  forget     index a file, or the files in a directory, anew
+  reconcile  compare every file with the version log and correct the differences`,
 		Example: `  cachebro store index stats
   cachebro store index list src
   cachebro store index forget src/generated`,

@@ -17,15 +17,14 @@ import (
 // SearchCommand returns the command cachebro search.
 func SearchCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "search PATTERN [PATH]", Short: "find text, definitions, files, and what is no longer there",
-		Long: `The pattern is literal text unless --regex. Every line that ripgrep would find in
-the tracked files is found, in the files as they are now. Where no line has the
-text, the words are looked up instead and the best fitting places are printed;
---ranked does so at once. Secret-looking files are never shown. Exit status 1
-when nothing was found, or only places that fit.
+		Use: "search PATTERN [PATH]", Short: "find text, definitions and files, also deleted ones",
+		Long: `The pattern is literal text unless --regex is given. search finds every line that ripgrep
+would find in the tracked files as they are now. If no line contains the text, it searches
+for the words and prints the best matching places; --ranked does so at once. Files that
+look like secrets are never shown. The exit status is 1 if no line matched.
 
-CACHEBRO_EMBEDDER, set where the daemon is started, names a program that turns
-texts into vectors; ranked search then goes by meaning too. It reads lines like
+CACHEBRO_EMBEDDER, in the daemon's environment, names a program that turns texts into
+vectors, so that ranked search goes by meaning too. The program reads lines like
 {"id":1,"kind":"passage","texts":["…"]} and answers {"id":1,"vectors":[[…]]}.`,
 		Example: `  cachebro search 'func main('
   cachebro search --regex 'err(or)? :=' src --include '*.go'
@@ -41,20 +40,20 @@ texts into vectors; ranked search then goes by meaning too. It reads lines like
 	fs.BoolVarP(&q.Regex, "regex", "e", false, "the pattern is a regular expression")
 	caseToo := fs.BoolP("case-sensitive", "s", false, "match upper and lower case exactly")
 	ignoreCase := fs.BoolP("ignore-case", "i", false, "match upper and lower case alike (the default)")
-	fs.StringSliceVarP(&q.Include, "include", "g", nil, "only files like this glob")
-	fs.StringSliceVar(&q.Exclude, "exclude", nil, "no files like this glob")
+	fs.StringSliceVarP(&q.Include, "include", "g", nil, "only files that match this glob")
+	fs.StringSliceVar(&q.Exclude, "exclude", nil, "no files that match this glob")
 	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other; note: only notes")
 	fs.IntVarP(&q.Limit, "limit", "n", 20, "at most this many hits (0: all)")
-	exact := fs.Bool("exact", false, "matching lines only, in the order of paths and lines")
-	ranked := fs.Bool("ranked", false, "a question in words: the best places first")
-	symbols := fs.Bool("symbols", false, "definitions whose name is like the pattern")
-	files := fs.Bool("files", false, "files whose name is like the pattern")
-	history := fs.Bool("history", false, "lines of older versions and deleted files that are gone now")
+	exact := fs.Bool("exact", false, "only matching lines, sorted by path and line")
+	ranked := fs.Bool("ranked", false, "the pattern is a question in words; print the best places first")
+	symbols := fs.Bool("symbols", false, "find definitions whose name resembles the pattern")
+	files := fs.Bool("files", false, "find files whose name resembles the pattern")
+	history := fs.Bool("history", false, "find lines of older versions and deleted files that no longer exist")
 	compact := fs.Bool("compact", false, "one line a hit, with an id that show and read_file know")
 	asJSON := fs.Bool("json", false, "one JSON object per hit and line")
 	fs.StringVar(&q.Session, "session", "", "rank what this session works on higher")
-	fs.BoolVar(&q.Body, "body", false, "with the text of the enclosing definition")
-	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount: do not look for changed files first")
+	fs.BoolVar(&q.Body, "body", false, "also print the text of the enclosing definition")
+	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount, do not look for changed files first")
 	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
 	machine := machines.Flag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -75,7 +74,7 @@ texts into vectors; ranked search then goes by meaning too. It reads lines like
 		case *caseToo && *ignoreCase:
 			return e.Usagef("search: --case-sensitive and --ignore-case exclude each other")
 		case *machine != "" && !*history:
-			return e.Usagef("search: --machine goes with --history: the files themselves are on that machine")
+			return e.Usagef("search: --machine needs --history, because the files themselves are on that machine")
 		case q.Limit < 0:
 			return e.Usagef("search: --limit cannot be negative")
 		case q.Limit == 0:
@@ -121,7 +120,7 @@ texts into vectors; ranked search then goes by meaning too. It reads lines like
 			if len(a.Suggest) > 0 {
 				fmt.Fprintf(e.Stderr, "nothing found; did you mean %s?\n", cli.OneLine(strings.Join(a.Suggest, ", ")))
 			} else if q.Mode == wire.SearchHistory {
-				fmt.Fprintf(e.Stderr, "nothing found in what is no longer there (%d older contents)\n", a.Looked)
+				fmt.Fprintf(e.Stderr, "nothing found in %d older contents\n", a.Looked)
 			}
 			return cli.ExitStatus(1)
 		}
@@ -245,6 +244,6 @@ func pastLine(h wire.SearchHit, e *cli.Env) string {
 		who = " by " + cli.OneLine(who)
 	}
 	now := e.Now()
-	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), gone with %d (%s%s)", h.Past.First.Seq, cli.Stamp(h.Past.First.Time, now), h.Past.Last.Seq,
+	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), removed by %d (%s%s)", h.Past.First.Seq, cli.Stamp(h.Past.First.Time, now), h.Past.Last.Seq,
 		cli.Stamp(h.Past.Last.Time, now), h.Past.Gone.Seq, h.Past.Gone.Op, who)
 }

@@ -28,7 +28,7 @@ import (
 
 // Flag adds --machine.
 func Flag(fs *pflag.FlagSet) *string {
-	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro remote machines)")
+	return fs.String("machine", "", "use the history of this machine (its `NAME` or id, see cachebro remote machines)")
 }
 
 // Split splits "NAME:PATH", which means PATH in the history of a machine. The whole argument
@@ -51,11 +51,11 @@ func Split(e *cli.Env, arg string) (machine, path string) {
 const identityEnv = "CACHEBRO_IDENTITY"
 
 // IdentityHint says how to read what is encrypted.
-const IdentityHint = "name the file of its age identity: --identity FILE, or $" + identityEnv
+const IdentityHint = "give the file with the age identity that can read it: --identity FILE, or $" + identityEnv
 
 // IdentityFlag adds --identity.
 func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
-	return fs.String("identity", e.Getenv(identityEnv), "read what is encrypted with the age identities in this `FILE`")
+	return fs.String("identity", e.Getenv(identityEnv), "decrypt with the age identities in this `FILE`")
 }
 
 // Open is e.Open, or if a machine is named, it connects to the copy of that machine's
@@ -128,7 +128,7 @@ func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (pr
 		return 0, err
 	}
 	if len(a.Versions) == 0 {
-		return 0, cli.Hintf("cachebro log --machine "+cli.Arg(p[0].Name), "%s had no %s", cli.Quote(p[0].Name), cli.Quote(string(q.Path)))
+		return 0, cli.Hintf("cachebro log --machine "+cli.Arg(p[0].Name), "%s never had %s", cli.Quote(p[0].Name), cli.Quote(string(q.Path)))
 	}
 	q.Seq = a.Versions[0].Seq
 	return a.Versions[0].Prev, nil
@@ -142,7 +142,7 @@ func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (s
 		return st, "", err
 	}
 	if st.URL == "" {
-		return st, "", cli.Hintf("cachebro remote add s3://BUCKET/PREFIX", "the history of this project stays on this machine, so that no other one is known")
+		return st, "", cli.Hintf("cachebro remote add s3://BUCKET/PREFIX", "this project sends its history to no bucket, so no other machine is known")
 	}
 	state, err := e.Paths().State(t.Root)
 	if err != nil {
@@ -150,7 +150,7 @@ func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (s
 	}
 	if f := e.Getenv(identityEnv); f != "" {
 		if abs, err := e.Abs(f); err != nil || strings.HasPrefix(abs, t.Root+"/") {
-			return st, "", cli.Hintf("keep it elsewhere", "%s lies in the project, where agents read", cli.Quote(f))
+			return st, "", cli.Hintf("move it out of the project", "%s is in the project, where agents can read it", cli.Quote(f))
 		}
 	}
 	return st, filepath.Join(state, "machines"), nil
@@ -287,7 +287,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 	if kerr != nil || !ok {
 		return copied{}, err
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s; %s is known until %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), cli.Stamp(s.Time, e.Now()))
+	fmt.Fprintf(e.Stderr, "cachebro: %s; the copy of the history of %s that is used ends at %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), cli.Stamp(s.Time, e.Now()))
 	return at(dir, s.Machine.ID), nil
 }
 
@@ -322,7 +322,7 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 	case found == 0:
 		return "", cli.Hintf("cachebro remote machines", "no machine is called %s", cli.Quote(name))
 	case found > 1:
-		return "", cli.Hintf("cachebro remote machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
+		return "", cli.Hintf("cachebro remote machines shows their ids", "%d histories come from machines called %s", found, cli.Quote(name))
 	}
 	return id, nil
 }
@@ -414,7 +414,7 @@ func (m copied) sayWriters(e *cli.Env) error {
 		}
 		parts = append(parts, fmt.Sprintf("%s from %d %s", cli.Quote(w.Called()), w.First, to))
 	}
-	_, err = fmt.Fprintf(e.Stderr, "cachebro: this history was handed over: written by %s\n", strings.Join(parts, ", "))
+	_, err = fmt.Fprintf(e.Stderr, "cachebro: this history was continued on another machine; it was written by %s\n", strings.Join(parts, ", "))
 	return err
 }
 
@@ -484,7 +484,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	if s.N == 0 || ctx.Err() != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s; what was fetched before is shown, until %s\n", cli.OneLine(err.Error()), cli.Stamp(s.Time, e.Now()))
+	fmt.Fprintf(e.Stderr, "cachebro: %s; the copy fetched before is used, which ends at %s\n", cli.OneLine(err.Error()), cli.Stamp(s.Time, e.Now()))
 	return nil
 }
 

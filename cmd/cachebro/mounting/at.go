@@ -11,23 +11,25 @@ import (
 // AtCommand returns the command cachebro at.
 func AtCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "at [MOMENT]", Short: "the project as it was, as read-only files",
-		Long: `Prints a directory that holds the whole project as it was at a moment, for any
-editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
-2026-11-22T12:40), a number of the log (812), a label, prompt/ID or session/ID/start; ID may be
-last. What is printed stays that moment, named by its version. Without a MOMENT it is the
-directory above: at/MOMENT, which is found anew each time, and versions/PATH.
+		Use: "at [MOMENT]", Short: "show the project as it was, as read-only files",
+		Long: `Prints the name of a directory that holds the whole project as it was at a moment, for
+any editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
+2026-11-22T12:40), a number of the log (812), a label, prompt/ID or session/ID/start,
+where ID may be last. The printed name contains the version of that moment, so it always
+stands for the same moment. Without a MOMENT, the directory above it is printed, which
+contains versions/PATH and at/MOMENT; at/10m means something else a minute later.
 
-Nothing in it can be changed. It is mounted beside the project, for you alone, and
-goes when nobody has looked at it for ten minutes, or with umount. A file of which
-nothing was kept gives an input/output error; its attribute user.cachebro.why says why.`,
+Nothing in this directory can be changed. It is mounted apart from the project, only you
+can see it, and it is unmounted by cachebro umount or after ten minutes without use.
+Reading a file whose content was not recorded gives an input/output error; its attribute
+user.cachebro.why says why.`,
 		Example: `  cd "$(cachebro at 10m)"
   diff -r "$(cachebro at prompt/last)" .
   cp "$(cachebro at 812)"/src/main.go .
   ls -l "$(cachebro at --versions src/main.go)"`,
 		Args: e.Args(0, 1),
 	}
-	versions := cmd.Flags().Bool("versions", false, "a directory with one file for each version of FILE, given instead of MOMENT")
+	versions := cmd.Flags().Bool("versions", false, "the argument is a FILE; print a directory that holds each of its versions as a file")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return printPast(cmd.Context(), e, cli.First(args, ""), *versions)
 	}

@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	lookEvery = time.Minute             // between two checks whether anybody still uses the mount
-	answers   = 10 * time.Second        // for the start of the process, and for a daemon's answer
-	connects  = 1500 * time.Millisecond // for connecting to a daemon that may not run; see fusefs/past
-	stopped   = time.Second             // without an answer, until we check whether the daemon is stopped
+	lookEvery = time.Minute             // the time between two checks whether the mount is still used
+	answers   = 10 * time.Second        // how long to wait for the process to start, and for a daemon's answer
+	connects  = 1500 * time.Millisecond // how long to wait for a connection to the daemon, which may not run; see fusefs/past
+	stopped   = time.Second             // how long to wait for an answer before checking whether the daemon is stopped
 )
 
 // printPast prints the directory of the past, and mounts it if needed.
@@ -54,7 +54,7 @@ func printPast(ctx context.Context, e *cli.Env, given string, versions bool) err
 		if err != nil {
 			return err
 		}
-		// 10m means another moment a second later. Print a name that keeps its meaning.
+		// 10m means another moment a second later, so print the version's number.
 		inside = filepath.Join("at", "version", strconv.FormatUint(m.Seq, 10))
 	}
 	point, err := mounted(ctx, e, t.Root)
@@ -64,7 +64,7 @@ func printPast(ctx context.Context, e *cli.Env, given string, versions bool) err
 	name := filepath.Join(point, inside)
 	if versions {
 		if _, err := os.Lstat(name); err != nil {
-			return cli.Hintf("cachebro log", "nothing is known of %s", cli.Quote(where))
+			return cli.Hintf("cachebro log", "the history has nothing about %s", cli.Quote(where))
 		}
 	}
 	_, err = fmt.Fprintln(e.Stdout, name)
@@ -95,10 +95,10 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 	}
 	why, fix := FuseProblem()
 	if why == "" && !HasHelper() {
-		why, fix = "fusermount3 is missing, without which only root can mount", HelperFix()
+		why, fix = "fusermount3 is missing; without it only root can mount", HelperFix()
 	}
 	if why != "" {
-		return "", cli.Hintf(fix+"; without it: cachebro show FILE@10m, cachebro restore --at 10m", "the past cannot be mounted: %s", why)
+		return "", cli.Hintf(fix+"; without a mount: cachebro show FILE@10m, cachebro restore --at 10m", "the past cannot be mounted: %s", why)
 	}
 	if err := os.Mkdir(point, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
@@ -144,7 +144,7 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 }
 
-// servePast serves the past of a project until nobody has looked at it for a while.
+// servePast serves the past of a project until it has not been used for limits.PastIdle.
 func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	failed := func(err error) error {
 		fmt.Fprintln(e.Stdout, cli.OneLine(err.Error()))
@@ -172,7 +172,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 	fmt.Fprintln(e.Stdout, "ready")
 	e.Flush()
-	detach()                         // end our output, for whoever waits for its end
+	detach()                         // a caller may wait for the end of our output
 	go func() { s.Wait(); stop() }() // it was unmounted
 	go func() {
 		_ = wire.WaitGone(ctx, kept) // the history is gone
@@ -205,18 +205,19 @@ func detach() {
 	}
 }
 
-// source gets the past from the daemon. stop ends this process if the daemon has another
-// version: the next cachebro at starts one that fits.
+// source reads the past from the daemon. stop ends this process. It is called if the daemon has
+// another version; the next cachebro at then starts a process of that version.
 type source struct {
 	c    *wire.Client
 	stop func()
 }
 
-// errStopped reports a daemon that a SIGSTOP keeps from answering. Whoever looks at the past
-// gets this error at once, while a daemon that is merely slow is waited for.
+// errStopped is returned at once if the daemon was stopped by SIGSTOP. A daemon that is merely
+// slow is waited for.
 var errStopped = wire.Errorf(wire.ErrNoDaemon, "kill -CONT the store daemon", "the store daemon is stopped")
 
-// patient returns a context for one question. It ends with errStopped if the daemon stops.
+// patient returns a context for one request. It is cancelled with errStopped if the daemon is
+// stopped.
 func (s source) patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	later := time.AfterFunc(stopped, func() {

@@ -1,5 +1,5 @@
-// Package mounting has the commands that begin, renew and end a mount, and the two
-// processes that serve one (supervise, mountd), and so too at, which shows the past of a
-// project as a mount of its own, and label, which names a moment of it. The commands that
-// mount on the way (run, up, the first hook of a session) plan the mount with the same code.
+// Package mounting has the commands that begin, renew and end a mount, and the two processes that
+// serve a mount (supervise, mountd). It also has at, which mounts the past of a project, label,
+// which names a moment, and relocate. Other commands that mount a project (run, up, the first
+// hook of a session) plan the mount with PlanMount too.
 package mounting

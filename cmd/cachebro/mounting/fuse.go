@@ -19,7 +19,7 @@ func isWSL() bool {
 func HelperFix() string {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		b, _ = os.ReadFile("/usr/lib/os-release") // without either, installFuse answers in general terms
+		b, _ = os.ReadFile("/usr/lib/os-release") // without either file, installFuse returns a general hint
 	}
 	return "sudo " + installFuse(string(b))
 }
@@ -50,16 +50,15 @@ func installFuse(release string) string {
 	return "YOUR-PACKAGE-MANAGER install fuse3"
 }
 
-// WithoutHelper is a hint for users without fusermount3: a private mount needs only the device.
+// WithoutHelper is a hint for users without fusermount3: a private mount needs only /dev/fuse.
 const WithoutHelper = "; without it: cachebro run --private -- COMMAND"
 
-// RefuseSource refuses directories that can be mounted but would not work: on a
-// Windows drive below WSL, changes by Windows programs are not seen, and hard links,
-// modes and renames are not what they are on Linux.
+// RefuseSource refuses directories on a Windows drive in WSL. They can be mounted, but changes by
+// Windows programs would not be seen there, and hard links, modes and renames differ from Linux.
 func RefuseSource(root string) error {
 	if isWSL() && FileSystem(root) == "9p" {
 		return cli.Hintf("move the project into the Linux file system: cp -a "+cli.Arg(root)+" ~/ && cd ~/"+cli.Arg(filepath.Base(root)),
-			"%s lies on a Windows drive (9p): what Windows programs change there is not seen, and names and modes are not those of Linux", cli.Quote(root))
+			"%s is on a Windows drive (9p), where changes by Windows programs are not seen, and where names and modes differ from those of Linux", cli.Quote(root))
 	}
 	return nil
 }

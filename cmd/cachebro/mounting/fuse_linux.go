@@ -10,11 +10,10 @@ import (
 	"syscall"
 )
 
-// containerFix is for whoever starts the container: from inside nothing helps.
+// containerFix is a hint for the person who starts the container; it cannot be fixed from inside.
 const containerFix = `start the container with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs")`
 
-// FuseProblem says why /dev/fuse cannot be used here, and how to fix that. Both are "" if
-// it can be opened.
+// FuseProblem returns why /dev/fuse cannot be used, and a fix. Both are "" if it can be opened.
 func FuseProblem() (why, fix string) {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err == nil {
@@ -42,7 +41,8 @@ func FuseProblem() (why, fix string) {
 	return why, fix
 }
 
-// inContainer looks for the marks of Docker, Podman, systemd-nspawn and Kubernetes.
+// inContainer reports whether we run in a container of Docker, Podman, systemd-nspawn or
+// Kubernetes, by files that they create.
 func inContainer() bool {
 	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
 		if _, err := os.Lstat(name); err == nil {
@@ -54,7 +54,7 @@ func inContainer() bool {
 	return err == nil && (strings.Contains(text, "docker") || strings.Contains(text, "kubepods") || strings.Contains(text, "/lxc/"))
 }
 
-// HasHelper reports whether we can mount: as root, or through fusermount3.
+// HasHelper reports whether we may mount, because we are root or fusermount3 is installed.
 func HasHelper() bool {
 	_, err := exec.LookPath("fusermount3")
 	return err == nil || os.Getuid() == 0

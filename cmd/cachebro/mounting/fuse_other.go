@@ -13,5 +13,5 @@ func FuseProblem() (why, fix string) {
 	return "", ""
 }
 
-// HasHelper returns true: macFUSE's own program mounts for everybody.
+// HasHelper returns true, because macFUSE's own helper mounts for every user.
 func HasHelper() bool { return true }

@@ -15,10 +15,10 @@ import (
 // LabelCommand returns the command cachebro label.
 func LabelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "label [NAME [MOMENT]]", Short: "give a moment a name, to come back to",
-		Long: `Gives the moment now, or another one, a name that log and the pages show, and that
-restore --at, at, fork --at, --since and --until understand. Without a NAME: all of them.
-A name that is there moves to the new moment.`,
+		Use: "label [NAME [MOMENT]]", Short: "give a name to a moment, to return to it later",
+		Long: `Gives a name to the present moment or to MOMENT. log and the web pages show the name, and
+restore --at, at, fork --at, --since and --until accept it. Without a NAME, all labels are
+listed. If the label exists already, it is moved to the new moment.`,
 		Example: `  cachebro label "before the refactoring"
   cachebro label good 812
   cachebro label lunch 12:40
@@ -29,8 +29,8 @@ A name that is there moves to the new moment.`,
 	}
 
 	flags := cmd.Flags()
-	remove := flags.Bool("remove", false, "take the name away")
-	asJSON := flags.Bool("json", false, "list: one JSON object per line")
+	remove := flags.Bool("remove", false, "remove the label")
+	asJSON := flags.Bool("json", false, "list the labels as one JSON object per line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if *remove && len(args) != 1 {
@@ -88,7 +88,7 @@ A name that is there moves to the new moment.`,
 		if err := cli.WriteLabels(state, append(rest, l)); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.Stdout, "%s is the moment of %d, %s (cachebro restore --at %s)\n", cli.Quote(name), l.Seq, cli.Stamp(l.At, e.Now()), cli.Arg(name))
+		_, err = fmt.Fprintf(e.Stdout, "%s now names the moment of version %d, %s (cachebro restore --at %s)\n", cli.Quote(name), l.Seq, cli.Stamp(l.At, e.Now()), cli.Arg(name))
 		return err
 	}
 	return cmd

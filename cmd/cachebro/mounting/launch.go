@@ -12,9 +12,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Launch mounts in the background and finishes any undo that was cut short there.
-// It returns when the daemon knows of the mount too; otherwise the next command could
-// hear "not mounted" until mountd has said hello.
+// Launch mounts in the background and finishes any undo that was interrupted in the project. It
+// waits until mountd has registered with the daemon; otherwise the next command might be told
+// that the project is not mounted.
 func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report, error) {
 	report, again, err := mountAgain(ctx, e, m)
 	if !again && err == nil {
@@ -27,8 +27,8 @@ func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report,
 	return report, nil
 }
 
-// finishOpen waits until the daemon knows of the mount, then finishes any undo that was
-// cut short there.
+// finishOpen waits until mountd has registered with the daemon, then finishes any undo that was
+// interrupted in the project.
 func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 	t := cli.Target{Root: m.Root, Point: m.Mountpoint}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -42,14 +42,14 @@ func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 		_, err = history.ResumeOpen(ctx, e, t, c)
 	}
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "note: what was cut short could not be finished: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(e.Stderr, "note: an interrupted undo could not be finished: %s\n", cli.OneLine(err.Error()))
 	}
 }
 
-// mountAgain revives a mount that has gone from its mountpoint but that mountd still serves,
-// for copies in other mount namespaces. If the system does not let mountd mount again, it
-// ends mountd, unless somebody has something open on the mount. again reports whether the
-// mount was revived.
+// mountAgain revives a mount that was unmounted here but that mountd still serves, because other
+// mount namespaces hold copies of it. If mountd cannot mount again, mountAgain ends mountd, or
+// fails if a process has something open on the mount. again reports whether the mount was
+// revived.
 func mountAgain(ctx context.Context, e *cli.Env, m PlannedMount) (report supervisor.Report, again bool, err error) {
 	r, ok := supervisor.ReadRecord(m.State)
 	if !ok || !r.Unmounted || !mounts.Running(r.PID, 0) || !mounts.Ours(r.PID) {
@@ -68,7 +68,7 @@ func mountAgain(ctx context.Context, e *cli.Env, m PlannedMount) (report supervi
 		if seen {
 			who = mounts.Describe(users, 8)
 		}
-		return report, false, cli.Hintf("end them, or: cachebro umount --force "+cli.Arg(r.Mountpoint)+" ends it for them", "the earlier mount of %s is still in use: %s", cli.Quote(m.Root), who)
+		return report, false, cli.Hintf("end these processes, or detach them: cachebro umount --force "+cli.Arg(r.Mountpoint), "the earlier mount of %s is still in use: %s", cli.Quote(m.Root), who)
 	}
 	_, err = awaitEnd(ctx, e, l, true)
 	return report, false, err

@@ -13,8 +13,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Moment finds the moment that a person wrote: an age, a time, 812, a label, prompt/last or
-// session/last/start.
+// Moment resolves a moment as a person writes it: an age, a time, a number of the log (812), a
+// label, prompt/last or session/last/start.
 func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire.Moment, error) {
 	if l, ok := e.LabelOf(c.Hello().Root, given); ok {
 		return wire.Moment{Seq: l.Seq, At: l.At}, nil
@@ -28,12 +28,12 @@ func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire
 		err = errors.New("want an age, a time, a number of the log, a label, a prompt or the start of a session")
 	}
 	if err != nil {
-		return m, cli.Hintf("10m, 12:40, 812, prompt/last or session/last/start", "%s is no moment: %v", cli.Quote(given), err)
+		return m, cli.Hintf("10m, 12:40, 812, prompt/last or session/last/start", "%s is not a moment: %v", cli.Quote(given), err)
 	}
 	return m, nil
 }
 
-// momentWords splits a moment into the names that stand for it below at/.
+// momentWords splits a moment into the elements of its path in the directory at/.
 func momentWords(given string) ([]string, error) {
 	if seq := strings.TrimPrefix(given, "#"); seq != "" && strings.Trim(seq, "0123456789") == "" {
 		return []string{"version", seq}, nil
@@ -45,7 +45,8 @@ func momentWords(given string) ([]string, error) {
 	return strings.Split(given, "/"), nil
 }
 
-// resolve finds the moment that words name. It returns errMore if they only begin a moment.
+// resolve finds the moment that words name. It returns errMore if they are only the beginning of
+// a name.
 func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time) (m wire.Moment, err error) {
 	var q wire.MomentQuery
 	switch kind := words[0]; {

@@ -27,15 +27,15 @@ func MountCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mount [DIR]", Short: "watch a project: mount the overlay over it",
 		Long: `Mounts the overlay over the project, in place: the same path, the same files,
-but everything that any process does there is seen and kept. The files stay
-plain files in the same directory; cachebro umount, a crash or a reboot leave
-them exactly as they are.
+but everything that any process does there is recorded. The files stay plain
+files in the same directory; cachebro umount, a crash or a reboot leave them
+exactly as they are.
 
 Inside a git work tree the top level of the work tree is mounted.`,
 		Example: `  cachebro mount
   cachebro mount ~/src/app
   cachebro mount ~/src/app --at /tmp/watched
-  cachebro mount --upgrade          have this version serve the mount there is
+  cachebro mount --upgrade          let this version serve the existing mount
   cachebro mount --all              every project that is up, after a reboot`,
 		Args: e.Args(0, 1),
 	}
@@ -43,14 +43,14 @@ Inside a git work tree the top level of the work tree is mounted.`,
 	var f MountFlags
 	fs := cmd.Flags()
 	fs.StringVar(&f.at, "at", "", "mount on this empty directory instead of in place")
-	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree; also your home directory or one of the system")
-	fs.BoolVar(&f.foreground, "foreground", false, "stay until the mount ends; ^C unmounts")
-	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
-	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
+	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree; also allows your home directory and system directories")
+	fs.BoolVar(&f.foreground, "foreground", false, "stay in the foreground until the mount ends; ^C unmounts")
+	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users use the mount (the default for root, and if /etc/fuse.conf allows it)")
+	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "do not let other users use the mount, not even root")
 	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files stay open")
 	fs.BoolVar(&f.all, "all", false, "mount every project that cachebro up was run for")
-	fs.BoolVar(&f.Beside, "beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
+	fs.BoolVar(&f.Beside, "beside", false, "mount even if a process has a file of the project open for reading and writing, mapped or locked")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -93,18 +93,18 @@ Inside a git work tree the top level of the work tree is mounted.`,
 	return cmd
 }
 
-// MountFlags say how to mount; the zero value mounts in place, for all users.
+// MountFlags control how to mount. The zero value mounts in place, for all users if possible.
 type MountFlags struct {
 	at                       string
 	Exact, foreground, json  bool
 	allowOther, noAllowOther bool
 	readOnly, Private        bool
 	upgrade, all             bool
-	Beside                   bool // mount although somebody has a database open
+	Beside                   bool // mount even if a process uses a file of the project as a database
 }
 
-// mountAll mounts each project that up was run for. If one cannot be mounted, the others
-// still are.
+// mountAll mounts each project for which up was run. It continues if one of them cannot be
+// mounted.
 func mountAll(ctx context.Context, e *cli.Env) error {
 	var failed error
 	for _, root := range SetUpRoots(e) {
@@ -118,8 +118,8 @@ func mountAll(ctx context.Context, e *cli.Env) error {
 	return failed
 }
 
-// Renew lets this binary take over a mount that an older version serves. A mount that it
-// cannot take over stays as it is, which is an error only if asked is true.
+// Renew lets this binary take over a mount that an older version serves. If it cannot, the mount
+// is left alone; that is an error only if asked is true.
 func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
@@ -131,7 +131,7 @@ func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 		return nil
 	}
 	if newer {
-		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Mountpoint), "%s is served by version %s, which is newer than this one (%s): it stays as it is", cli.Quote(m.Mountpoint), old.Version, cli.Version)
+		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Mountpoint), "%s is served by version %s, which is newer than this one (%s), so it was left alone", cli.Quote(m.Mountpoint), old.Version, cli.Version)
 	}
 	m.Exe, err = e.SelfOutside(m.Mountpoint, state)
 	if err != nil {
@@ -170,19 +170,19 @@ func mountForeground(ctx context.Context, e *cli.Env, m PlannedMount, asJSON boo
 	return err
 }
 
-// SayPath says how to put this binary into PATH, so that the commands we print work when
-// pasted: a first try often runs from a checkout.
+// SayPath prints how to add this binary to PATH if it is not there, so that the commands that
+// cachebro prints can be pasted. People often try cachebro from a checkout first.
 func SayPath(e *cli.Env, w io.Writer) {
 	if _, err := exec.LookPath("cachebro"); err != nil && filepath.Base(e.Exe) == "cachebro" {
 		fmt.Fprintf(w, "cachebro is not in PATH: export PATH=%s:\"$PATH\"\n", cli.Arg(filepath.Dir(e.Exe)))
 	}
 }
 
-// npxOf returns the processes that npx puts between a shell and us. They only wait, and
-// end with us, so nobody needs to hear of them.
+// npxOf returns the processes that npx starts between a shell and us. They need not be reported
+// as users of the project, because they only wait for us.
 func npxOf(parent int) map[int]bool {
 	all := map[int]bool{}
-	for pid, depth := parent, 0; depth < 6 && pid > 1; depth++ { // npm, sh, node; with room for more
+	for pid, depth := parent, 0; depth < 6 && pid > 1; depth++ { // usually npm, sh and node
 		st, err := procfs.ReadStat(pid)
 		if err != nil {
 			return nil
@@ -196,7 +196,7 @@ func npxOf(parent int) map[int]bool {
 	return nil
 }
 
-// SayMounted says what is mounted, which processes are not in it yet, and how to leave.
+// SayMounted prints what is mounted, which processes still bypass the mount, and how to unmount.
 func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) error {
 	if asJSON {
 		return e.PrintJSON(map[string]any{"root": m.Root, "mountpoint": m.Mountpoint, "already_mounted": m.Already, "mountd_pid": r.PID, "state": m.State, "outside": r.Outside, "notes": m.Notes})
@@ -209,28 +209,28 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 		fmt.Fprintf(e.Stdout, "%s is already mounted%s (mountd pid %d)\n", cli.Quote(m.Root), at, r.PID)
 		return nil
 	}
-	fmt.Fprintf(e.Stdout, "mounted %s%s: every change is kept from now on\n", cli.Quote(m.Root), at)
+	fmt.Fprintf(e.Stdout, "mounted %s%s: every change is recorded from now on\n", cli.Quote(m.Root), at)
 	stand, ways := mounts.Split(r.Outside)
 	inside := m.InPlace() && e.Dir != "" && mounts.Within(e.Dir, m.Root)
 	npx := npxOf(os.Getppid())
 	stand = slices.DeleteFunc(stand, func(p mounts.Proc) bool { return npx[p.PID] || inside && p.PID == os.Getppid() })
 	if len(stand) > 0 {
-		fmt.Fprintf(e.Stdout, "beside it until they change directory (cd .) or open their files again: %s\n", cli.OneLine(mounts.Describe(stand, 8)))
+		fmt.Fprintf(e.Stdout, "bypassing the mount until they change directory (cd .) or open their files again: %s\n", cli.OneLine(mounts.Describe(stand, 8)))
 	}
 	if used, _ := mounts.Used(ways); len(used) > 0 {
-		fmt.Fprintf(e.Stdout, "mounts that lead to the project beside the overlay, and are in use (cachebro status says what that means):\n  %s\n", cli.OneLine(mounts.Describe(used, 8)))
+		fmt.Fprintf(e.Stdout, "other mounts of the project that bypass the overlay and are in use (cachebro status explains this):\n  %s\n", cli.OneLine(mounts.Describe(used, 8)))
 	}
 	if r.Shared != "" {
-		fmt.Fprintf(e.Stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)
+		fmt.Fprintf(e.Stdout, "the project is on %s, so changes by other machines are seen within a second, but without their author\n", r.Shared)
 	}
 	if m.First && m.InPlace() {
-		fmt.Fprintf(e.Stdout, "a backup that stays on one file system (-x) leaves it out: name it too, as in restic backup -x ~ %s\n", cli.Arg(m.Mountpoint))
+		fmt.Fprintf(e.Stdout, "a backup that stays on one file system (-x) skips the mount, so name it too, as in restic backup -x ~ %s\n", cli.Arg(m.Mountpoint))
 	}
 	SayPath(e, e.Stdout)
-	// A shell that stands in the mount keeps it busy, even the one this is pasted into.
+	// The command contains cd, because a shell whose working directory is in the mount keeps it busy.
 	next := "cachebro log             what changed, and who did it"
 	if inside {
-		next = "cd . && cachebro log     this shell was here before; what changed, and who did it"
+		next = "cd . && cachebro log     what changed, and who did it (cd . brings this shell into the mount)"
 	}
 	fmt.Fprintf(e.Stdout, "next:  %s\nleave: cd / && cachebro umount %s\n", next, cli.Arg(m.Mountpoint))
 	return nil

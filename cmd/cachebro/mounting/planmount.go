@@ -24,13 +24,13 @@ import (
 type PlannedMount struct {
 	supervisor.Config
 	Notes   []string
-	Already bool // it is mounted by us already, and answers
+	Already bool // it is already mounted, and answers
 	First   bool // the project has no history yet
 	Mountd  int
 }
 
-// PlanMount decides what to mount where. It refuses what cannot work, with a message for
-// each case, before anything is made.
+// PlanMount decides what to mount where. If that cannot work, it returns an error that says why,
+// before it creates anything.
 func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error) {
 	asked, err := ExistingDir(e, dir)
 	if err != nil {
@@ -39,7 +39,7 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	m.Root = asked
 	if top, ok := mounts.Top(asked); ok && top != asked && !f.Exact {
 		m.Root = top
-		m.Notes = append(m.Notes, fmt.Sprintf("mounting %s, the top level of this git work tree (--exact insists on %s)", cli.Quote(top), cli.Quote(asked)))
+		m.Notes = append(m.Notes, fmt.Sprintf("mounting %s, the top level of this git work tree (--exact mounts %s itself)", cli.Quote(top), cli.Quote(asked)))
 	}
 	m.Mountpoint = m.Root
 	if f.at != "" {
@@ -103,22 +103,22 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	return m, err
 }
 
-// refuseDatabases looks this often, with this pause: a command that is soon done, such as
-// git, is no reason to refuse.
+// refuseDatabases looks databaseLooks times, with databasePause between, because a short-lived
+// command, such as git, is no reason to refuse the mount.
 const (
 	databaseLooks = 5
 	databasePause = 100 * time.Millisecond
 )
 
-// ofTheSystem lists directories that hold a system, or its users, and no project.
+// ofTheSystem lists directories that contain the system or its users' homes, but no project.
 var ofTheSystem = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var",
 	"/Applications", "/Library", "/System", "/Users", "/private"}
 
-// refuseWhole refuses home and system directories: whatever any program writes there would
-// become history, and each command in a project below would take them for the project. exact
-// insists on the directory, except for the root directory.
+// refuseWhole refuses home and system directories, because everything that any program writes
+// there would be recorded, and commands run in a project inside of them would use them as the
+// project. If exact is true, only the root directory is refused.
 func refuseWhole(e *cli.Env, root string, exact bool) error {
-	const hint = "cd ~/src/app, or wherever the project is, and once more"
+	const hint = "cd ~/src/app, or wherever the project is, and try again"
 	if root == "/" {
 		return cli.Hintf(hint, "the root directory cannot be a project")
 	}
@@ -134,12 +134,12 @@ func refuseWhole(e *cli.Env, root string, exact bool) error {
 	if what == "" {
 		return nil
 	}
-	return cli.Hintf(hint+"; cachebro mount --exact "+cli.Arg(root)+" insists", "%s is %s: a history of it would hold what every program writes there", cli.Quote(root), what)
+	return cli.Hintf(hint+"; cachebro mount --exact "+cli.Arg(root)+" mounts it nevertheless", "%s is %s, and its history would hold what every program writes there", cli.Quote(root), what)
 }
 
-// refuseDatabases refuses to cover files that a process uses as a database. That process
-// would go on beside the mount, and others who open the same file from now on would not
-// see what it holds in memory.
+// refuseDatabases returns an error if a process uses a file in root as a database. That process
+// would continue to bypass the mount, and processes that open the same file through the mount
+// would not see what it has mapped into memory.
 func refuseDatabases(root string) error {
 	for look := 1; ; look++ {
 		users := mounts.Databases(root, mounts.Ours)
@@ -147,7 +147,7 @@ func refuseDatabases(root string) error {
 			return nil
 		}
 		if look == databaseLooks {
-			return cli.Hintf("end it and start it again on the mount, or go on with --beside: its locks hold on both sides, what it changes has no author",
+			return cli.Hintf("end it and start it again on the mount, or mount with --beside: its locks then work on both sides, but its changes are recorded without an author",
 				"%s is in use by %s", cli.Quote(root), cli.OneLine(mounts.Describe(users, 8)))
 		}
 		time.Sleep(databasePause)
@@ -159,8 +159,8 @@ func PlanMounted(e *cli.Env, m mounts.Mount) (PlannedMount, error) {
 	return PlanMount(e, m.Source, MountFlags{at: m.Point, Exact: true})
 }
 
-// mountedInside warns of the kernel's own file systems that are mounted inside the project:
-// nobody can enter those through the overlay. Other file systems are passed through.
+// mountedInside returns notes about the kernel's own file systems that are mounted inside the
+// project, because they cannot be entered through the overlay. Other file systems can.
 func mountedInside(root string) (notes []string) {
 	table, err := mounts.Mounts()
 	if err != nil {
@@ -170,15 +170,15 @@ func mountedInside(root string) (notes []string) {
 		switch m.Type {
 		case "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs", "bpf", "devpts", "binfmt_misc", "fusectl", "nsfs":
 			if m.Point != root && mounts.Within(m.Point, root) {
-				notes = append(notes, fmt.Sprintf("%s (%s), which is mounted inside the project, cannot be entered while cachebro is", cli.Quote(m.Point), m.Type))
+				notes = append(notes, fmt.Sprintf("%s (%s), which is mounted inside the project, cannot be entered while the project is mounted", cli.Quote(m.Point), m.Type))
 			}
 		}
 	}
 	return notes
 }
 
-// identify makes the state directory and notes in it who the project is. If the project has
-// no history here but seems to have one under another path, it adds a note.
+// identify creates the state directory and writes the project's identity there. If the project
+// has no history yet but seems to have one under another path, it adds a note.
 func identify(e *cli.Env, m *PlannedMount) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
@@ -202,7 +202,8 @@ func identify(e *cli.Env, m *PlannedMount) error {
 	return id.Write(m.State)
 }
 
-// ExistingDir resolves a directory argument, or says what is wrong with it.
+// ExistingDir resolves the symlinks of a directory argument. It returns an error with a hint if
+// that is not a directory.
 func ExistingDir(e *cli.Env, dir string) (string, error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -211,7 +212,7 @@ func ExistingDir(e *cli.Env, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(abs)
 	switch {
 	case errors.Is(err, syscall.ENOTCONN):
-		return abs, nil // a dead mount: checkMounts clears it away
+		return abs, nil // a dead mount, which checkMounts removes
 	case errors.Is(err, fs.ErrNotExist):
 		return "", cli.Hintf("mkdir -p "+cli.Arg(abs), "%s does not exist", cli.Quote(abs))
 	case errors.Is(err, syscall.ELOOP):
@@ -233,7 +234,7 @@ func ExistingDir(e *cli.Env, dir string) (string, error) {
 	return real, nil
 }
 
-// checkElsewhere refuses a mountpoint that would contain its source, or lie in it.
+// checkElsewhere refuses a mountpoint that contains its source or is inside of it.
 func checkElsewhere(root, point string) error {
 	if mounts.Within(point, root) {
 		return cli.Hintf("choose a mountpoint outside, or mount in place: cachebro mount "+cli.Arg(root), "the mountpoint %s is inside the project %s", cli.Quote(point), cli.Quote(root))
@@ -251,13 +252,13 @@ func checkEmpty(point string) error {
 	}
 	defer d.Close()
 	if names, _ := d.Readdirnames(1); len(names) > 0 {
-		return cli.Hintf("mkdir a directory of its own for the mount", "the mountpoint %s is not empty (it holds %s)", cli.Quote(point), cli.Quote(names[0]))
+		return cli.Hintf("mkdir a directory of its own for the mount", "the mountpoint %s is not empty (it contains %s)", cli.Quote(point), cli.Quote(names[0]))
 	}
 	return nil
 }
 
-// checkMounts looks for mounts of ours on, around and inside the project. done reports that
-// it is mounted already where it should be. A dead mount of ours is cleared away.
+// checkMounts looks for cachebro mounts on, around and inside the project, and removes a dead one.
+// done reports whether the project is already mounted where it should be.
 func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 	for range 4 { // dead mounts may lie on top of each other
 		overlays, err := mounts.Overlays()
@@ -273,7 +274,7 @@ func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 			if err := clearDead(on); err != nil {
 				return false, err
 			}
-			m.Notes = append(m.Notes, "cleared away a dead mount on "+cli.Quote(on.Point))
+			m.Notes = append(m.Notes, "removed a dead mount on "+cli.Quote(on.Point))
 			continue
 		case errors.Is(err, mounts.ErrHung):
 			return false, cli.Hintf("cachebro umount --lazy "+cli.Arg(on.Point), "%s is mounted, but its mount does not answer", cli.Quote(on.Point))
@@ -315,15 +316,15 @@ func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
 	return nil
 }
 
-// NoFuse reports that the machine or its user lacks what a mount needs.
+// NoFuse reports that FUSE is missing, or that this user may not use it.
 type NoFuse struct{ error }
 
 func (n *NoFuse) Unwrap() error { return n.error }
 
-// Unmounted says what cannot be undone where nothing is mounted.
+// Unmounted returns a text that says what can or cannot be undone without a mount.
 func Unmounted() string {
 	if outside.Possible() {
-		return "only what cachebro run starts can be undone"
+		return "only changes by commands that cachebro run starts can be undone"
 	}
 	return "shell changes cannot be undone"
 }
@@ -331,21 +332,21 @@ func Unmounted() string {
 // CheckFuse returns a *NoFuse error if FUSE is missing or we may not use it.
 func CheckFuse(e *cli.Env, private bool) error {
 	helper := private || HasHelper()
-	// The device first: without it fusermount3 mounts nothing either.
+	// Check the device first, because fusermount3 needs it too.
 	if why, fix := FuseProblem(); why != "" {
 		if !helper {
 			fix += "; then, as fusermount3 is missing too: " + HelperFix()
 		}
-		return &NoFuse{cli.Hintf(fix, "%s, so nothing can be mounted: %s; reads still save (cachebro serve, hooks)", why, Unmounted())}
+		return &NoFuse{cli.Hintf(fix, "%s, so nothing can be mounted: %s; repeated reads still save tokens (cachebro serve, hooks)", why, Unmounted())}
 	}
 	if !helper {
-		return &NoFuse{cli.Hintf(HelperFix()+WithoutHelper, "fusermount3 is missing, without which only root can mount")}
+		return &NoFuse{cli.Hintf(HelperFix()+WithoutHelper, "fusermount3 is missing; without it only root can mount")}
 	}
 	return nil
 }
 
-// allowOther decides who may enter. Without allow_other not even root may: that is the
-// kernel's rule, and it surprises users of backups, sudo and docker -v.
+// allowOther decides whether other users may use the mount. Without allow_other the kernel lets
+// not even root in, which surprises users of backups, sudo and docker -v.
 func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if f.noAllowOther {
 		return false, nil
@@ -353,7 +354,7 @@ func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if os.Getuid() == 0 || UserAllowOther() {
 		return true, nil
 	}
-	if runtime.GOOS == "darwin" { // macFUSE allows it to administrators: only on request
+	if runtime.GOOS == "darwin" { // macFUSE allows it to administrators, so it is used only on request
 		return f.allowOther, nil
 	}
 	if f.allowOther {
@@ -378,8 +379,8 @@ func UserAllowOther() bool {
 	return false
 }
 
-// standingNowhere returns the environment for the mount's processes, without a working
-// directory: a library that looks at it would go through the mount.
+// standingNowhere returns the environment for the processes that serve the mount. It leaves out
+// PWD and OLDPWD, because a library that uses them would access the mount.
 func standingNowhere(e *cli.Env) []string {
 	vars := make([]string, 0, len(e.Vars))
 	for _, kv := range e.Vars {
@@ -390,11 +391,11 @@ func standingNowhere(e *cli.Env) []string {
 	return vars
 }
 
-// minSpace is what a store needs to be opened at all.
+// minSpace is the free space that a store needs to be opened at all.
 const minSpace = 32 << 20
 
-// checkSpace checks the free space of the file system that the state is on, before
-// anything is made there.
+// checkSpace checks the free space on the file system of the state directory, before anything is
+// created there.
 func checkSpace(e *cli.Env, root string) error {
 	state, err := e.Paths().State(root)
 	if err != nil {
@@ -415,15 +416,15 @@ func checkSpace(e *cli.Env, root string) error {
 	}
 }
 
-// fewDescriptors is a limit on open files that builds and language servers reach.
+// fewDescriptors is a limit on open files below which builds and language servers may fail.
 const fewDescriptors = 16384
 
-// descriptorNote warns of a low limit on descriptors, which mountd inherits: each file that
-// is open on the mount takes one of them, so programs will fail.
+// descriptorNote returns a warning if the limit on descriptors is low. mountd inherits the limit
+// and needs a descriptor for each file that is open on the mount.
 func descriptorNote() string {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max >= fewDescriptors {
 		return ""
 	}
-	return fmt.Sprintf("all programs together can have fewer than %s open on the mount: the limit on descriptors is low (ulimit -Hn; as root: ulimit -Hn %d)", text.Count(limit.Max, "file"), 1<<19)
+	return fmt.Sprintf("all programs together can have fewer than %s open on the mount, because the limit on descriptors is low (ulimit -Hn; as root: ulimit -Hn %d)", text.Count(limit.Max, "file"), 1<<19)
 }

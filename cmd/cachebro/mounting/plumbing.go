@@ -15,9 +15,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The descriptors that a parent hands down: where to write the Report, the source
-// directory, an already mounted /dev/fuse, the ledger of the mount, and a socket to the
-// other process.
+// The descriptors that a parent hands down are the pipe for the Report, the source directory, an
+// already mounted /dev/fuse, the ledger of the mount, and a socket to the other process.
 const (
 	reportFD = 3
 	sourceFD = 4
@@ -34,11 +33,11 @@ func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
 	fs.StringVar(&c.State, "state", "", "state directory")
 	fs.BoolVar(&c.AllowOther, "allow-other", false, "let other users in")
 	fs.BoolVar(&c.ReadOnly, "read-only", false, "refuse writes")
-	fs.BoolVar(&c.Private, "private", false, "in a mount namespace of its own")
+	fs.BoolVar(&c.Private, "private", false, "the mount is in a mount namespace of its own")
 	return c
 }
 
-// CheckConfig refuses a command line that no cachebro process would make.
+// CheckConfig rejects command lines that do not come from another cachebro process.
 func CheckConfig(e *cli.Env, c *supervisor.Config) error {
 	if !filepath.IsAbs(c.Root) || !filepath.IsAbs(c.Mountpoint) || !filepath.IsAbs(c.State) {
 		return e.Usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.Cmd.Name())
@@ -59,7 +58,7 @@ func SuperviseCommand(e *cli.Env) *cobra.Command {
 	c := ConfigFlags(e, fs)
 	adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
 	report := fs.Bool("report", false, "report on descriptor 3 when the mount answers")
-	ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are what it can be replaced with")
+	ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are those with which a successor of mountd can be started")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if err := CheckConfig(e, c); err != nil {
@@ -127,7 +126,7 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// inherited returns a descriptor that our parent handed down. Our own children do not get it.
+// inherited returns a descriptor that our parent handed down. It is closed in our own children.
 func inherited(fd int, name string) *os.File {
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), name)

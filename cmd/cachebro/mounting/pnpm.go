@@ -9,8 +9,8 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// pnpmNote returns a note for a project that pnpm installs, unless its user configured where
-// pnpm keeps its store. pnpm wants its store on the file system of the project
+// pnpmNote returns a note for projects that use pnpm, unless the user has configured the place of
+// pnpm's store. By default pnpm puts its store on the file system of the project
 // (https://pnpm.io/settings#storedir), and a mount is a file system of its own.
 func pnpmNote(e *cli.Env, root string) string {
 	if _, err := os.Lstat(filepath.Join(root, "pnpm-lock.yaml")); err != nil {
@@ -34,5 +34,5 @@ func pnpmNote(e *cli.Env, root string) string {
 			return ""
 		}
 	}
-	return "pnpm would put its store into the project, as a mount is a file system of its own; once for all: pnpm config set store-dir ~/.local/share/pnpm/store"
+	return "pnpm would put its store into the project, because a mount is a file system of its own; to prevent that: pnpm config set store-dir ~/.local/share/pnpm/store"
 }

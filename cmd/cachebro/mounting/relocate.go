@@ -18,8 +18,9 @@ import (
 func RelocateCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "relocate OLD [NEW]", Short: "join a project that was moved or renamed to its history",
-		Long: `OLD is where the project was, NEW (default: here) where it is now. mount says so
-when it meets such a project. A history that NEW has by itself is kept aside.`,
+		Long: `OLD is the directory where the project was, NEW (default: the working directory) the one
+where it is now. cachebro mount suggests this command when it recognizes a project that
+was moved. If NEW has a history of its own already, that history is set aside.`,
 		Example: `  cachebro relocate ~/src/old-name ~/src/new-name`,
 		Args:    e.Args(1, 2),
 	}
@@ -41,7 +42,7 @@ when it meets such a project. A history that NEW has by itself is kept aside.`,
 			to = top
 		}
 		if from == to {
-			return e.Usagef("relocate: %s is where it was", cli.Quote(to))
+			return e.Usagef("relocate: OLD and NEW are both %s", cli.Quote(to))
 		}
 		p := e.Paths()
 		old, err := p.State(from)
@@ -80,15 +81,15 @@ when it meets such a project. A history that NEW has by itself is kept aside.`,
 		}
 		fmt.Fprintf(e.Stdout, "%s has the history of %s now\n", cli.Quote(to), cli.Quote(from))
 		if aside != "" {
-			fmt.Fprintf(e.Stdout, "what was recorded of %s itself is kept in %s\n", cli.Quote(to), cli.Quote(aside))
+			fmt.Fprintf(e.Stdout, "the history that %s had before was set aside in %s\n", cli.Quote(to), cli.Quote(aside))
 		}
 		return nil
 	}
 	return cmd
 }
 
-// formerDir returns the absolute path of a directory that no longer exists, as it was
-// known: with the symlinks above it resolved.
+// formerDir returns the absolute path under which a directory that no longer exists was known:
+// the symlinks in its parent are resolved.
 func formerDir(e *cli.Env, dir string) (string, error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -100,8 +101,9 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 	return abs, nil
 }
 
-// rehome gives the state directory of one root to another and puts the other's own one
-// aside. It ends both daemons and holds both locks meanwhile.
+// rehome renames the state directory of root from to that of root to. If to has one already, it
+// is renamed, and its new path is returned as aside. rehome ends both daemons first and holds
+// both locks meanwhile.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)
@@ -142,9 +144,9 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	return aside, nil
 }
 
-// owned takes the lock of a state directory, which a running daemon holds.
+// owned takes the lock of a state directory. It fails if a running daemon holds the lock.
 func owned(state string) (unlock func(), err error) { return cli.LockState(state, 0) }
 
-// LockedState is owned for a directory that exists. It makes the lock file if needed, so
-// that no daemon gets in.
+// LockedState takes the lock of an existing state directory. It creates the lock file if needed,
+// so that no daemon can start meanwhile.
 func LockedState(state string) (unlock func(), err error) { return cli.LockState(state, os.O_CREATE) }

@@ -15,12 +15,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// setUpFile in a project's state directory says that up or init --project was
-// run for it: an agent's session that begins there mounts it. Its content is
-// the root, for lists of projects and for uninstall.
+// setUpFile is a file in a project's state directory that marks projects for which up or init
+// --project was run: an agent's session that begins there mounts the project. It contains the
+// project's root, for lists of projects and for uninstall.
 const setUpFile = "setup"
 
-// MarkSetUp writes the mark if on is true, else removes it.
+// MarkSetUp writes setUpFile if on is true, and removes it otherwise.
 func MarkSetUp(e *cli.Env, root string, on bool) error {
 	if !on {
 		state, err := e.Paths().State(root)
@@ -67,8 +67,8 @@ func SetUpRoots(e *cli.Env) []string {
 	return roots
 }
 
-// MountForSession mounts a project that was set up, for a session that begins in it. If the
-// project was not set up, mounted is false and err is nil.
+// MountForSession mounts a project when a session begins in it, if the project was set up. If it
+// was not, mounted is false and err is nil.
 func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool, err error) {
 	if !isSetUp(e.Paths(), root) {
 		return false, nil
@@ -90,8 +90,9 @@ func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool
 	return true, nil
 }
 
-// RootOf returns the root of a state directory as mount or up noted it, else "".
+// RootOf returns the root of the project that a state directory belongs to, as mount or up wrote
+// it there, or "" if it is unknown.
 func RootOf(state string) string {
-	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // there is none without up
+	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // exists only after up
 	return cmp.Or(mounts.ReadIdentity(state).Root, strings.TrimSuffix(string(b), "\n"))
 }

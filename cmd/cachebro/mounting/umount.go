@@ -27,21 +27,21 @@ import (
 func UmountCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "umount [DIR]", Short: "stop watching a project; its files stay as they are",
-		Long: `Unmounts the overlay and waits until everything that was seen is stored. The
-history stays; the next mount goes on with it. A dead mount is cleared away.
+		Long: `Unmounts the overlay and waits until everything that it recorded is stored. The
+history stays, and the next mount continues it. A dead mount is removed.
 
-Another mount namespace (a container, a service) may hold a copy of the mount.
-It is still served, and named; if a process has something open in it, the
-exit status is 3.`,
+Another mount namespace (a container, a service) may hold a copy of the mount. umount
+names such copies and they are still served. If a process has something open in a
+copy, the exit status is 3.`,
 		Example: `  cachebro umount
-  cachebro umount --lazy ~/src/app     although somebody is still in there
-  cachebro umount --force            also for those, who get errors from now on`,
+  cachebro umount --lazy ~/src/app   even if processes still use the mount
+  cachebro umount --force            those processes get errors from now on`,
 		Args: e.Args(0, 1),
 	}
 
 	fs := cmd.Flags()
-	lazy := fs.Bool("lazy", false, "detach now; those still inside are served until they leave")
-	force := fs.Bool("force", false, "detach now, and end the mount for all who are inside, in other mount namespaces too")
+	lazy := fs.Bool("lazy", false, "detach now; processes that use the mount are served until they leave it")
+	force := fs.Bool("force", false, "detach now, and end the mount for every process that uses it, also in other mount namespaces")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return Umount(cmd.Context(), e, cli.First(args, "."), *lazy, *force)
 	}
@@ -59,7 +59,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	}
 	state, _ := e.Paths().State(m.Source)
 	if other := e.Elsewhere(m); other != nil {
-		// Under another HOME (sudo -H): the history is where the mount keeps it.
+		// We run under another HOME (sudo -H), so use the state directory of the mount.
 		state = other.State
 		e = e.WithState(filepath.Dir(state))
 	}
@@ -74,7 +74,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 		if err := clearDead(m); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.Stdout, "cleared away the dead mount on %s\n", cli.Quote(m.Point))
+		fmt.Fprintf(e.Stdout, "removed the dead mount on %s\n", cli.Quote(m.Point))
 		return nil
 	case errors.Is(answer, mounts.ErrHung) && !lazy && !force:
 		return cli.Hintf("cachebro umount --force "+cli.Arg(m.Point)+" aborts it", "the mount on %s does not answer", cli.Quote(m.Point))
@@ -83,14 +83,14 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 			return err
 		}
 	}
-	// Our own working directory must not be what keeps it busy.
+	// Our own working directory must not keep the mount busy.
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
 	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
 	if lazy && !force {
 		if open := mounts.Databases(m.Point, mounts.Ours); len(open) > 0 {
-			fmt.Fprintf(e.Stderr, "note: these keep files open on the detached mount, while others may open the same files without it: locks hold between them, and a file that one has mapped into memory is locked for the other; restart them when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
+			fmt.Fprintf(e.Stderr, "note: the processes below have files open on the detached mount, while other processes may open the same files without it. Locks work across both, and a file that a process of one side has mapped into memory is locked for the other side. Restart these processes when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
 		}
 	}
 	if err := unmount(m, lazy || force); err != nil {
@@ -101,7 +101,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	}
 	past.Leave(m.Source)
 	if lazy && !force && len(users) > 0 {
-		fmt.Fprintf(e.Stdout, "detached %s; still inside, and served until they leave: %s\n", cli.Quote(m.Point), cli.OneLine(mounts.Describe(users, 8)))
+		fmt.Fprintf(e.Stdout, "detached %s; still using it, and served until they leave it: %s\n", cli.Quote(m.Point), cli.OneLine(mounts.Describe(users, 8)))
 		return nil
 	}
 	left := leftMount{root: m.Source, state: state, record: record}
@@ -111,10 +111,10 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	return finish(ctx, e, left, force)
 }
 
-// statusHeld is the exit status if the mount has gone from here but is still served for others.
+// statusHeld is the exit status if the mount was unmounted here but is still served for others.
 const statusHeld cli.ExitStatus = 3
 
-// leftMount is a mount that has gone from our mount namespace while its mountd still runs.
+// leftMount is a mount that was unmounted in our mount namespace while its mountd still runs.
 type leftMount struct {
 	root, state string
 	record      supervisor.Record
@@ -134,7 +134,7 @@ func findLeft(e *cli.Env, dir string) (leftMount, bool) {
 	return leftMount{t.Root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
 }
 
-// finishLeft is umount for a mount that had already gone from here.
+// finishLeft handles umount of a mount that was unmounted here already.
 func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	if !force {
 		fmt.Fprintf(e.Stderr, "%s is unmounted here already\n", cli.Quote(l.record.Mountpoint))
@@ -143,18 +143,19 @@ func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error 
 	return finish(ctx, e, l, true)
 }
 
-// finish waits until what was seen is stored, and says who still holds the mount.
+// finish waits until everything that mountd recorded is stored, and prints who still holds the
+// mount.
 func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	held, err := awaitEnd(ctx, e, l, force)
 	if err != nil {
 		return err
 	}
 	if !cli.OwnDir(l.state) {
-		// Another user's daemon does not talk to us, and a second one would begin
-		// a history of its own. Theirs takes what is in the spool.
-		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores what was seen last\n")
+		// Another user's daemon does not accept our connection, and a daemon of ours would
+		// begin a second history. The other user's daemon stores what is in the spool.
+		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores the latest changes\n")
 	} else if left, ok := wire.ReadLeft(l.state); ok && left.PID == l.record.PID {
-		// No daemon ran, and none had anything to do.
+		// No daemon ran, and there was nothing to store.
 	} else if err := AwaitStored(ctx, e, l.root); err != nil {
 		fmt.Fprintf(e.Stderr, "note: %s\n", cli.OneLine(err.Error()))
 	} else {
@@ -167,8 +168,8 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	return nil
 }
 
-// users returns the processes that have something open on a mount that has gone from here,
-// and the mount namespaces that hold a copy of it. seen is false if it found neither.
+// users returns the processes that have something open on a mount that was unmounted here, and
+// the mount namespaces that hold a copy of it. seen is false if it found neither.
 func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen bool) {
 	holders = mounts.Holders(l.record.Dev)
 	for _, h := range holders {
@@ -178,27 +179,27 @@ func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen b
 	return users, holders, len(users)+len(holders) > 0
 }
 
-// sayHeld names who keeps a mount that has gone from here. A copy in which nobody has
-// anything open is no failure.
+// sayHeld prints who still holds a mount that was unmounted here. It returns statusHeld, or nil
+// if no process has anything open in the copies of the mount.
 func sayHeld(e *cli.Env, l leftMount) error {
 	users, holders, seen := l.users()
 	for _, h := range holders {
-		fmt.Fprintf(e.Stderr, "note: the mount namespace %s holds a copy of it (pid %d: %s)\n", h.Namespace, h.PID, cli.OneLine(h.Command))
+		fmt.Fprintf(e.Stderr, "note: the mount namespace %s holds a copy of the mount (pid %d: %s)\n", h.Namespace, h.PID, cli.OneLine(h.Command))
 	}
 	switch {
 	case !seen:
-		fmt.Fprintf(e.Stderr, "note: it is still in use by a process or a mount namespace that cannot be seen from here\n")
+		fmt.Fprintf(e.Stderr, "note: the mount is still in use by a process or a mount namespace that cannot be seen from here\n")
 	case len(users) > 0:
-		fmt.Fprintf(e.Stderr, "note: it is still in use by %s\n", cli.OneLine(mounts.Describe(users, 8)))
+		fmt.Fprintf(e.Stderr, "note: the mount is still in use by %s\n", cli.OneLine(mounts.Describe(users, 8)))
 	default:
-		fmt.Fprintf(e.Stderr, "note: nobody has anything open there; mountd (pid %d) keeps running until these namespaces end, and cachebro mount continues with it\n", l.record.PID)
+		fmt.Fprintf(e.Stderr, "note: no process has anything open in the copies; mountd (pid %d) runs until these namespaces end, and cachebro mount reuses it\n", l.record.PID)
 		return nil
 	}
-	fmt.Fprintf(e.Stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, cli.Arg(l.record.Mountpoint))
+	fmt.Fprintf(e.Stderr, "note: mountd (pid %d) serves these users until they end\nhint: cachebro umount --force %s ends the mount for them\n", l.record.PID, cli.Arg(l.record.Mountpoint))
 	return statusHeld
 }
 
-// findMount finds the mount that a directory argument means: on it or above it.
+// findMount returns the mount that contains dir, as part of the mount or of its source.
 func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 	path, err := e.Abs(dir)
 	if err != nil {
@@ -225,15 +226,15 @@ func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 	return mounts.Mount{}, cli.Hintf("cachebro status --all", "%s is not mounted", cli.Quote(path))
 }
 
-// unmount unmounts m, through fusermount3 if only that may.
+// unmount unmounts m, through fusermount3 if umount(2) is not permitted.
 func unmount(m mounts.Mount, lazy bool) error {
 	if lazy {
 		return fusefs.Detach(m.Point)
 	}
 	var err error
 	for try := range 12 {
-		// Files that were closed a moment ago are released in the background, and a process
-		// that was just told to end takes a moment.
+		// Files that were just closed are released in the background, and a process that was
+		// just signalled takes a moment to end.
 		err = syscall.Unmount(m.Point, 0)
 		if !errors.Is(err, syscall.EBUSY) {
 			break
@@ -268,25 +269,25 @@ func busy(m mounts.Mount, users []mounts.Proc) error {
 	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
 		ours[pid] = true
 	}
-	leaving := true // all users are ancestors of ours: a cd in this shell is enough
+	leaving := true // true if all users are our ancestors, so that a cd in this shell is enough
 	for _, p := range users {
 		leaving = leaving && ours[p.PID]
 		for pid := p.PID; pid > 1; pid = parentOf(pid) {
 			if command := strings.Join(procfs.Args(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
 				return cli.Hintf(fmt.Sprintf("kill %d && cachebro umount %s", pid, cli.Arg(m.Point)),
-					"%s is in use by %s, of the app server that Codex left running (pid %d); Codex starts it again when it needs one", cli.Quote(m.Point), p, pid)
+					"%s is in use by %s, which belongs to an app server that Codex left running (pid %d); Codex starts a new one when needed", cli.Quote(m.Point), p, pid)
 			}
 		}
 	}
 	if leaving {
 		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
 	}
-	return cli.Hintf("cachebro umount --lazy "+cli.Arg(m.Point)+" detaches it all the same", "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
+	return cli.Hintf("cachebro umount --lazy "+cli.Arg(m.Point)+" detaches it nevertheless", "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
 }
 
 // mountInside returns the newest file system that is mounted on a directory of m.
 func mountInside(m mounts.Mount) (inside mounts.Mount, ok bool) {
-	all, _ := mounts.Mounts() // without the table, the processes are still named
+	all, _ := mounts.Mounts() // if this fails, busy still names the processes
 	byID := map[int]int{}
 	for _, a := range all {
 		byID[a.ID] = a.Parent
@@ -302,17 +303,17 @@ func mountInside(m mounts.Mount) (inside mounts.Mount, ok bool) {
 	return inside, ok
 }
 
-// clearDead detaches a mount that nobody serves.
+// clearDead detaches a mount that no process serves any more.
 func clearDead(m mounts.Mount) error {
 	if err := fusefs.Detach(m.Point); err != nil {
-		return cli.Hintf("umount -l "+cli.Arg(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be cleared away: %v", cli.Quote(m.Point), err)
+		return cli.Hintf("umount -l "+cli.Arg(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be removed: %v", cli.Quote(m.Point), err)
 	}
 	return nil
 }
 
-// abort ends the connection of a hanging mount: its users get errors instead of waiting
-// for ever. If we may not use the kernel's switch, it kills the processes that hold the
-// connection.
+// abort ends the FUSE connection of a hung mount, so that its users get errors instead of waiting
+// for ever. If we may not write to the kernel's abort file, it kills the processes that serve the
+// mount.
 func abort(m mounts.Mount, r supervisor.Record) error {
 	_, minor, _ := strings.Cut(m.Dev, ":")
 	name := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
@@ -333,15 +334,16 @@ func abort(m mounts.Mount, r supervisor.Record) error {
 }
 
 const (
-	// copyWait is how long umount waits for processes that still have a copy of the mount:
-	// most leave in a moment.
+	// copyWait is how long umount waits for processes that still have a copy of the mount. Most
+	// of them end within a moment.
 	copyWait = 3 * time.Second
 	// endWait is how long umount waits for mountd to store what it saw.
 	endWait = 30 * time.Second
 )
 
-// awaitEnd waits until mountd has handed over everything and ended. held reports that it
-// goes on, for copies of the mount elsewhere. With force, mountd is told to end.
+// awaitEnd waits until mountd has handed over everything and ended. held is true if mountd
+// continues, because it serves copies of the mount in other namespaces. With force, awaitEnd
+// sends mountd a SIGTERM.
 func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bool, err error) {
 	said, killed := false, false
 	start := time.Now()
@@ -358,10 +360,10 @@ func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bo
 				return true, fmt.Errorf("end mountd (pid %d): %w", l.record.PID, err)
 			}
 		case waited > endWait:
-			return true, cli.Hintf("cachebro status", "mountd (pid %d) has not stored everything that it saw after %v; it continues", l.record.PID, endWait)
+			return true, cli.Hintf("cachebro status", "mountd (pid %d) has not stored everything that it recorded within %v; it continues to do so", l.record.PID, endWait)
 		case waited > 2*time.Second && !said && !left:
 			said = true
-			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it saw …\n", l.record.PID)
+			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it recorded …\n", l.record.PID)
 		}
 		select {
 		case <-ctx.Done():
@@ -372,31 +374,31 @@ func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bo
 	return false, nil
 }
 
-// AwaitStored waits until the daemon has taken everything from the spool, 30 s at most.
-// After that the daemon goes on by itself.
+// AwaitStored waits until the daemon has stored everything from the spool, but at most 30 s. The
+// daemon continues to store after that.
 func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	c, err := e.Connect(ctx, root)
 	if err != nil {
-		return fmt.Errorf("what was seen waits in the spool: %w", err)
+		return fmt.Errorf("the latest changes are in the spool, and not yet stored: %w", err)
 	}
 	defer c.Close()
 	pause := 5 * time.Millisecond
 	for {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
 		if err != nil {
-			return fmt.Errorf("what was seen waits in the spool: %w", err)
+			return fmt.Errorf("the latest changes are in the spool, and not yet stored: %w", err)
 		}
 		if st.Store.Lag == 0 {
 			return nil
 		}
 		if !st.Store.Healthy {
-			return fmt.Errorf("%s wait in the spool: %s", text.Count(st.Store.Lag, "record"), st.Store.Reason)
+			return fmt.Errorf("%s in the spool are not yet stored: %s", text.Count(st.Store.Lag, "record"), st.Store.Reason)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s wait in the spool: %w", text.Count(st.Store.Lag, "record"), ctx.Err())
+			return fmt.Errorf("%s in the spool are not yet stored: %w", text.Count(st.Store.Lag, "record"), ctx.Err())
 		case <-time.After(pause):
 			pause = min(2*pause, 200*time.Millisecond)
 		}
@@ -406,8 +408,8 @@ func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 // sendWithin is how long umount waits for a bucket.
 const sendWithin = 10 * time.Second
 
-// sendLast sends what is stored to the project's bucket, if it has one, and says how much
-// did not get there.
+// sendLast sends stored versions to the project's bucket, if there is one, and prints how many
+// could not be sent.
 func sendLast(ctx context.Context, e *cli.Env, root string) {
 	c, err := e.ConnectAs(ctx, root, "cli", wire.Timeouts{Answer: sendWithin + 5*time.Second})
 	if err != nil {

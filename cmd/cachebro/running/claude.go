@@ -10,9 +10,9 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// dress adds to the command line of a known client what makes it use cachebro, so that the
-// first try needs no configuration. It adds no hooks if init has registered them: everything
-// would happen twice.
+// dress adds flags to the command line of a known client that make it use cachebro, so that no
+// configuration is needed. It adds no hooks if init has registered them, because they would run
+// twice.
 func dress(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil
@@ -30,8 +30,8 @@ func dress(e *cli.Env, client, project string, args []string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	// --mcp-config takes any number of values: without the equals sign it
-	// would swallow the prompt that follows.
+	// --mcp-config takes any number of values. Without the equals sign it would take the
+	// following prompt for one of them.
 	return append([]string{args[0], "--settings=" + string(settings), "--mcp-config=" + string(clients.ClaudeMCP(e.Exe))}, rest...), nil
 }
 
@@ -70,8 +70,8 @@ func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 	return rest, settings, nil
 }
 
-// mergeSettings puts the user's settings on top of ours. The hooks of both run; for
-// everything else the user's settings win.
+// mergeSettings merges the user's settings into ours. The hooks of both run; for all other keys
+// the user's settings win.
 func mergeSettings(ours []byte, theirs [][]byte) ([]byte, error) {
 	if len(theirs) == 0 {
 		return ours, nil
@@ -83,7 +83,7 @@ func mergeSettings(ours []byte, theirs [][]byte) ([]byte, error) {
 	for _, t := range theirs {
 		var m map[string]json.RawMessage
 		if err := json.Unmarshal(t, &m); err != nil {
-			return nil, cli.Hintf("mend it, or: cachebro run --bare -- …", "--settings is not JSON: %v", err)
+			return nil, cli.Hintf("correct it, or: cachebro run --bare -- …", "--settings is not JSON: %v", err)
 		}
 		for key, value := range m {
 			if key != "hooks" {
@@ -109,7 +109,7 @@ func joinHooks(a, b json.RawMessage) (json.RawMessage, error) {
 			continue
 		}
 		if err := json.Unmarshal(part, &m); err != nil {
-			return nil, cli.Hintf("mend it, or: cachebro run --bare -- …", "the hooks in --settings have an unknown form: %v", err)
+			return nil, cli.Hintf("correct them, or: cachebro run --bare -- …", "the hooks in --settings have an unknown form: %v", err)
 		}
 		for event, groups := range m {
 			events[event] = append(events[event], groups...)

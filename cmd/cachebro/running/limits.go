@@ -6,14 +6,14 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// NetLimits says what the net of a watched command cannot do, one limit per line.
+// NetLimits returns the limits of the net, one list item each.
 func NetLimits() string {
-	return fmt.Sprintf(`  - it sees only what descends from this command, and no 32-bit programs;
-  - set-uid programs (sudo, ping) do not get their rights, except for root:
+	return fmt.Sprintf(`  - it watches only the command and its descendants, and no 32-bit programs;
+  - set-uid programs (sudo, ping) get no special rights, unless root runs them;
     --allow-sudo runs the command without the net;
-  - it is no jail: a second thread can change a path that is being looked at;
-  - caches, what the client keeps of itself, and temporary files that the
-    command makes are not kept, nor are files of more than %d MiB;
-  - what a container or a daemon does for the command is not seen.
+  - it is not a sandbox: another thread can change a path during the check;
+  - it does not save caches, the client's own files, temporary files that the
+    command creates, or files of more than %d MiB;
+  - it does not see what a container or a daemon does on behalf of the command.
 `, limits.Content>>20)
 }

@@ -29,7 +29,7 @@ import (
 // NetCommand returns the command cachebro net.
 func NetCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "net", Short: "keeps what watched commands destroy outside of mounts (started by cachebro run)",
+		Use: "net", Short: "saves files before a command changes them (started by cachebro run)",
 		Annotations:        cli.OwnSignals,
 		Hidden:             true,
 		DisableFlagParsing: true,
@@ -43,7 +43,7 @@ func NetCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// takeOverWithin is how long a recorder waits for the end of the one before it.
+// takeOverWithin is how long a new recorder waits for the previous one to end.
 const takeOverWithin = 10 * time.Second
 
 func serveNet(e *cli.Env) error {
@@ -88,7 +88,7 @@ func serveNet(e *cli.Env) error {
 	return err
 }
 
-// daemonWaker makes the daemons take in what is spooled.
+// daemonWaker wakes store daemons so that they store what the recorder has spooled.
 type daemonWaker struct {
 	env  *cli.Env
 	log  *slog.Logger
@@ -121,13 +121,13 @@ func (w *daemonWaker) wake(root string) {
 	})
 }
 
-// limitsTold names the file that says that this user has been told of the limits.
+// limitsTold names the file whose existence means that this user was shown the net's limits.
 const limitsTold = "limits-told"
 
-// sayLimits says that the net is at work, and once to each user what it cannot do.
+// sayLimits prints that the net is active. Once per user it also prints the net's limits.
 func (s *session) sayLimits() {
 	if s.unmounted {
-		fmt.Fprintln(s.Stderr, "note: the net keeps what this command and its children change, here and elsewhere; cachebro undo takes it back")
+		fmt.Fprintln(s.Stderr, "note: the net saves files, in the project and elsewhere, before this command or its children change them; cachebro undo restores them")
 	}
 	state, err := s.Paths().State(wire.OutsideRoot)
 	if err != nil {
@@ -138,24 +138,26 @@ func (s *session) sayLimits() {
 		return
 	}
 	f.Close()
-	fmt.Fprintln(s.Stderr, "note: a net keeps what this command destroys outside of mounts; cachebro undo takes it back. Its limits, said this once:")
+	fmt.Fprintln(s.Stderr, "note: files outside of mounts are saved before this command changes them; cachebro undo restores them. Limits (this note appears only once):")
 	fmt.Fprint(s.Stderr, NetLimits())
 }
 
-// setUID reports whether a command needs the rights of a set-uid program.
+// setUID reports whether a program is set-uid and we are not root, so that it would lose its
+// rights under the net.
 func setUID(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode()&os.ModeSetuid != 0 && os.Geteuid() != 0
 }
 
-// start starts the command under the net, which watches its system calls and keeps what it
-// destroys. Where that is impossible, it says why and starts the command without the net.
+// start starts the command under the net, which watches its system calls and saves files before
+// the command changes them. If that is impossible, start prints why and starts the command
+// without the net.
 func (s *session) start(cmd *exec.Cmd) error {
 	if s.noNet {
 		return cmd.Start()
 	}
 	if setUID(s.path) {
-		fmt.Fprintf(s.Stderr, "note: %s has set-uid rights, which it would lose: it runs without the net\n", cli.Quote(s.path))
+		fmt.Fprintf(s.Stderr, "note: %s is a set-uid program and would lose its rights under the net, so it runs without the net\n", cli.Quote(s.path))
 		return cmd.Start()
 	}
 	seen := true
@@ -177,31 +179,32 @@ func (s *session) start(cmd *exec.Cmd) error {
 	return failed
 }
 
-// over is called when the command has ended, or could not be started.
+// over ends the watch after the command has ended or could not be started.
 func (s *session) over() {
 	if s.watch == nil {
 		return
 	}
 	unseen, err := s.watch.End(s.Exe)
 	if unseen > 0 {
-		fmt.Fprintf(s.Stderr, "note: %s of this command could not be looked at: undo may not know what was changed by that\n", text.Count(unseen, "system call"))
+		fmt.Fprintf(s.Stderr, "note: %s of this command could not be inspected, so undo may lack the changes made by them\n", text.Count(unseen, "system call"))
 	}
 	if err != nil {
-		fmt.Fprintf(s.Stderr, "note: what the command left may not be known: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(s.Stderr, "note: the last changes of the command may not be recorded: %s\n", cli.OneLine(err.Error()))
 	}
 }
 
-// restarted reports that the net's recorder was replaced. Nothing that it saw is lost.
+// restarted prints that the net's recorder was replaced. Nothing that the old one saw is lost.
 func (s *session) restarted() {
-	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s, and another one continues where it stopped\n", s.Now().Format(time.TimeOnly))
+	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s; a new recorder has taken over\n", s.Now().Format(time.TimeOnly))
 }
 
+// unwatched prints why the net does not watch the command.
 func (s *session) unwatched(err error) {
 	if errors.Is(err, unix.EBUSY) {
 		if strings.HasPrefix(s.Getenv("CACHEBRO_SESSION"), sessionPrefix) {
-			return // the run around this one sees it
+			return // the outer cachebro run watches this command too
 		}
-		err = errors.New("another program already watches its system calls, and the kernel allows only one")
+		err = errors.New("another program already watches the command's system calls, and the kernel allows only one watcher")
 	}
-	fmt.Fprintf(s.Stderr, "note: what the command destroys outside of mounts is not kept: %s\n", cli.OneLine(err.Error()))
+	fmt.Fprintf(s.Stderr, "note: files outside of mounts are not saved before this command changes them: %s\n", cli.OneLine(err.Error()))
 }

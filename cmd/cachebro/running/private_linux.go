@@ -21,13 +21,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runPrivate runs the command in a mount namespace of its own. It starts the store
-// daemon outside, because a daemon inside would keep the namespace alive.
+// runPrivate runs the command in a mount namespace of its own. It starts the store daemon
+// outside of that namespace, because a daemon inside would keep the namespace alive.
 //
 // A process with several threads cannot enter a user namespace, so a child (cachebro
-// private) is born in it. The child's uid is mapped to itself; an ambient capability
-// survives the exec and lets it mount. If it cannot start the command, it reports why
-// through a pipe. began reports that the command was started.
+// private) is started in a new one. The child's uid is mapped to itself, and an ambient
+// capability, which survives the exec, lets it mount. If the child cannot start the command,
+// it reports the reason through a pipe. began reports whether the command was started.
 func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	c, err := s.Connect(ctx, s.plan.Root)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	}
 	say.Close()
 	stop := passOn(signals, cmd.Process)
-	trouble, rerr := io.ReadAll(said) // ends when the command is started, or will not be
+	trouble, rerr := io.ReadAll(said) // returns when the command was started or has failed to start
 	err = cli.ChildStatus(cmd.Wait())
 	stop()
 	if len(trouble) > 0 || rerr != nil {
@@ -108,7 +108,8 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 		}
 		_ = say.Close()
 		s := session{Env: e, plan: mounting.PlannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
-		// The command must not get our capability. It is started from this thread.
+		// The command must not inherit our capability. Capabilities belong to threads, and the
+		// command is started from this one.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -116,7 +117,7 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 			err = s.run(ctx)
 		}
 		_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
-		// What the command left running in the background is served on.
+		// Wait for mountd, which still serves processes that the command left in the background.
 		mountd.Await(5 * time.Second)
 		return err
 	}
@@ -125,9 +126,9 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 
 // mountPrivate mounts the project in this namespace and serves it.
 func mountPrivate(c *supervisor.Config) (*supervisor.Child, error) {
-	// What is mounted in here must not show outside.
+	// Mounts made in this namespace must not propagate to the outer one.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return nil, fmt.Errorf("the mount namespace cannot be made private: %w", err)
+		return nil, fmt.Errorf("make the mount namespace private: %w", err)
 	}
 	source, err := os.Open(c.Root)
 	if err != nil {
@@ -146,8 +147,8 @@ func mountPrivate(c *supervisor.Config) (*supervisor.Child, error) {
 	return mountd, err
 }
 
-// mountHere mounts FUSE with our own mount(2): fusermount3 has no power in a
-// user namespace. /dev/fuse must be opened in the namespace that mounts it.
+// mountHere mounts FUSE by mount(2), because fusermount3 has no privileges in a user
+// namespace. /dev/fuse must be opened in the namespace that mounts it.
 func mountHere(c *supervisor.Config) (*os.File, error) {
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {

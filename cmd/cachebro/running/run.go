@@ -28,22 +28,24 @@ import (
 func RunCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run [--] COMMAND…", Short: "run a command, or an agent, on the watched project",
-		Long: `Mounts the project if it is not, enters the mount and runs the command there as a
-session of its own, so that log, working-set and undo --session know what it and
-its children did. The exit status is the command's.
+		Long: `Mounts the project if it is not mounted yet, enters the mount and runs the command
+there as a session of its own, so that log, working-set and undo --session know what
+the command and its children did. The exit status is that of the command.
 
-claude gets cachebro's hooks and MCP server on its command line; nothing has to
-be configured.
+If the command is claude, cachebro's hooks and MCP server are added to its command
+line; nothing has to be configured.
 
-Outside of the mount, and where nothing can be mounted at all, a net keeps what the
-command and its children overwrite, remove, rename or change: undo --session, --prompt
-and undo of an action take that back too. The mount sees more, so it is used where it
-can be. What the net cannot do:
+For files that are not on the mount, and for the project itself if it cannot be
+mounted, a net watches the system calls of the command and its children: it saves a
+copy of each file before they overwrite, remove, rename or change it. undo --session,
+undo --prompt and the undo of an action restore those files too. The mount sees more
+than the net, so the project is mounted if that is possible. Limits of the net:
 ` + NetLimits() + `
-With --private only this command sees the overlay, in a mount namespace of its
-own: it needs no fusermount3, and nothing can be left behind. Where the project
-cannot be mounted for all, that is tried, and said; where not even that can be, an
-agent is started with the hooks alone: its reads still save.`,
+With --private only this command sees the overlay, in a mount namespace of its own.
+That needs no fusermount3, and no mount can be left behind. If the project cannot be
+mounted for everybody, run prints a note and tries this. If a private mount fails as
+well, the command runs under the net alone. If the net is not available either, an
+agent runs with the hooks alone, so repeated reads still save tokens.`,
 		Example: `  cachebro run -- claude
   cachebro run -- make test
   cachebro run --private -- sh
@@ -54,11 +56,11 @@ agent is started with the hooks alone: its reads still save.`,
 
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
-	private := fs.Bool("private", false, "mount where only this command sees it")
+	private := fs.Bool("private", false, "mount the project for this command alone")
 	exact := fs.Bool("exact", false, "mount this directory itself, not the top level of its git work tree")
-	bare := fs.Bool("bare", false, "add nothing to the command line of a known client")
-	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
-	sudo := fs.Bool("allow-sudo", false, "let set-uid programs have their rights; nothing outside of the mount is kept then")
+	bare := fs.Bool("bare", false, "do not add hooks or the MCP server to the command line of claude")
+	beside := fs.Bool("beside", false, "mount even if a process has a file of the project open for reading and writing, mapped or locked")
+	sudo := fs.Bool("allow-sudo", false, "run without the net, so that set-uid programs get their rights; files that are not on the mount are not saved")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		path, err := exec.LookPath(args[0])
@@ -86,7 +88,7 @@ agent is started with the hooks alone: its reads still save.`,
 			if err != nil {
 				return err
 			}
-			if len(dressed) > len(args) { // the plugin, if there is one, steps back
+			if len(dressed) > len(args) { // hooks and server were added: make an installed plugin inactive
 				e.Vars = append(e.Vars, "CACHEBRO_HOOKS=run")
 			}
 			args = dressed
@@ -111,8 +113,9 @@ agent is started with the hooks alone: its reads still save.`,
 	return cmd
 }
 
-// stepDown is called when the project cannot be mounted for all. It tries a mount for this
-// command alone, then the net without a mount, then none, which helps an agent with hooks.
+// stepDown is called if the project cannot be mounted for all processes. It tries a mount for
+// this command alone, then the net without a mount. If neither is possible, it runs the command
+// without both, but only if hooked is true: hooks alone still help an agent.
 func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
 	m, err := mounting.PlanMount(s.Env, dir, f)
 	if err == nil && !m.Already {
@@ -122,10 +125,10 @@ func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags
 		if began {
 			return err
 		}
-		fmt.Fprintf(s.Stderr, "note: that failed: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(s.Stderr, "note: the private mount failed: %s\n", cli.OneLine(err.Error()))
 	}
 	if !s.noNet {
-		fmt.Fprintf(s.Stderr, "note: no mount: %s\n", cli.OneLine(why.Error()))
+		fmt.Fprintf(s.Stderr, "note: the project is not mounted: %s\n", cli.OneLine(why.Error()))
 		if hint := cli.HintOf(why); hint != "" {
 			fmt.Fprintln(s.Stderr, "hint: "+hint)
 		}
@@ -135,7 +138,7 @@ func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags
 	if !hooked {
 		return why
 	}
-	fmt.Fprintf(s.Stderr, "note: only hooks are used: %s\n", cli.OneLine(why.Error()))
+	fmt.Fprintf(s.Stderr, "note: only hooks are used, because %s\n", cli.OneLine(why.Error()))
 	if hint := cli.HintOf(why); hint != "" {
 		fmt.Fprintln(s.Stderr, "hint: "+hint)
 	}
@@ -151,12 +154,12 @@ type session struct {
 	client string
 	id     string
 	noNet  bool // run the command without the net
-	// unmounted: nothing is mounted, so the net also keeps what it destroys in the project.
+	// unmounted is true if nothing is mounted, so that the net also saves files of the project.
 	unmounted bool
-	watch     *outside.Watch // nil: nobody sees its calls
+	watch     *outside.Watch // the net's watch of the command; nil without the net
 }
 
-// sessionPrefix begins the ids of sessions that run begins.
+// sessionPrefix is the prefix of the session ids that run makes.
 const sessionPrefix = "run-"
 
 func newSession() string {
@@ -165,8 +168,8 @@ func newSession() string {
 	return sessionPrefix + hex.EncodeToString(b[:])
 }
 
-// inside returns the caller's directory as a path in the mount. The command enters it
-// afresh, because the caller may still stand in the directory below the mount.
+// inside returns the caller's working directory as a path in the mount. The command enters
+// that path, because the caller's own working directory may be the one that the mount covers.
 func (s *session) inside() string {
 	switch {
 	case s.Dir != "" && mounts.Within(s.Dir, s.plan.Root):
@@ -184,7 +187,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history looks up there where a session works
+	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history looks up there in which projects a session works
 	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
 	s.takeStock(ctx, c)
 	err = s.spawn()
@@ -192,8 +195,8 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// takeStock makes the history of a project that is not mounted take in earlier changes before
-// the command starts. Found later, they would seem to be the command's.
+// takeStock makes the history of an unmounted project record earlier changes before the command
+// starts. If they were found later, they would be attributed to the command.
 func (s *session) takeStock(ctx context.Context, c *wire.Client) {
 	if !s.unmounted {
 		return
@@ -201,15 +204,15 @@ func (s *session) takeStock(ctx context.Context, c *wire.Client) {
 	ctx, cancel := context.WithTimeout(ctx, takeStockWithin)
 	defer cancel()
 	if _, err := c.Call(ctx, wire.MLog, wire.LogQuery{Limit: 1}, nil, nil); err != nil {
-		fmt.Fprintf(s.Stderr, "note: earlier changes may be taken for the command's: %s\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(s.Stderr, "note: earlier changes may be attributed to this command: %s\n", cli.OneLine(err.Error()))
 	}
 }
 
 // takeStockWithin bounds how long a command waits for takeStock.
 const takeStockWithin = 10 * time.Second
 
-// note tells the daemon of the session. If the daemon does not listen, the command runs all
-// the same.
+// note reports a session event to the daemon. If the daemon does not answer, the command runs
+// nevertheless.
 func (s *session) note(ctx context.Context, c *wire.Client, ev wire.SessionEvent) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -230,8 +233,8 @@ func (s *session) childVars() []string {
 	return append(vars, "PWD="+s.inside(), "CACHEBRO_SESSION="+s.id)
 }
 
-// spawn runs the command to its end. It stays in our process group: the
-// terminal's ^C and ^Z reach it without us, other signals are passed on.
+// spawn runs the command and waits for its end. The command stays in our process group, so that
+// the terminal's ^C and ^Z reach it directly. Other signals are passed on.
 func (s *session) spawn() error {
 	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer ignore()
@@ -247,14 +250,14 @@ func (s *session) spawn() error {
 	return cli.ChildStatus(err)
 }
 
-// catch catches signals from now on; ignore restores their effect.
+// catch delivers the given signals to a channel. ignore restores their default effect.
 func catch(which ...os.Signal) (signals chan os.Signal, ignore func()) {
 	signals = make(chan os.Signal, 16)
 	signal.Notify(signals, which...)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// passOn sends the child each signal that we get, until stop is called.
+// passOn sends each received signal to the child until stop is called.
 func passOn(signals <-chan os.Signal, child *os.Process) (stop func()) {
 	done, passed := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -264,7 +267,7 @@ func passOn(signals <-chan os.Signal, child *os.Process) (stop func()) {
 			case <-done:
 				return
 			case sig := <-signals:
-				// The terminal sends these two to the whole group itself.
+				// The terminal itself sends these two to the whole process group.
 				if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !cli.Foreground() {
 					_ = child.Signal(sig)
 				}

@@ -14,9 +14,9 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// loginUnit is a systemd unit or launchd agent that mounts the projects that are up: for a
-// user at the first login, for root at boot. A link enables a systemd unit, as systemctl
-// would, so that systemd need not be running.
+// loginUnit is a systemd unit or launchd agent that mounts the projects that are up, at a user's
+// first login or, for root, at boot. A symlink enables the systemd unit, as systemctl would do,
+// so that systemd need not be running now.
 type loginUnit struct {
 	file string
 	link string // "" for launchd, which needs none
@@ -49,8 +49,8 @@ func systemdUnit(e *cli.Env) (loginUnit, error) {
 	return u, nil
 }
 
-// systemd returns the text of the systemd unit. The mounts outlive it, as they would outlive
-// a shell.
+// systemd returns the text of the systemd unit. KillMode=process lets the mounts outlive the
+// unit.
 func (u loginUnit) systemd(e *cli.Env) string {
 	var w strings.Builder
 	w.WriteString("[Unit]\nDescription=cachebro mounts the projects that are up\n")
@@ -106,7 +106,7 @@ func (u loginUnit) enable(e *cli.Env) error {
 	return nil
 }
 
-// notAtLogin takes back what atLogin did. It leaves files that are not ours.
+// notAtLogin reverses atLogin. It does not remove files that cachebro did not write.
 func notAtLogin(e *cli.Env) error {
 	u, err := theLoginUnit(e)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package setup has the commands that write clients' and git's configuration and
-// take it back: up, down, init, uninit, uninstall.
+// Package setup has the commands that write the configuration of clients and of git, and remove
+// it again: up, down, init, uninit, upgrade and uninstall.
 package setup

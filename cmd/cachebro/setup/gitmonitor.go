@@ -30,8 +30,8 @@ func gitGlobalConfig(e *cli.Env, s clients.Setup) string {
 	return usual
 }
 
-// gitSetup returns the settings that add root's repository to those whose git asks us which
-// files changed.
+// gitSetup returns git settings that add root's repository to the repositories in which git asks
+// cachebro which files changed.
 func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error) {
 	dir, err := AskGit(e, root, "rev-parse", "--absolute-git-dir")
 	if err != nil || !filepath.IsAbs(dir) {
@@ -49,7 +49,7 @@ func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error
 	return g, nil
 }
 
-// gitSetupBack returns what uninit takes back of git's settings; empty if nothing was written.
+// gitSetupBack returns the git settings that uninit removes. It is empty if none were written.
 func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
 	g := clients.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
 	if b, err := os.ReadFile(g.Config); (err != nil || len(clients.GitDirs(b)) == 0) && !s.PathExists(g.Include) {
@@ -58,7 +58,7 @@ func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
 	return g
 }
 
-// GitAsks reports whether init was told that a project's git should ask us what changed.
+// GitAsks reports whether init --git-fsmonitor was run for a project.
 func GitAsks(e *cli.Env, root string) bool {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil {

@@ -23,18 +23,19 @@ import (
 func InitCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "init [DIR]", Short: "register cachebro with the agents that are installed",
-		Long: `Adds the MCP server, and where the client has them the hooks, to the clients'
+		Long: `Adds the MCP server, and the hooks if the client supports hooks, to the clients'
 configuration: Claude Code, Cursor, OpenCode, Gemini CLI, Codex, VS Code, Windsurf
-and Zed. Shows what changes and asks. Comments, order and what others wrote stay;
-cachebro uninit takes it back to the byte.
+and Zed. It shows the changes and asks before it writes them. Comments, order and
+other settings are preserved, and cachebro uninit removes the changes exactly.
 
-With --project the files of the project in DIR are written instead of yours, and
-a session that begins there mounts it.
+With --project the configuration files of the project in DIR are changed instead of
+yours, and an agent's session that begins in the project mounts it.
 
-With --git-fsmonitor git asks the mount of DIR what changed instead of looking at
-every file, by an includeIf in your own git configuration. git config
-core.untrackedCache true spares it the search for new files too, but what changes
-underneath in the second of its last look it can then miss, with or without us.`,
+With --git-fsmonitor git asks the mount of DIR which files changed instead of checking
+every file. An includeIf in your own git configuration sets this up. git config
+core.untrackedCache true saves git the search for new files as well. With that setting
+git can miss a file that was changed, without going through the mount, in the same
+second in which git last looked; that is so with and without cachebro.`,
 		Example: `  cachebro init
   cachebro init --dry-run
   cachebro init --client claude --stop-line=always
@@ -59,7 +60,7 @@ underneath in the second of its last look it can then miss, with or without us.`
 			return err
 		}
 		if f.project && s.HasProgram != nil && !s.HasProgram("cachebro") {
-			fmt.Fprintf(e.Stderr, "note: cachebro is not in PATH, where the project's files look for it: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
+			fmt.Fprintf(e.Stderr, "note: the project's files expect cachebro in PATH, and it is not there: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
 		}
 		if err := applyChanges(e, s, changes, f, "write"); err != nil {
 			return err
@@ -73,7 +74,7 @@ underneath in the second of its last look it can then miss, with or without us.`
 			}
 		}
 		sayNotes(e, changes)
-		fmt.Fprintln(e.Stdout, "on from the client's next start · back: cachebro "+backCommand(f)+" · check: cachebro doctor")
+		fmt.Fprintln(e.Stdout, "takes effect at the client's next start · undo: cachebro "+backCommand(f)+" · check: cachebro doctor")
 		return nil
 	}
 	return cmd
@@ -82,9 +83,9 @@ underneath in the second of its last look it can then miss, with or without us.`
 // UninitCommand returns the command cachebro uninit.
 func UninitCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "uninit [DIR]", Short: "take back what init wrote",
-		Long: `Removes cachebro from the clients' configuration. A file that nobody edited since
-is what it was before init, to the byte.`,
+		Use: "uninit [DIR]", Short: "remove what init wrote",
+		Long: `Removes cachebro from the clients' configuration. A file that nobody has edited since
+init becomes exactly what it was before.`,
 		Example: `  cachebro uninit
   cachebro uninit --client cursor
   cachebro uninit --project`,
@@ -116,7 +117,7 @@ is what it was before init, to the byte.`,
 		if err != nil {
 			return err
 		}
-		if err := applyChanges(e, s, changes, f, "take back"); err != nil || f.dryRun || !f.project {
+		if err := applyChanges(e, s, changes, f, "remove cachebro from"); err != nil || f.dryRun || !f.project {
 			return err
 		}
 		return mounting.MarkSetUp(e, root, false)
@@ -124,7 +125,7 @@ is what it was before init, to the byte.`,
 	return cmd
 }
 
-// InitFlags choose what is registered, and where.
+// InitFlags select what init registers, and with which clients.
 type InitFlags struct {
 	clients                                            []string
 	project, yes, dryRun                               bool
@@ -137,33 +138,33 @@ type InitFlags struct {
 
 func (f *InitFlags) add(fs *pflag.FlagSet) {
 	f.addCommon(fs)
-	fs.StringVar(&f.stopLine, "stop-line", "changes", "when you are told what was saved: changes, always, off")
-	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
-	fs.StringVar(&f.noReshape, "no-reshape", "", "leave the outputs of commands as they are: all, or only these rules: "+strings.Join(ruleNames(), ", "))
+	fs.StringVar(&f.stopLine, "stop-line", "changes", "when to show you what was saved: changes, always, off")
+	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "do not shorten the results of the client's own tools")
+	fs.StringVar(&f.noReshape, "no-reshape", "", "do not shorten the outputs of commands: all, or only by these rules: "+strings.Join(ruleNames(), ", "))
 	fs.Lookup("no-reshape").NoOptDefVal = "all"
-	fs.BoolVar(&f.hold, "hold", false, "hold an edit of a file that others changed since it was shown, once, with what they changed")
-	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
-	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
-	fs.BoolVar(&f.worktrees, "worktrees", false, "Claude Code's worktrees become forks of the project, with what git ignores")
-	fs.BoolVar(&f.gitMonitor, "git-fsmonitor", false, "also let git ask the mount of DIR which files changed, by your own git configuration")
+	fs.BoolVar(&f.hold, "hold", false, "refuse an edit once, showing the changes, if others changed the file since the agent saw it")
+	fs.BoolVar(&f.promptIndex, "prompt-index", false, "add to each prompt a short list of files that may matter")
+	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, unless one is set already")
+	fs.BoolVar(&f.worktrees, "worktrees", false, "let Claude Code's worktrees be forks of the project, which include ignored files")
+	fs.BoolVar(&f.gitMonitor, "git-fsmonitor", false, "also configure your git to ask the mount of DIR which files changed")
 	fs.BoolVar(&f.agentsMD, "agents-md", false, "also add a section to AGENTS.md in the project")
 }
 
 func (f *InitFlags) addCommon(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.clients, "client", nil, "only these: "+strings.Join(clients.Clients(), ", "))
-	fs.BoolVar(&f.project, "project", false, "the project's own files instead of yours")
+	fs.StringSliceVar(&f.clients, "client", nil, "only these clients: "+strings.Join(clients.Clients(), ", "))
+	fs.BoolVar(&f.project, "project", false, "change the project's configuration files instead of yours")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would change")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 }
 
-// check refuses values that a hook would silently ignore.
+// check rejects flag values that a hook would silently ignore.
 func (f *InitFlags) check(e *cli.Env) error {
 	if !slices.Contains([]string{"", "changes", "always", "off"}, f.stopLine) {
 		return e.Usagef("%s: --stop-line %s: want changes, always, off", e.Cmd.Name(), cli.Quote(f.stopLine))
 	}
 	for _, r := range f.offRules() {
 		if r != "all" && !slices.Contains(ruleNames(), r) {
-			return e.Usagef("%s: --no-reshape %s: want all, or of %s", e.Cmd.Name(), cli.Quote(r), strings.Join(ruleNames(), ", "))
+			return e.Usagef("%s: --no-reshape %s: want all, or some of %s", e.Cmd.Name(), cli.Quote(r), strings.Join(ruleNames(), ", "))
 		}
 	}
 	for _, c := range f.clients {
@@ -182,13 +183,13 @@ func ruleNames() (names []string) {
 	return names
 }
 
-// offRules returns the names of the rules that are not wanted.
+// offRules returns the names of the rules that --no-reshape turns off.
 func (f *InitFlags) offRules() []string {
 	return strings.FieldsFunc(f.noReshape, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// hookOptions returns the options for the registered command line, without those that are
-// the default.
+// hookOptions returns the options for the command line of the registered hooks. It leaves out
+// defaults.
 func (f *InitFlags) hookOptions() []string {
 	var o []string
 	if f.stopLine != "" && f.stopLine != "changes" {
@@ -212,8 +213,8 @@ func (f *InitFlags) hookOptions() []string {
 	return o
 }
 
-// Setup describes this user's surroundings to package clients. project is the project's
-// root if its own files are to be changed, "" for the user's.
+// Setup describes this user's environment to package clients. project is the root of the project
+// whose configuration files are to be changed, or "" to change the user's.
 func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 	p := e.Paths()
 	base, err := p.StateBase()
@@ -231,7 +232,7 @@ func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 		PathExists: func(path string) bool { _, err := os.Stat(path); return path != "" && err == nil },
 	}
 	if project != "" {
-		s.Exe = "cachebro" // the project's files are shared, and cachebro lies elsewhere on each machine
+		s.Exe = "cachebro" // the project's files are shared with machines where cachebro is in another directory
 	}
 	return s, nil
 }
@@ -261,7 +262,8 @@ func sayNotes(e *cli.Env, changes []clients.Change) {
 	}
 }
 
-// initRoot returns the project that --project, --agents-md and --git-fsmonitor are about.
+// initRoot returns the root of the project to which --project, --agents-md and --git-fsmonitor
+// apply, or "" without these flags.
 func initRoot(e *cli.Env, f InitFlags, args []string) (string, error) {
 	if !f.project && !f.agentsMD && !f.gitMonitor {
 		if len(args) > 0 {
@@ -304,8 +306,8 @@ func planInit(e *cli.Env, f InitFlags, root string) ([]clients.Change, clients.S
 	return changes, s, err
 }
 
-// agentsMD returns the path of AGENTS.md in the project that args or the working directory
-// name, "" if there is no project.
+// agentsMD returns the path of AGENTS.md in the project of args[0] or else of the working
+// directory, or "" if there is no project.
 func agentsMD(e *cli.Env, args []string) string {
 	t, err := e.LocateOrTop(cli.First(args, "."))
 	if err != nil || t.Base() == "/" {
@@ -314,8 +316,8 @@ func agentsMD(e *cli.Env, args []string) string {
 	return filepath.Join(t.Base(), "AGENTS.md")
 }
 
-// applyChanges shows what would change, asks, and writes. Files that cannot be changed are
-// named; the command fails because of them, but only after writing all others.
+// applyChanges shows the changes, asks for confirmation, and writes them. It reports files that
+// cannot be changed, writes all others, and then returns an error.
 func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitFlags, verb string) error {
 	n, bad := showChanges(e, changes, f.brief && !f.dryRun)
 	if n == 0 {
@@ -344,8 +346,8 @@ func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitF
 	return err
 }
 
-// showChanges prints each change as a diff, or as one line if brief. It prints errors to
-// stderr. n counts the changes, bad the errors.
+// showChanges prints each change as a diff, or as one line if brief is true. It prints errors to
+// stderr. n is the number of changes, bad the number of errors.
 func showChanges(e *cli.Env, changes []clients.Change, brief bool) (n, bad int) {
 	p := e.Paint()
 	for _, c := range changes {
@@ -362,7 +364,7 @@ func showChanges(e *cli.Env, changes []clients.Change, brief bool) (n, bad int) 
 			}
 		case brief:
 			if n == 0 {
-				fmt.Fprintf(e.Stdout, "will change (each line of it: %s --dry-run):\n", e.Cmd.CommandPath())
+				fmt.Fprintf(e.Stdout, "will change (%s --dry-run shows each line):\n", e.Cmd.CommandPath())
 			}
 			n++
 			d := diff.Compare(c.Before, c.After)

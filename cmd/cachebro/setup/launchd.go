@@ -11,8 +11,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// launchAgent returns the file that launchd(8) reads at each login of the user, for root at
-// boot. launchd loads whatever lies in its directory, so it need not be running.
+// launchAgent returns the file that launchd(8) reads at each login of the user, or at boot for
+// root. launchd loads every file in its directory, so it need not be running now.
 func launchAgent(e *cli.Env) (loginUnit, error) {
 	dir := "/Library/LaunchDaemons"
 	if os.Getuid() != 0 {
@@ -36,7 +36,7 @@ func plist(e *cli.Env) (string, error) {
 	text := func(s string) string {
 		var b strings.Builder
 		if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
-			err = cli.Hintf("mv it to a path without such characters", "a property list cannot say %q", s)
+			err = cli.Hintf("mv it to a path without such characters", "a property list cannot contain %q", s)
 		}
 		_ = xml.EscapeText(&b, []byte(s))
 		return b.String()

@@ -21,10 +21,10 @@ import (
 // UninstallCommand returns the command cachebro uninstall.
 func UninstallCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "uninstall", Short: "take back everything; --history deletes the versions too",
-		Long: `Unmounts all projects of yours, removes cachebro from the agents' configuration,
-yours and the set-up projects', and ends the background processes. The binary
-itself is left, with the command that removes it.`,
+		Use: "uninstall", Short: "undo everything that was set up; --history deletes the versions too",
+		Long: `Unmounts all your projects, removes cachebro from your agents' configuration and from
+that of each project that was set up, and ends the background processes. The binary
+itself is not removed; the command that removes it is printed.`,
 		Example: `  cachebro uninstall --dry-run
   cachebro uninstall
   cachebro uninstall --history --yes`,
@@ -81,7 +81,7 @@ itself is left, with the command that removes it.`,
 		}
 		errs = append(errs, notAtLogin(e))
 		if err := errors.Join(errs...); err != nil {
-			return fmt.Errorf("not everything could be taken back: %w", err)
+			return fmt.Errorf("not everything could be undone: %w", err)
 		}
 		endDaemons(ctx, e)
 		if *history {
@@ -133,8 +133,8 @@ func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
 	return plans, nil
 }
 
-// ownMounts returns the mounts whose history lies where ours do. It leaves out those of
-// other users and of another CACHEBRO_DIR.
+// ownMounts returns the mounts whose history is in our state directory. It leaves out mounts of
+// other users and those of another CACHEBRO_DIR.
 func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -149,8 +149,8 @@ func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
 	return own, nil
 }
 
-// daemonRoots returns the projects of all store daemons that run, other users' too. Only
-// ours answer on the sockets of endDaemons.
+// daemonRoots returns the projects of all running store daemons, including those of other
+// users. endDaemons reaches only our own, because it uses our sockets.
 func daemonRoots() []string {
 	var roots []string
 	for _, pid := range procfs.All() {
@@ -169,8 +169,8 @@ func endDaemons(ctx context.Context, e *cli.Env) {
 	}
 }
 
-// removeHistory deletes our own state directories, and nothing else that may lie beside
-// them: CACHEBRO_DIR can be any directory.
+// removeHistory deletes our own state directories and nothing else, because CACHEBRO_DIR can be
+// a directory that contains other files.
 func removeHistory(base string) error {
 	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
 	if err != nil {

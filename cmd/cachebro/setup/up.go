@@ -20,13 +20,14 @@ import (
 func UpCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "up [DIR]", Short: "mount the project and register with the installed agents",
-		Long: `Checks the machine, shows what it would write into the agents' configuration and
-asks, mounts the project, and sees to it that a session that begins in it later
-(after a reboot, say) mounts it again. cachebro down takes all of it back.
+		Long: `Checks the machine, shows what it would write into the agents' configuration, asks,
+and mounts the project. An agent's session that begins in the project later, for
+example after a reboot, mounts it again. cachebro down undoes all of this.
 
-Where nothing can be mounted (a container without /dev/fuse) the agents are told
-all the same: reads still save. What an agent changes can be undone only if it is
-started by cachebro run; up names the alias that does so.`,
+If nothing can be mounted, as in a container without /dev/fuse, the agents are
+configured nevertheless, because repeated reads still save tokens. An agent's changes
+can then be undone only if it was started by cachebro run; up prints a shell alias
+that does so.`,
 		Example: `  cachebro up
   cachebro up ~/src/app --yes
   cachebro up --at-login
@@ -37,9 +38,9 @@ started by cachebro run; up names the alias that does so.`,
 	var f InitFlags
 	fs := cmd.Flags()
 	f.add(fs)
-	login := fs.Bool("at-login", false, "also after a reboot, without a session: by a unit of systemd's or an agent of launchd's, yours or, for root, the system's")
-	noClients := fs.Bool("no-init", false, "leave the agents' configuration alone")
-	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
+	login := fs.Bool("at-login", false, "also mount at your next login (for root: at boot), by a systemd unit or a launchd agent")
+	noClients := fs.Bool("no-init", false, "do not change the agents' configuration")
+	beside := fs.Bool("beside", false, "mount even if a process has a file of the project open for reading and writing, mapped or locked")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if err := f.check(e); err != nil {
@@ -72,7 +73,7 @@ started by cachebro run; up names the alias that does so.`,
 			}
 		}
 		if why != nil {
-			fmt.Fprintf(e.Stdout, "%s is not mounted: %s; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
+			fmt.Fprintf(e.Stdout, "%s is not mounted: %s; repeated reads still save tokens\nundo: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
 			sayStart(e)
 			return why
 		}
@@ -87,7 +88,7 @@ started by cachebro run; up names the alias that does so.`,
 		if err := mounting.SayMounted(e, m, report, false); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.Stdout, "a session that begins here mounts it again · all of it back: cachebro down %s · check: cachebro doctor\n", cli.Arg(m.Root))
+		fmt.Fprintf(e.Stdout, "a session that begins here mounts it again · undo: cachebro down %s · check: cachebro doctor\n", cli.Arg(m.Root))
 		return partly
 	}
 	return cmd
@@ -105,9 +106,9 @@ func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	}
 }
 
-// sayStart says how to start an agent where only the net keeps what it changes. We know of
-// no setting by which an agent would start itself so: a prefix for shell commands
-// (CLAUDE_CODE_SHELL_PREFIX) misses what the client's own tools write.
+// sayStart prints aliases that start agents under the net, for projects that cannot be mounted.
+// No setting of a client could do this: a prefix for its shell commands
+// (CLAUDE_CODE_SHELL_PREFIX) would miss the writes of the client's own tools.
 func sayStart(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil || !outside.Possible() {
@@ -117,20 +118,21 @@ func sayStart(e *cli.Env) {
 	if len(programs) == 0 {
 		return
 	}
-	fmt.Fprintln(e.Stdout, "what an agent changes is kept if it is started through the net, and not otherwise; in your shell's configuration:")
+	fmt.Fprintln(e.Stdout, "an agent's changes can be undone only if cachebro run starts it; add to your shell's configuration:")
 	for _, p := range programs {
 		fmt.Fprintf(e.Stdout, "  alias %s='cachebro run -- %s'\n", p, p)
 	}
 }
 
-// upClients is init as a part of up, where it is no error if there is no agent at all.
+// upClients does the part of up that init does. Unlike init, it does not fail if no agent is
+// installed.
 func upClients(e *cli.Env, f InitFlags, root string) error {
 	s, err := Setup(e, f, "")
 	if err != nil {
 		return err
 	}
 	if f.clients == nil && len(clients.FoundClients(s)) == 0 && !f.agentsMD {
-		fmt.Fprintf(e.Stdout, "no agent was found (%s); cachebro run -- COMMAND works without\n", strings.Join(clients.Clients(), ", "))
+		fmt.Fprintf(e.Stdout, "no agent was found (%s); cachebro run -- COMMAND works without one\n", strings.Join(clients.Clients(), ", "))
 		return nil
 	}
 	changes, s, err := planInit(e, f, root)
@@ -148,20 +150,20 @@ func upClients(e *cli.Env, f InitFlags, root string) error {
 // DownCommand returns the command cachebro down.
 func DownCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "down [DIR]", Short: "take back what up did; the history stays",
+		Use: "down [DIR]", Short: "undo what up did; the history stays",
 		Long: `Unmounts the project and removes cachebro from the agents' configuration, unless
-another project of yours is still up. The history stays; cachebro up goes on
-with it.`,
+another project of yours is still up. The history stays, and a later cachebro up
+continues it.`,
 		Example: `  cachebro down
   cachebro down ~/src/app --yes
-  cachebro down --lazy      although somebody is still in there`,
+  cachebro down --lazy      even if processes still use the mount`,
 		Args: e.Args(0, 1),
 	}
 
 	var f InitFlags
 	fs := cmd.Flags()
 	f.addCommon(fs)
-	lazy := fs.Bool("lazy", false, "detach now; those still inside are served until they leave")
+	lazy := fs.Bool("lazy", false, "detach now; processes that use the mount are served until they leave it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if err := f.check(e); err != nil {
@@ -205,7 +207,7 @@ with it.`,
 func downClients(e *cli.Env, root string, f InitFlags) error {
 	for _, other := range mounting.SetUpRoots(e) {
 		if other != root && f.clients == nil {
-			fmt.Fprintf(e.Stdout, "the agents stay configured: %s is up too (cachebro uninit removes the configuration nevertheless)\n", cli.Quote(other))
+			fmt.Fprintf(e.Stdout, "the agents stay configured, because %s is up too (cachebro uninit removes the configuration nevertheless)\n", cli.Quote(other))
 			return nil
 		}
 	}
@@ -224,11 +226,11 @@ func downClients(e *cli.Env, root string, f InitFlags) error {
 		return err
 	}
 	f.brief = true
-	return applyChanges(e, s, onlyReal(changes), f, "take back")
+	return applyChanges(e, s, onlyReal(changes), f, "remove cachebro from")
 }
 
-// onlyReal leaves out files that stay as they are, because down looks at all clients. A file
-// that cannot be read as configuration matters only if it mentions us.
+// onlyReal drops the entries of files that would not change, because down looks at all clients.
+// A file that cannot be parsed is kept in the list only if it mentions cachebro.
 func onlyReal(changes []clients.Change) []clients.Change {
 	var out []clients.Change
 	for _, c := range changes {

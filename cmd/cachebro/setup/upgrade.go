@@ -17,12 +17,12 @@ import (
 func UpgradeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "upgrade", Short: "let this version take over the mounts that an older one serves",
-		Long: `After another version was installed: takes over all your mounts that an older
-version serves. Who works in them notices nothing; open files stay open. The packages
-run it. Mounts that a newer version serves are left alone.
+		Long: `Run this after installing another version; packages run it by themselves. It takes over
+all your mounts that an older version serves. Programs that use them are not disturbed,
+and open files stay open. Mounts that a newer version serves are left alone.
 
-With --check nothing is changed, and the exit status is 1 if something older
-runs. Nothing is asked over a network.`,
+With --check nothing is changed, and the exit status is 1 if an older version still
+serves a mount. The network is not used.`,
 		Example: `  cachebro upgrade --check
   cachebro upgrade`,
 		Args: e.Args(0, 0),
@@ -48,7 +48,7 @@ runs. Nothing is asked over a network.`,
 			old := wire.Older(record.Version, cli.Version) || known && wire.Older(daemon, cli.Version)
 			switch {
 			case wire.Older(cli.Version, record.Version):
-				fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and continues\n", cli.Quote(m.Point), record.Version)
+				fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and is left alone\n", cli.Quote(m.Point), record.Version)
 			case !old:
 				fmt.Fprintf(e.Stdout, "%s is served by this version\n", cli.Quote(m.Point))
 			case *check:
@@ -56,7 +56,7 @@ runs. Nothing is asked over a network.`,
 				status = cli.ExitStatus(1)
 			default:
 				if err := takeOver(ctx, e, m, wire.Older(record.Version, cli.Version)); err != nil {
-					fmt.Fprintf(e.Stderr, "cachebro: %s continues with version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
+					fmt.Fprintf(e.Stderr, "cachebro: %s is still served by version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
 					status = cli.ExitStatus(1)
 					continue
 				}
@@ -68,7 +68,8 @@ runs. Nothing is asked over a network.`,
 	return cmd
 }
 
-// takeOver renews the daemon of a mount, and with mountd set its processes too.
+// takeOver replaces the daemon of a mount and, if mountd is true, also the processes that serve
+// the mount.
 func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) error {
 	if mountd {
 		p, err := mounting.PlanMounted(e, m)
@@ -79,7 +80,7 @@ func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) erro
 			return err
 		}
 	}
-	c, err := e.Connect(ctx, m.Source) // replaces an older one
+	c, err := e.Connect(ctx, m.Source) // replaces an older daemon
 	if c != nil {
 		c.Close()
 	}

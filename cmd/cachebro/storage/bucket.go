@@ -51,7 +51,7 @@ func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(cont
 
 func bucketDuCommand(e *cli.Env) *cobra.Command {
 	return bucketCommand(e, &cobra.Command{
-		Use: "du", Short: "what each machine's history takes in the bucket",
+		Use: "du", Short: "show how much space each machine's history takes in the bucket",
 		Example: "  cachebro remote du s3://backups/app",
 	}, &bucketFlags{}, remoteDu)
 }
@@ -59,10 +59,10 @@ func bucketDuCommand(e *cli.Env) *cobra.Command {
 func bucketFsckCommand(e *cli.Env) *cobra.Command {
 	l := &bucketFlags{}
 	cmd := &cobra.Command{
-		Use: "fsck", Short: "compare what is in the bucket with what was sent",
+		Use: "fsck", Short: "check that the bucket holds what was sent",
 		Example: "  cachebro remote fsck --whole",
 	}
-	cmd.Flags().BoolVar(&l.whole, "whole", false, "read all contents")
+	cmd.Flags().BoolVar(&l.whole, "whole", false, "read and verify all contents")
 	return bucketCommand(e, cmd, l, remoteFsck)
 }
 
@@ -70,16 +70,17 @@ func bucketPruneCommand(e *cli.Env) *cobra.Command {
 	l := &bucketFlags{}
 	cmd := &cobra.Command{
 		Use: "prune", Short: "drop old contents from the bucket",
-		Long: `Drops contents that were sent longer ago than --older and have been replaced since:
-the versions stay in the log, the newest of each file keeps its content. It marks
-first; what was marked a day ago or more (--grace) is deleted, so run it daily. Who
-sends or reads meanwhile loses nothing. It needs the rights to list and delete there.`,
+		Long: `Drops contents that were sent longer ago than --older and that newer versions have
+replaced. The versions stay in the log, and the newest version of each file keeps its
+content. A run marks such contents, and deletes those that were marked at least a day ago
+(--grace), so run it daily. Machines that send or read meanwhile lose nothing. It needs
+the rights to list and delete objects in the bucket.`,
 		Example: "  cachebro remote prune --older 30d --dry-run",
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&l.older, "older", "", "drop what was sent longer ago than this `AGE` (30d, 12w) and was replaced since")
-	fs.StringVar(&l.grace, "grace", "", "delete what was marked longer ago than this `AGE` (default 24h)")
-	fs.BoolVar(&l.dry, "dry-run", false, "say what would be done, do nothing")
+	fs.StringVar(&l.older, "older", "", "drop contents that were sent longer ago than this `AGE` (30d, 12w) and replaced since")
+	fs.StringVar(&l.grace, "grace", "", "delete contents that were marked longer ago than this `AGE` (default 24h)")
+	fs.BoolVar(&l.dry, "dry-run", false, "only show what would be done")
 	return bucketCommand(e, cmd, l, remotePrune)
 }
 
@@ -96,7 +97,7 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) 
 		last := "nothing was sent yet"
 		switch {
 		case m.Unknown:
-			last = "in no list of machines"
+			last = "not in the list of machines"
 		case !m.Last.IsZero():
 			last = "last " + cli.Stamp(m.Last, e.Now())
 		}
@@ -105,7 +106,7 @@ func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) 
 	}
 	fmt.Fprintf(e.Stdout, "%10s  %s\n", text.Bytes(u.Bytes), text.Count(u.Objects, "object"))
 	if u.Foreign > 0 {
-		fmt.Fprintf(e.Stdout, "%10s  %s there that cachebro did not put there\n", "", text.Count(u.Foreign, "object"))
+		fmt.Fprintf(e.Stdout, "%10s  %s not made by cachebro\n", "", text.Count(u.Foreign, "object"))
 	}
 	return nil
 }
@@ -125,13 +126,13 @@ func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags
 		}
 		fmt.Fprintf(w, "%s of %s: %s\n", text.Count(r.Segments, "segment"), text.Count(r.Machines, "machine"), text.Count(len(r.Problems), "problem"))
 		if r.Dropped > 0 {
-			fmt.Fprintf(w, "%s without contents, by remote prune\n", text.Count(r.Dropped, "segment"))
+			fmt.Fprintf(w, "%s whose contents remote prune has dropped\n", text.Count(r.Dropped, "segment"))
 		}
 		if r.Locked > 0 {
-			fmt.Fprintf(w, "%s without a key here: what is within was not read\n", text.Count(r.Locked, "machine"))
+			fmt.Fprintf(w, "%s whose history could not be read, because the key is missing here\n", text.Count(r.Locked, "machine"))
 		}
 		if r.Unnamed > 0 {
-			fmt.Fprintf(w, "%s in no history (%s), of senders that were killed or are at work; remote prune takes them away\n", text.Count(r.Unnamed, "object"), text.Bytes(r.UnnamedBytes))
+			fmt.Fprintf(w, "%s that belong to no history (%s), from senders that were killed or are still sending; remote prune deletes them\n", text.Count(r.Unnamed, "object"), text.Bytes(r.UnnamedBytes))
 		}
 	}
 	if err == nil && len(r.Problems) > 0 {
@@ -170,13 +171,13 @@ func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlag
 	fmt.Fprintf(w, "%sdeleted: %s, %s\n", would, text.Count(r.Deleted, "object"), text.Bytes(r.DeletedBytes))
 	fmt.Fprintf(w, "%smarked:  contents of %s, %s\n", would, text.Count(r.Marked, "segment"), text.Bytes(r.MarkedBytes))
 	if r.Waiting > 0 {
-		fmt.Fprintf(w, "%s marked before, not long enough ago\n", text.Count(r.Waiting, "segment"))
+		fmt.Fprintf(w, "%s marked earlier, but not yet long enough ago to be deleted\n", text.Count(r.Waiting, "segment"))
 	}
 	for _, id := range r.Busy {
-		fmt.Fprintf(w, "%s has just sent something: next time\n", id)
+		fmt.Fprintf(w, "%s has just sent something, and is skipped until the next run\n", id)
 	}
 	for _, why := range r.Kept {
-		fmt.Fprintf(w, "nothing dropped of %s\n", cli.OneLine(why))
+		fmt.Fprintf(w, "nothing was dropped from %s\n", cli.OneLine(why))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const spareProcs = 2
 // DaemonCommand returns the command cachebro daemon.
 func DaemonCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "daemon", Short: "owns a project's store (started when it is needed)",
+		Use: "daemon", Short: "serves a project's store (started when needed)",
 		Annotations: cli.OwnSignals,
 		Hidden:      true,
 		Args:        e.Args(0, 0),

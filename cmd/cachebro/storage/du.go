@@ -26,10 +26,10 @@ import (
 // DuCommand returns the command cachebro store du.
 func DuCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "du [PATH]", Short: "how much disk the history takes, and for what",
-		Long: `With --all: what the histories of all projects of this user take, and what each
-may take of CACHEBRO_CAP as the others are now. What worktrees of one repository
-share is counted once, in equal parts.`,
+		Use: "du [PATH]", Short: "show how much disk the history takes, and for what",
+		Long: `With --all it lists how much the histories of all projects of this user take, and marks
+those that take more than their share of CACHEBRO_CAP. Contents that worktrees of one
+repository share are counted once, divided equally among them.`,
 		Example: `  cachebro store du
   cachebro store du src --json
   cachebro store du --all`,
@@ -103,7 +103,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 	}
 	fmt.Fprintf(e.Stdout, "%10s  of %s (CACHEBRO_CAP)\n", text.Bytes(sum), text.Bytes(limit))
 	if shared > 0 {
-		fmt.Fprintf(e.Stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", text.Bytes(shared))
+		fmt.Fprintf(e.Stdout, "%10s  of that is shared by worktrees of one repository, and counted once\n", text.Bytes(shared))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ const tidyWithin = 10 * time.Minute
 func tidyOther(ctx context.Context, e *cli.Env, state string) error {
 	root := rootOfState(e, state)
 	if root == "" {
-		return fmt.Errorf("it is not known whose history this is")
+		return fmt.Errorf("the project of this history is unknown")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tidyWithin)
 	defer cancel()

@@ -21,10 +21,10 @@ import (
 func ExportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export FILE", Short: "write the project's whole history into one file",
-		Long: `Versions with their contents, sessions, plans and notes, compressed, with a
-checksum over all of it; FILE may be - for standard output. The project may be
-mounted and in use. FILE holds every text that was ever captured, secrets
-included, so only its owner can read it. cachebro store import brings it back.`,
+		Long: `Writes versions with their contents, sessions, plans and notes, compressed and with a
+checksum over everything. FILE may be - for standard output. The project may be mounted
+and in use. FILE holds every text that was ever recorded, secrets included, so only its
+owner can read it. cachebro store import reads it.`,
 		Example: `  cachebro store export ~/backup/app.history
   cachebro store export - | ssh host 'cd src/app && cachebro store import -'`,
 		Args: e.Args(1, 1),
@@ -37,10 +37,10 @@ included, so only its owner can read it. cachebro store import brings it back.`,
 		ctx := cmd.Context()
 		if args[0] == "-" {
 			if *asJSON {
-				return e.Usagef("export: --json and - both want standard output")
+				return e.Usagef("export: --json cannot be combined with -, because both write to standard output")
 			}
 			if ok, _ := e.Terminal(); ok {
-				return e.Usagef("export: a history is not for a terminal: name a file")
+				return e.Usagef("export: name a file; a history is not written to a terminal")
 			}
 		}
 		_, c, err := e.Open(ctx, ".")
@@ -64,7 +64,7 @@ included, so only its owner can read it. cachebro store import brings it back.`,
 			return err
 		})
 		if errors.Is(err, os.ErrExist) {
-			return cli.Hintf("cachebro store export --force "+cli.Arg(args[0]), "%s is there already", cli.Quote(args[0]))
+			return cli.Hintf("cachebro store export --force "+cli.Arg(args[0]), "%s exists already", cli.Quote(args[0]))
 		}
 		if err != nil {
 			return fmt.Errorf("export: %w", err)

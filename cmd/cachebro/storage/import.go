@@ -23,11 +23,11 @@ import (
 // ImportCommand returns the command cachebro store import.
 func ImportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "import a history that export wrote, where there is none",
-		Long: `The project must not be mounted. Everything in FILE (- for standard input) is
-verified; until that is done, and if it fails, nothing changes. Two histories
-are not merged: one that the project has must be moved out of the way first.
-The next mount goes on from the imported history.`,
+		Use: "import FILE", Short: "import an exported history into a project that has none",
+		Long: `The project must not be mounted. Everything in FILE (- for standard input) is verified
+first; if that fails, nothing changes. Two histories cannot be merged, so a history that
+the project has already must be moved away first. The next mount continues the imported
+history.`,
 		Example: `  cachebro store import ~/backup/app.history
   cachebro store import --check ~/backup/app.history`,
 		Args: e.Args(1, 1),
@@ -71,7 +71,7 @@ The next mount goes on from the imported history.`,
 		case *asJSON:
 			return e.PrintJSON(im)
 		case *check:
-			fmt.Fprintf(e.Stdout, "%s is whole: %s with %s (%s) of %s, written %s\n", cli.Quote(args[0]), text.Count(im.Versions, "version"), text.Count(im.Contents, "content"), text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+			fmt.Fprintf(e.Stdout, "%s is intact: %s with %s (%s) of %s, written %s\n", cli.Quote(args[0]), text.Count(im.Versions, "version"), text.Count(im.Contents, "content"), text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
 			return nil
 		}
 		fmt.Fprintf(e.Stdout, "%s has %s of %s now, from %s, written %s\n", cli.Quote(im.Root), text.Count(im.Versions, "version"), text.Count(im.Files, "file"), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
@@ -137,7 +137,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im 
 		return c, err
 	}
 	if !empty {
-		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
+		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" moves it away", "%s has a history already, and two histories cannot be merged", cli.Quote(root))
 	}
 	fresh := filepath.Join(state, "import")
 	if err := os.RemoveAll(fresh); err != nil { // left by an import that was killed

@@ -46,12 +46,12 @@ func jsonFlag(fs *pflag.FlagSet) *bool {
 // PruneCommand returns the command cachebro store prune.
 func PruneCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "prune [N]", Short: "drop old versions: keep N per file and all of the last 7 days",
-		Long: `What a live session or an undo in reach needs stays.
+		Use: "prune [N]", Short: "drop old versions, but keep N per file and all of the last 7 days",
+		Long: `Versions that a live session or a recent undo needs are never dropped.
 
-The background keeps the limits that these environment variables name, read when
-the store daemon starts: CACHEBRO_CAP (2GiB, for all projects together; the
-largest give way first, and those not written to for a week), CACHEBRO_KEEP
+The store daemon prunes in the background by these limits, which it reads from its
+environment when it starts: CACHEBRO_CAP (2GiB for all projects together; the largest
+histories and those not written to for a week are pruned first), CACHEBRO_KEEP
 (5 versions of each file) and CACHEBRO_KEEP_AGE (7d).`,
 		Example: `  cachebro store prune
   cachebro store prune 2
@@ -61,15 +61,15 @@ largest give way first, and those not written to for a week), CACHEBRO_KEEP
 	}
 
 	fs := cmd.Flags()
-	limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
-	own := fs.Bool("own", false, "with --limits: do not look after other projects")
+	limits := fs.Bool("limits", false, "only prune as the background does, until the store is within its limits")
+	own := fs.Bool("own", false, "with --limits: do not prune other projects")
 	_ = fs.MarkHidden("own") // fails only for an unknown flag
-	dry := fs.Bool("dry-run", false, "say what would be dropped, drop nothing")
+	dry := fs.Bool("dry-run", false, "only show what would be dropped")
 	asJSON := jsonFlag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if *limits && (len(args) > 0 || *dry) {
-			return e.Usagef("prune: --limits goes with neither N nor --dry-run")
+			return e.Usagef("prune: --limits cannot be combined with N or --dry-run")
 		}
 		r := wire.StoreRequest{Do: "prune", DryRun: *dry}
 		if *limits {
@@ -108,8 +108,8 @@ func FsckCommand(e *cli.Env) *cobra.Command {
 // PurgeCommand returns the command cachebro store purge.
 func PurgeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "purge PATH", Short: "remove a path's contents from the history for good",
-		Long:    "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees, a bucket.",
+		Use: "purge PATH", Short: "permanently delete a path's contents from the history",
+		Long:    "Use this for contents that should never have been recorded, such as a secret. It lists\nplaces that it cannot clean: backups, spare blocks of an SSD, the histories of other\nworktrees, a bucket.",
 		Example: `  cachebro store purge .env.local`,
 		Args:    e.Args(1, 1),
 	}
@@ -127,7 +127,7 @@ func PurgeCommand(e *cli.Env) *cobra.Command {
 			return e.Usagef("purge: %s is the whole project; name a path in it", cli.Quote(args[0]))
 		}
 		if !*yes {
-			if err := e.Confirm("remove every kept content of " + cli.Quote(string(t.Rel)) + " for good?"); err != nil {
+			if err := e.Confirm("permanently delete every recorded content of " + cli.Quote(string(t.Rel)) + "?"); err != nil {
 				return err
 			}
 		}

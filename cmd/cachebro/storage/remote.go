@@ -19,22 +19,25 @@ import (
 // RemoteCommand returns the command cachebro remote.
 func RemoteCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "remote", Short: "keep a copy of the history in a bucket, while you work",
-		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
-and the last ones when a session ends and at umount. Without a command it says what
-was sent and what was not. cachebro remote resume brings a history back on another
-machine. Machines that work on one project may share a prefix; each writes its own part.
+		Use: "remote", Short: "send a copy of the history to a bucket while you work",
+		Long: `Every version is sent to an S3-compatible bucket a few seconds after it was stored;
+what is left is sent when a session ends and at umount. Without a sub-command, remote
+shows what was sent and what was not. cachebro remote resume restores a history on
+another machine. Machines that work on the same project may share a prefix, under which
+each writes its own part.
 
-Files that git ignores and files that look like secrets (.env, *.pem, id_rsa …) stay
-here; remote secrets lists them, and the names that count, before anything is sent. All
-else goes as it is: who may read the bucket may read the project. With remote add
---recipient it is encrypted for age keys (age-keygen makes them), and the bucket shows
-sizes, counts and times only. Keep the identity off this machine, or at least out of
-the project: only reading needs it (--identity).
+Files that git ignores and files that look like secrets (.env, *.pem, id_rsa …) are not
+sent. Run remote secrets before anything is sent: it lists the secret-looking files and
+the name patterns. Everything else is sent unencrypted, so whoever can read the bucket can
+read the project. With remote add --recipient everything is encrypted for age keys
+(age-keygen makes them), and the bucket reveals only sizes, counts and times. Keep the age
+identity off this machine, or at least out of the project; only reading needs it
+(--identity).
 
-Credentials come from the environment (AWS_ACCESS_KEY_ID …) in which the project was
-mounted, from ~/.aws/credentials, or from the machine's own role, and are kept
-nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=1&ca=FILE`,
+Credentials come from the environment in which the project was mounted
+(AWS_ACCESS_KEY_ID …), from ~/.aws/credentials, or from the machine's role, and are
+stored nowhere. The address may have parameters:
+?endpoint=https://HOST&region=…&path-style=1&ca=FILE`,
 		Example: `  cachebro remote
   cachebro remote secrets
   cachebro remote add s3://backups/app
@@ -47,8 +50,8 @@ nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=
 	}
 	cmd.AddCommand(
 		addRemoteCommand(e),
-		remoteRequest(e, "rm", "send nothing more; what was sent stays in the bucket", wire.RemoteRequest{Do: "rm"}),
-		remoteRequest(e, "send", "send now what was not sent yet", wire.RemoteRequest{Do: "send", Within: sendWithin}),
+		remoteRequest(e, "rm", "stop sending; what was sent stays in the bucket", wire.RemoteRequest{Do: "rm"}),
+		remoteRequest(e, "send", "send now what has not been sent yet", wire.RemoteRequest{Do: "send", Within: sendWithin}),
 		secretsCommand(e), bucketDuCommand(e), bucketFsckCommand(e), bucketPruneCommand(e), MachinesCommand(e), ResumeCommand(e),
 	)
 	return cmd
@@ -63,7 +66,7 @@ func addRemoteCommand(e *cli.Env) *cobra.Command {
 		Args: e.Args(1, 1),
 	}
 	asJSON := jsonFlag(cmd.Flags())
-	to := cmd.Flags().StringArray("recipient", nil, "encrypt for this age recipient (`age1…`), or for several")
+	to := cmd.Flags().StringArray("recipient", nil, "encrypt for this age recipient (`age1…`); can be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := remote.ParsePlace(args[0], e.Getenv)
 		if err != nil {
@@ -178,10 +181,10 @@ func shortly(url string) string {
 // MachinesCommand returns the command cachebro remote machines.
 func MachinesCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "machines [s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",
-		Long: `One line for each history, the newest last: id, host, directory, versions, and when
-something was sent last. Without an address: in the bucket of this project. The host
-and directory of an encrypted history are shown to who has its key.`,
+		Use: "machines [s3://BUCKET/PREFIX]", Short: "list the machines that send to a bucket",
+		Long: `Prints one line for each history, the newest last: id, host, directory, versions, and the
+time when something was last sent. Without an address, the bucket of this project is
+listed. The host and directory of an encrypted history are shown only with its key.`,
 		Example: `  cachebro remote machines
   cachebro remote machines s3://backups/app`,
 		Args: e.Args(0, 1),
@@ -254,7 +257,7 @@ func bucketOf(ctx context.Context, e *cli.Env, address, identity string) (*remot
 	}
 	heads, err := b.Heads(ctx)
 	if err == nil && len(heads) == 0 {
-		err = cli.Hintf("look at the bucket's prefix", "no history was sent to %s", cli.Quote(address))
+		err = cli.Hintf("check the bucket's prefix", "no history was sent to %s", cli.Quote(address))
 	}
 	return b, heads, p, err
 }

@@ -29,16 +29,17 @@ import (
 // ResumeCommand returns the command cachebro remote resume.
 func ResumeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "resume s3://BUCKET/PREFIX DIR", Short: "bring a project and its history back from a bucket",
-		Long: `Fills DIR with the project's files as they were last, or at a moment, and gives it
-the whole history. DIR must not exist, be empty, or hold nothing but a .git, as git
-clone --no-checkout makes it: what is in .git is never touched. What stayed on the
-other machine (ignored files, secrets, .git) does not come back.
+		Use: "resume s3://BUCKET/PREFIX DIR", Short: "restore a project and its history from a bucket",
+		Long: `Fills DIR with the project's files as they were last, or at the moment of --at, and gives
+it the whole history. DIR must be missing, empty, or contain only a .git, as git clone
+--no-checkout makes it; .git is never changed. Files that were not sent (ignored files,
+secrets, .git) are not restored.
 
-Of several machines the one that sent last is meant. Everything is verified before
-anything changes. The history is sent on when you say cachebro remote add, or --send:
-under the id that it has if nothing came from there for ten minutes, so that the other
-machine is refused when it comes back and says so; else under an id of its own.`,
+If several machines have sent a history, the one that sent last is used. Everything is
+verified before anything changes. With --send, or after cachebro remote add, this machine
+continues to send the history. If the other machine has sent nothing for ten minutes, this
+machine takes over its id: should the other machine send again, it is refused and reports
+that. Otherwise this machine sends under a new id.`,
 		Example: `  cachebro remote resume s3://backups/app ~/src/app
   cachebro remote resume --identity ~/key.txt --send s3://backups/app ~/src/app
   cachebro remote resume --at 2h s3://backups/app ~/src/app
@@ -47,9 +48,9 @@ machine is refused when it comes back and says so; else under an id of its own.`
 	}
 
 	flags := cmd.Flags()
-	at := flags.String("at", "", "the tree of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
-	name := flags.String("machine", "", "id or name of the machine whose history it is")
-	send := flags.Bool("send", false, "send the history on, as remote add does")
+	at := flags.String("at", "", "restore the files as of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
+	name := flags.String("machine", "", "id or name of the machine whose history to restore")
+	send := flags.Bool("send", false, "continue to send the history, as after remote add")
 	identity := machines.IdentityFlag(e, flags)
 	asJSON := flags.Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -86,7 +87,7 @@ machine is refused when it comes back and says so; else under an id of its own.`
 		} else {
 			fmt.Fprintf(e.Stdout, "%s has %s and %s of %s on %s\n", cli.Quote(root), text.Count(r.Files, "file"), text.Count(int(r.Versions), "version"), cli.Quote(r.From), cli.Quote(r.Name))
 			for _, l := range r.Lost {
-				fmt.Fprintf(e.Stderr, "not there: %s\n", l)
+				fmt.Fprintf(e.Stderr, "not restored: %s\n", l)
 			}
 			if r.Note != "" {
 				fmt.Fprintln(e.Stdout, cli.OneLine(r.Note))
@@ -180,14 +181,14 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 		return cli.Hintf(machines.IdentityHint, "resume: %w", err)
 	}
 	if errors.Is(err, remote.ErrMissing) || errors.Is(err, remote.ErrForged) {
-		return cli.Hintf(fmt.Sprintf("what comes before it can be read: in a project whose history goes to this bucket, cachebro log --machine %s, and restore --machine %s --at NUMBER", h.Machine.ID, h.Machine.ID), "resume: %w", err)
+		return cli.Hintf(fmt.Sprintf("the part before it can be read from a project that sends to this bucket: cachebro log --machine %s, cachebro restore --machine %s --at NUMBER", h.Machine.ID, h.Machine.ID), "resume: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
 	r.Versions = c.Versions
 	if err := fillFrom(ctx, e, place, h, at, send, r); err != nil {
-		return cli.Hintf(fmt.Sprintf("cachebro restore --at %d --dir %s", r.Seq, cli.Arg(r.Root)), "the history is there, the files are not complete: %w", err)
+		return cli.Hintf(fmt.Sprintf("cachebro restore --at %d --dir %s", r.Seq, cli.Arg(r.Root)), "the history was restored, but not all files: %w", err)
 	}
 	return nil
 }

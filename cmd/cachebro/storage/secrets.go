@@ -22,7 +22,7 @@ type secretFiles struct {
 
 func secretsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "secrets", Short: "which files stay here because they look like secrets",
+		Use: "secrets", Short: "list files that are not sent because they look like secrets",
 		Example: "  cachebro remote secrets",
 		Args:    e.Args(0, 0),
 	}
@@ -65,7 +65,7 @@ func remoteSecrets(ctx context.Context, e *cli.Env, asJSON bool) error {
 	for _, f := range s.Files {
 		fmt.Fprintln(e.Stdout, cli.Quote(f))
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s because of the name, as does what git ignores. The names, in any case: %s\n",
+	_, err = fmt.Fprintf(e.Stdout, "%s because of the name, as do files that git ignores. The name patterns, in upper or lower case: %s\n",
 		stays(len(s.Files)), strings.Join(s.Patterns, ", "))
 	return err
 }

@@ -21,23 +21,23 @@ import (
 // Command returns the command cachebro ui.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ui", Short: "look at the history in a browser, and take things back there",
-		Long: `Serves pages on 127.0.0.1 until it is ended with ^C: who changed what for which
-prompt, as it happens, with diffs; each file with all its versions; what can be taken
-back, with what would happen shown first. The browser is opened, or, over SSH and
-without a desktop, the address is printed. It holds a token, so that nobody else who
-has an account here can look: pass it on to nobody.
+		Use: "ui", Short: "browse the history in a web browser, and undo changes there",
+		Long: `Serves web pages on 127.0.0.1 until ^C ends it. They show live who changed what and for
+which prompt, with diffs, and each file with all its versions. Changes can be undone from
+the pages, which first show what would happen. The browser is opened; over SSH or without
+a desktop, the address is printed instead. The address contains a token, which keeps other
+users of this machine out, so do not share it.
 
 Over SSH:
-  ssh -L 4747:127.0.0.1:4747 HOST, there cachebro ui --port 4747`,
+  ssh -L 4747:127.0.0.1:4747 HOST, and there: cachebro ui --port 4747`,
 		Example: `  cachebro ui
   cachebro ui --no-open --port 4747`,
 		Args: e.Args(0, 0),
 	}
 
 	fs := cmd.Flags()
-	port := fs.Int("port", 0, "where to listen (default: any free port)")
-	noOpen := fs.Bool("no-open", false, "print the address, open no browser")
+	port := fs.Int("port", 0, "the port to listen on (default: any free port)")
+	noOpen := fs.Bool("no-open", false, "print the address, but do not open a browser")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if *port < 0 || *port > 65535 {
@@ -90,7 +90,7 @@ Over SSH:
 				fmt.Fprintln(e.Stderr, cli.OneLine(err.Error()))
 				s.live.end(err.Error() + ": cachebro ui has ended")
 			case <-ctx.Done():
-				s.live.end("cachebro ui was ended; started again it prints a new address")
+				s.live.end("cachebro ui was ended; start it again and open the new address")
 			}
 			stop() // ends the streams
 			end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -116,7 +116,7 @@ func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	opener := ""
 	switch {
 	case e.Getenv("SSH_CONNECTION") != "":
-		return fmt.Sprintf("over SSH: ssh -L %s:%s … carries the port to your machine; %s", portOf(g), g.hosts[0], end)
+		return fmt.Sprintf("over SSH: ssh -L %s:%s … forwards the port to your machine; %s", portOf(g), g.hosts[0], end)
 	case runtime.GOOS == "darwin":
 		opener = "open"
 	case e.Getenv("DISPLAY") != "" || e.Getenv("WAYLAND_DISPLAY") != "":

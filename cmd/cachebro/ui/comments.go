@@ -46,7 +46,7 @@ func (s *server) commented(ctx context.Context, q url.Values) (c wire.Comment, e
 	lines := diff.Compare(nil, x.data).New
 	n, _ := strconv.Atoi(q.Get("line"))
 	if n < 1 || n > len(lines) || x.Actor.Session == "" {
-		return c, wire.Errorf(wire.ErrBadRequest, "", "a comment is about a line that a session wrote")
+		return c, wire.Errorf(wire.ErrBadRequest, "", "comments can be made only on lines that a session wrote")
 	}
 	quote := bytes.TrimSpace(lines[n-1])
 	return wire.Comment{Session: x.Actor.Session, Path: x.Path, Seq: x.Seq, Line: n, Quote: string(quote[:min(len(quote), 200)])}, nil
@@ -88,7 +88,7 @@ func (s *server) comment(w http.ResponseWriter, r *http.Request) {
 		s.render(w, r, "comment", part)
 		return
 	}
-	s.render(w, r, "done", donePart{Text: "kept: it goes with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
+	s.render(w, r, "done", donePart{Text: "saved; it will be sent with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
 }
 
 // comments lists all comments, the newest first.
@@ -112,9 +112,9 @@ func (s *server) stateOf(c wire.Comment) string {
 	case !c.Delivered.IsZero():
 		return "delivered " + s.at(c.Delivered)
 	case !c.Claimed.IsZero():
-		return "sent " + s.at(c.Claimed) + "; the next prompt sees whether it came"
+		return "sent " + s.at(c.Claimed) + "; the next prompt shows whether it arrived"
 	}
-	return "goes with the session's next prompt"
+	return "will be sent with the session's next prompt"
 }
 
 // commentsAt returns the comments on one version, by line.

@@ -172,7 +172,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 			p.Arounds = nil
 			p.Blocks = changedBlocks(blocksOf(from), blocksOf(to))
 			if len(p.Blocks) == 0 {
-				p.Note = "nothing that is shown differs"
+				p.Note = "the rendered form is the same"
 			}
 			return p, nil
 		}

@@ -296,7 +296,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		out.Views = append(out.Views, choice{view, to(n, view), view == out.View})
 	}
 	if v.Deleted {
-		out.Note = "It was deleted here."
+		out.Note = "The file was deleted here."
 	} else {
 		out.Size = text.Bytes(v.Size)
 		if !out.Latest && (v.Hash != "" || len(v.Target) > 0) {
@@ -374,7 +374,7 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		if len(out.Blocks) > 0 {
 			return nil
 		}
-		out.Note = "It cannot be rendered; this is its text."
+		out.Note = "This file cannot be rendered; its text is shown."
 	}
 	if text.Binary(x.data) {
 		out.Note = "binary, " + inWords(x)
@@ -413,7 +413,7 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		out.Cut, _ = link("version", "path", out.Path, "n", out.N, "at", end)
 	}
 	if len(lines) == 0 {
-		out.Note = "It was empty."
+		out.Note = "The file was empty."
 	}
 	return nil
 }

@@ -65,12 +65,12 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !g.ours(r.Host) {
-			http.Error(w, "this address is not the page's", http.StatusForbidden)
+			http.Error(w, "this host name is not allowed", http.StatusForbidden)
 			return
 		}
 		if r.URL.Path == "/" && r.Method == http.MethodGet && r.URL.Query().Has("token") {
 			if !same(r.URL.Query().Get("token"), g.token) {
-				http.Error(w, "the token is not this page's; cachebro ui prints the address", http.StatusForbidden)
+				http.Error(w, "the token is wrong; open the address that cachebro ui printed", http.StatusForbidden)
 				return
 			}
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode})
@@ -83,11 +83,11 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 		}
 		c, err := r.Cookie(cookieName)
 		if err != nil || !same(c.Value, g.cookie) || !strings.HasPrefix(r.URL.Path, g.base) {
-			http.Error(w, "not open to you; cachebro ui prints the address with its token", http.StatusForbidden)
+			http.Error(w, "no access; open the address that cachebro ui printed, which contains the token", http.StatusForbidden)
 			return
 		}
 		if !g.fromUs(r) {
-			http.Error(w, "this request does not come from the page", http.StatusForbidden)
+			http.Error(w, "this request does not come from a page of cachebro ui", http.StatusForbidden)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)

@@ -58,7 +58,7 @@ func (s *source) newest(ctx context.Context) (uint64, error) {
 // only the daemon can tell.
 func (s *source) changed(ctx context.Context, token string) (next, note string, yes bool) {
 	if s.target().Point == "" {
-		return "", "not mounted: what changes now is found later, without its author; cachebro mount continues", true
+		return "", "not mounted: changes made now are found only later, without their author; cachebro mount records them", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -27,7 +27,7 @@ type searchMode struct {
 	Here       bool
 }
 
-var searchModes = []searchMode{{wire.SearchText, "text", false}, {wire.SearchRanked, "meaning", false}, {wire.SearchSymbols, "definitions", false}, {wire.SearchFiles, "file names", false}, {wire.SearchHistory, "what is gone", false}}
+var searchModes = []searchMode{{wire.SearchText, "text", false}, {wire.SearchRanked, "meaning", false}, {wire.SearchSymbols, "definitions", false}, {wire.SearchFiles, "file names", false}, {wire.SearchHistory, "deleted text", false}}
 
 func (s *server) search(_ context.Context, q url.Values) (any, error) {
 	p := searchPage{Text: q.Get("q"), Regex: q.Get("regex") == "1"}
@@ -86,7 +86,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 		case h.Past != nil && a.How == wire.SearchFiles:
 			row.Past = s.goneWhen(h.Past.Gone)
 		case h.Past != nil:
-			row.Past = "there until " + s.at(h.Past.Last.Time) + "; " + s.goneWhen(h.Past.Gone)
+			row.Past = "existed until " + s.at(h.Past.Last.Time) + "; " + s.goneWhen(h.Past.Gone)
 			row.To, _ = link("file", append([]any{"path", string(h.Path), "seq", h.Past.Last.Seq, "line", uint64(max(h.Line, 0))}, found...)...)
 		}
 		out.Hits = append(out.Hits, row)

@@ -206,9 +206,9 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 		out.Force = template.URL("plan?" + with(asked, "force", "1").Encode())
 	}
 	if q.Get("force") == "1" {
-		out.Chosen = "what others changed since is overwritten"
+		out.Chosen = "later changes by others are overwritten"
 	} else if q.Get("merge") == "1" {
-		out.Chosen = "what others changed since is kept where the lines do not meet"
+		out.Chosen = "later changes by others are merged if they are in other lines"
 	}
 	return out
 }
@@ -333,7 +333,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 		return again(changedMeanwhile)
 	case narrowed && !within(p, whole):
 		s.drop(ctx, p)
-		return again("Without the others, this is what would be done. Nothing was done yet.")
+		return again("Nothing was done yet. Without the parts that you left out, this is what would be done.")
 	}
 	if len(p.Steps) == 0 {
 		return donePart{Text: "nothing to do"}, "done", nil
@@ -356,7 +356,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 		}
 	}
 	if left > 0 && out.Notes == "" {
-		out.Notes = "something of an earlier plan was left alone"
+		out.Notes = "an earlier plan that was interrupted could not be finished completely"
 	}
 	if len(res.Done) > 0 {
 		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // without it the plan is shown as new
@@ -366,7 +366,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 }
 
 // changedMeanwhile is shown if a plan is no longer the one that was shown.
-const changedMeanwhile = "Something changed meanwhile. Nothing was done yet: this is what would be done now."
+const changedMeanwhile = "Something changed meanwhile, so nothing was done yet. This is what would be done now."
 
 // pathsOf returns the paths of the chosen files of a plan, or nil if all files were chosen.
 func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
@@ -412,7 +412,7 @@ func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.
 			}
 			n, err := strconv.Atoi(strings.TrimLeft(l, "on"))
 			if err != nil {
-				return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%q is no line", l)
+				return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%q is not a line", l)
 			}
 			if unchosen[i] == nil {
 				unchosen[i] = &wire.LeftLines{Path: whole.Steps[i].Path}
@@ -435,7 +435,7 @@ func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.
 		}
 		part, err = text.Like(to.data, part)
 		if err != nil {
-			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%s goes as a whole only", name(l.Path))
+			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "%s can only be changed as a whole", name(l.Path))
 		}
 		whole.Steps[i].Hash = fmt.Sprintf("%x", sha256.Sum256(part))
 		all = append(all, *l)

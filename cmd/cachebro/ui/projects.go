@@ -45,9 +45,9 @@ func (s *server) projects(ctx context.Context, _ url.Values) (any, error) {
 		case p.Counted:
 			row.State = "mounted, " + text.Count(p.Versions, "version")
 		case p.Mountpoint != "":
-			row.State = "mounted, at rest"
+			row.State = "mounted, daemon not running"
 		case !cli.IsDir(p.Root):
-			row.State, row.New = "the project is gone, its history is kept", ""
+			row.State, row.New = "the project no longer exists, but its history does", ""
 		}
 		out.Rows = append(out.Rows, row)
 	}

@@ -64,7 +64,7 @@ func (s *server) prune(w http.ResponseWriter, r *http.Request) {
 			again, err = s.prunePlan(ctx, r.PostForm)
 			if err == nil {
 				part := again.(prunePart)
-				part.Note = "Something changed meanwhile. Nothing was done yet: this is what would be dropped now."
+				part.Note = "Something changed meanwhile, so nothing was done yet. This is what would be dropped now."
 				s.render(w, r, "prune", part)
 				return
 			}

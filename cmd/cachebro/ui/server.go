@@ -91,9 +91,9 @@ func (s *source) target() cli.Target {
 func (s *source) gone() error {
 	switch {
 	case !cli.IsDir(s.t.Root):
-		return errors.New("the project is gone")
+		return errors.New("the project no longer exists")
 	case !cli.IsDir(s.state):
-		return errors.New("the history of this project is gone")
+		return errors.New("the history of this project no longer exists")
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
 			at, ok = l.At, true
 		}
 		if q.Get(name) != "" && !ok {
-			return aq, wire.Errorf(wire.ErrBadRequest, "12:40, 2026-05-01 12:40, 10m or a label", "%s is no time", cli.Quote(q.Get(name)))
+			return aq, wire.Errorf(wire.ErrBadRequest, "12:40, 2026-05-01 12:40, 10m or a label", "%s is not a time", cli.Quote(q.Get(name)))
 		}
 		*t = at
 	}
@@ -228,7 +228,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		g.Actions = append(g.Actions, row)
 	}
 	for _, g := range a.Gaps {
-		out.Asides = append(out.Asides, fmt.Sprintf("%s  not kept: %s (%s)", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
+		out.Asides = append(out.Asides, fmt.Sprintf("%s  content not saved: %s (%s)", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
 	}
 	for _, n := range a.Notices {
 		out.Asides = append(out.Asides, s.at(n.Time)+"  "+oneLine(n.Text))
