@@ -77,7 +77,8 @@ the text. Lines that existed before the first recorded change are marked "found 
 	return cmd
 }
 
-// printBlame puts a column before each line, left empty where it would repeat the line above.
+// printBlame prints each line after a column that names its version. The column is empty if the
+// previous line has the same version.
 func printBlame(e *cli.Env, w io.Writer, a wire.BlameAnswer, lines [][]byte) error {
 	p := e.Paint()
 	heads, width := make([]string, len(a.Versions)), 0

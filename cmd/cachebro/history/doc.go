@@ -1,3 +1,3 @@
-// Package history has the commands that show the past and bring it back: log,
-// show, diff, blame, undo, redo, revert, restore.
+// Package history has the commands that show the history and restore earlier states: log, show,
+// diff, blame, undo, redo, revert, restore, git.
 package history

@@ -19,7 +19,7 @@ type machineLog struct {
 	more bool
 }
 
-// fill reads on until the page has a version. The page stays empty at the end of the log.
+// fill reads pages until one has a version. At the end of the log the page is empty.
 func (m *machineLog) fill(ctx context.Context) error {
 	for len(m.page) == 0 && m.more {
 		a, err := wire.Call[wire.LogAnswer](ctx, m.Client, wire.MLog, m.q)
@@ -33,7 +33,7 @@ func (m *machineLog) fill(ctx context.Context) error {
 			} else {
 				m.q.Before = v.Seq
 			}
-			if v.Seq > m.After { // older versions were taken over from another machine, whose log has them
+			if v.Seq > m.After { // older versions come from the machine that this history was forked from, whose log has them
 				m.page = append(m.page, v)
 			} else if !m.q.Oldest {
 				m.more = false
@@ -43,9 +43,8 @@ func (m *machineLog) fill(ctx context.Context) error {
 	return nil
 }
 
-// everywhere calls do with the versions of all machines, merged by time. Each machine's own
-// order is kept, whatever its clock did, so that a machine and a number name one place in
-// the output.
+// everywhere calls do with the versions of all machines, merged by time. It never changes the order
+// of one machine's versions, even if that machine's clock was wrong.
 func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*machineLog, wire.Version) error) error {
 	for {
 		var first *machineLog

@@ -22,8 +22,8 @@ func operationNumber(arg string) (uint64, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// takeGitBack takes back what was done to git's own files, then what the same actor did to
-// other files.
+// takeGitBack undoes changes of git's own files, then the changes of other files by the same
+// actor.
 func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	if len(r.Paths) > 0 {
 		return e.Usagef("%s: --git takes no path, because it undoes changes of a whole repository", r.Kind)
@@ -51,7 +51,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		if !r.Last || plan.ID == 0 || objects+len(plan.Steps)+len(plan.Conflicts)+len(plan.Lost) > 0 {
 			break
 		}
-		r.GitBefore = plan.ID // nothing is missing (it may be in packs): try the operation before
+		r.GitBefore = plan.ID // nothing is missing (the objects may be in packs), so try the previous operation
 	}
 	gone := worktreesOf(t.Base(), plan)
 	if err := checkWorktrees(ctx, e, t.Base(), plan, gone); err != nil {
@@ -76,7 +76,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		if err := removeWorktrees(ctx, e, gone); err != nil {
 			return err
 		}
-		if r.Last { // stay with this operation: git worktree remove is the last one now
+		if r.Last { // name this operation, because git worktree remove is now the last one
 			r.GitOp, r.Last = plan.ID, false
 		}
 		if err := look(); err != nil {
@@ -107,7 +107,7 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }
 
-// filesToo takes back what the same actor did to files, if it changed any.
+// filesToo undoes the same actor's changes of other files, if there are any.
 func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags, plan wire.GitPlan, known bool) error {
 	switch {
 	case plan.PID != 0 && (r.Last || r.GitOp != 0):
@@ -172,8 +172,9 @@ func gitPlanObject(plan wire.GitPlan) map[string]any {
 	return map[string]any{"kind": "git", "title": plan.Title, "steps": steps, "conflicts": named(plan.Conflicts), "lost": named(plan.Lost)}
 }
 
-// gitHint says that an undo of files leaves git's own files alone, and which command takes
-// them back. It names the action by number: after the undo another action is the last.
+// gitHint prints that an undo of files does not change git's own files, and the command that undoes
+// those changes. The command names the action by number, because after the undo another action is
+// the last one.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.Git == "" {
 		return

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// takeHunks asks for each hunk of one action whether to take it back, as git add -p does,
-// and takes the chosen ones back as one plan. The answers come from standard input.
+// takeHunks asks for each hunk of one action whether to undo it, as git add -p does, and undoes the
+// chosen hunks in one plan. It reads the answers from standard input.
 func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	q := wire.ActionsQuery{Limit: 10, Files: allFiles, Lines: true}
 	if r.Action != 0 {
@@ -45,7 +45,7 @@ func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 			fmt.Fprintln(e.Stdout, "nothing to do")
 			return nil
 		}
-		*f.yes = true // each was agreed to
+		*f.yes = true // the person has agreed to each hunk
 		return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asked.chosen}, f)
 	}
 	return cli.Hintf("cachebro log shows the actions and their numbers", "no changed lines were found that could be undone by hunks")
@@ -151,7 +151,7 @@ func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) err
 	return nil
 }
 
-// ask reads one answer. At the end of the input it answers q, which leaves the rest alone.
+// ask reads one answer. At the end of the input it returns q, so that no further hunk is undone.
 func (k *asker) ask(splits bool) (string, error) {
 	keys := "y,n,a,d,q,?"
 	if splits {
@@ -178,8 +178,8 @@ func (k *asker) ask(splits bool) (string, error) {
 	}
 }
 
-// hunkText prints the edits from, …, to-1 with the equal lines around them, up to the
-// next edit on either side.
+// hunkText returns the edits with the numbers from to to-1 as a hunk of a diff. Its context lines
+// end at the next edit on either side.
 func hunkText(sc *diff.Script, from, to int) []byte {
 	first, last := sc.Edits[from], sc.Edits[to-1]
 	before, after := min(diff.Context, first.OldFrom), min(diff.Context, len(sc.Old)-last.OldTo)

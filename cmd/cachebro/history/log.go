@@ -144,7 +144,7 @@ machines may have written, one after the other.`,
 	return cmd
 }
 
-// known returns an error if nothing is at a path and the history has nothing there either.
+// known returns an error if a path does not exist and the history has no version of it either.
 func known(ctx context.Context, c *wire.Client, t cli.Target) error {
 	if _, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel))); len(t.Rel) == 0 || err == nil {
 		return nil
@@ -156,7 +156,7 @@ func known(ctx context.Context, c *wire.Client, t cli.Target) error {
 	return err
 }
 
-// logPage is how many versions are asked for at once.
+// logPage is the number of versions per request.
 const logPage = 1000
 
 type logFlags struct {
@@ -169,8 +169,8 @@ type logFlags struct {
 	part machines.Part // the part of the history that the named machine wrote
 }
 
-// eachVersion calls do with each version, asking page by page. Only the first call of a
-// page gets the page itself.
+// eachVersion calls do with each version. It requests them page by page. The second argument of do
+// is the page for the first version of the page, and empty for the others.
 func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags, do func(wire.Version, wire.LogAnswer) error) error {
 	left := f.limit
 	for {

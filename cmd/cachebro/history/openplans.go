@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ResumeOpen finishes each undo, redo, restore or revert whose process was killed, because
-// somebody agreed to all of it. It leaves alone and names what has changed since; left
-// counts these paths.
+// ResumeOpen finishes each undo, redo, restore or revert whose process was killed, because somebody
+// had agreed to all of it. It lists files that have changed since and does not change them; left
+// is their number.
 func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {
@@ -36,7 +36,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 	return left, nil
 }
 
-// rollback takes back what a killed undo, redo, restore or revert had done so far.
+// rollback reverses what the last killed undo, redo, restore or revert had done so far.
 func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f planFlags) error {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {
@@ -50,7 +50,7 @@ func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f p
 	return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
 }
 
-// rolledBack closes a plan that was cut short before it changed anything.
+// rolledBack closes a plan that was interrupted before it changed anything.
 func rolledBack(ctx context.Context, t cli.Target, c *wire.Client, plan wire.Plan) error {
 	if err := apply.Sweep(t.Base(), plan.Cut); err != nil {
 		return err

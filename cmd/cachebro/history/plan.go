@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// planFlags are common to all commands that take something back.
+// planFlags are common to all commands that carry out plans.
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
 	git                             bool  // git's own files are already dealt with
@@ -44,8 +44,8 @@ type errPartly struct{ error }
 
 func (e errPartly) Unwrap() error { return e.error }
 
-// planStatus gives commands that carry out plans their exit status: 0 if everything asked
-// for was done, 1 if something was left and has been named, 2 if nothing was done.
+// planStatus converts the error of a command that carries out plans, so that the exit status is 0 if
+// everything was done, 1 if something was left alone, and 2 if nothing was done.
 func planStatus(err error) error {
 	var status cli.ExitStatus
 	var partly errPartly
@@ -66,22 +66,22 @@ func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, 
 // leftOver returns the status of a plan that ended without an error.
 func leftOver(left int) error {
 	if left > 0 {
-		return cli.ExitStatus(1) // each was named
+		return cli.ExitStatus(1) // each conflict was printed
 	}
 	return nil
 }
 
-// takeBack asks the daemon for a plan, shows it, asks the person, and carries
-// it out through the mountpoint. For its status see planStatus.
+// takeBack requests a plan from the daemon, shows it, asks for confirmation, and carries it out
+// through the mountpoint. For the exit status see planStatus.
 func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	return takeBackWith(ctx, e, t, c, r, nil, f)
 }
 
-// waitUnsaid is how long a plan may take before the person is told why.
+// waitUnsaid is how long a plan may take before sayWaiting prints the reason.
 const waitUnsaid = time.Second
 
-// sayWaiting tells the person if a plan waits longer than waitUnsaid for the history to take
-// in earlier changes. The caller calls done when the plan is there.
+// sayWaiting prints a note if a plan waits longer than waitUnsaid until the history has stored
+// earlier changes. The caller calls done when it has the plan.
 func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
@@ -91,7 +91,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 			return
 		case <-time.After(waitUnsaid):
 		}
-		// A question about the history would wait as well.
+		// Ask for the status, because requests about the history would wait as well.
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
 		if err == nil && st.Store.Lag > 0 {
 			fmt.Fprintf(e.Stderr, "note: waiting until the history has stored about %s of newer changes\n", text.Count(st.Store.Lag, "record"))
@@ -103,10 +103,10 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	}
 }
 
-// takeBackWith is takeBack with contents for the request.
+// takeBackWith is takeBack with file contents that are sent with the request.
 func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
-	said := sayWaiting(ctx, e, c) // what was cut short is looked for in the history, too
+	said := sayWaiting(ctx, e, c) // the search for interrupted plans waits for the history, too
 	defer said()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
@@ -214,8 +214,8 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	return leftOver(left)
 }
 
-// takesBack returns the command that takes plans back. For a redo that is undo, except if
-// the redo merged: the merged content is not what undo would look for.
+// takesBack returns the command that reverses plans. For a redo that is undo. If the redo merged, it
+// is redo --plan, because undo would not find the content that it expects.
 func takesBack(sides []*side, merged bool) string {
 	command := "cachebro redo"
 	switch {
@@ -230,8 +230,8 @@ func takesBack(sides []*side, merged bool) string {
 	return command
 }
 
-// Apply carries out the steps of a plan and reports them to the daemon's journal. Where no
-// mount sees the changes, the net watches them.
+// Apply carries out the steps of a plan and reports them to the daemon's journal. If the project is
+// not mounted, the net records the changes.
 func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (res apply.Result, err error) {
 	work := apply.Work{Force: force}
 	if t.Point == "" {
@@ -249,7 +249,7 @@ func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan w
 	return apply.Through(ctx, c.Call, t.Base(), plan, work)
 }
 
-// letters of the preview, as in git status.
+// letters has the letter of each kind of step in a preview, as in git status.
 var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "=", "exchange": "X"}
 
 // StepLetter returns the letter of git status for what a step does to its file.
@@ -285,8 +285,8 @@ const (
 	mostLeft  = 8
 )
 
-// listSteps writes a line for each step. If there are many, the files of a directory that
-// change in the same way share a line, as in log.
+// listSteps writes a line for each step. If there are many steps, files of a directory that change
+// in the same way share a line, as in log.
 func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 	if len(steps) <= mostSteps {
 		for _, s := range steps {
@@ -353,15 +353,15 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 	return line
 }
 
-// nameStays prints the paths that a plan leaves as they are.
+// nameStays prints the files that a plan does not change, because of conflicts or lost contents.
 func nameStays(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
 	p := e.Paint()
 	nameLeft(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
 	nameLeft(w, "  "+p.Red("lost"), lost, whyLeft)
 }
 
-// nameLeft prints paths that stay as they are or cannot be restored exactly. If many have
-// the same reason, those in one directory share a line.
+// nameLeft prints paths that are left alone or cannot be restored exactly, with the reason. If many
+// have the same reason, paths in one directory share a line.
 func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Conflict) string) {
 	same := map[string][]wire.ActionFile{}
 	for _, x := range all {
@@ -388,7 +388,7 @@ func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Confl
 // whyLeft returns only the reason of a conflict.
 func whyLeft(x wire.Conflict) string { return cli.OneLine(x.Why) }
 
-// ConflictText says why a path is left alone, who changed it and when.
+// ConflictText returns why a path is left alone, who changed it, and when.
 func ConflictText(x wire.Conflict, e *cli.Env) string {
 	text := cli.OneLine(x.Why)
 	if a := cli.Who(x.Actor); a != "-" {

@@ -17,8 +17,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// logPrinter writes the history for people: versions as they come, with gaps and notices
-// between them by time. A renamed directory is one line, not one per file.
+// logPrinter writes versions for people, one per line, with gaps and notices between them in order
+// of time. The rename of a directory is a single line.
 type logPrinter struct {
 	*cli.Env
 	ctx   context.Context
@@ -41,7 +41,7 @@ var errEnough = errors.New("enough lines")
 func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	l := &logPrinter{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(fromRoot(t, q.Path)), f: f}
 	all := f
-	all.limit = 0 // the limit is of printed lines, not of versions
+	all.limit = 0 // the limit applies to printed lines, not to versions
 	err := eachVersion(ctx, e, c, q, all, func(v wire.Version, a wire.LogAnswer) error {
 		v.Path, v.From = fromRoot(t, v.Path), fromRoot(t, v.From)
 		return l.add(v, a)
@@ -63,7 +63,7 @@ func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wir
 	return errors.Join(err, l.out.Flush())
 }
 
-// add takes the next version; page is given with the first one of each page.
+// add adds the next version. page is set for the first version of each page.
 func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	if page.Versions != nil {
 		l.aside = append(l.aside, l.asides(page)...)
@@ -71,7 +71,7 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	}
 	removed := v.Op == "moved" && apply.Temporary(v.To) // deleted by a plan, which first moves the file aside
 	if asked := string(v.Path) == l.path; !asked && !removed && (v.Op == "moved" || apply.Temporary(v.Path)) {
-		return nil // the line of its rename says the same
+		return nil // the line of its rename shows it
 	} else if !asked && l.ofSave(v) {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	return l.version(v)
 }
 
-// saved notes the versions of temporary files that belong to an atomic save.
+// saved records which versions of temporary files belong to an atomic save.
 func (l *logPrinter) saved(page []wire.Version) {
 	for _, v := range page {
 		if v.Made > 0 {
@@ -160,7 +160,7 @@ func (l *logPrinter) line(v wire.Version, text string) error {
 	return l.out.Flush()
 }
 
-// asideLine is something between the versions: a gap or a notice.
+// asideLine is a line between versions or actions: a gap, a notice, a label or a git operation.
 type asideLine struct {
 	time time.Time
 	text string
@@ -206,8 +206,8 @@ func (l *logPrinter) patch(v wire.Version) error {
 // under is the prompt and tool call that the last printed version belongs to.
 type under struct{ session, agent, prompt, call string }
 
-// heading says which prompt and which tool call the following lines belong to, so that
-// what is undone together stands together. Outside of sessions there is none: each line
+// heading prints the prompt and the tool call of the following lines, so that changes that are
+// undone together are listed together. There are no headings outside of sessions, where each line
 // names its process.
 func (l *logPrinter) heading(v wire.Version) {
 	a := v.Actor

@@ -143,8 +143,8 @@ what it had done instead.`,
 				r.GitOp, r.Last = n, false
 				continue
 			}
-			// Patterns are relative to the directory one stands in, as in git; the
-			// daemon wants them relative to the root.
+			// Patterns are relative to the working directory, as in git. The daemon needs them
+			// relative to the root.
 			switch {
 			case !filepath.IsAbs(a) && start != ".":
 				return e.Usagef("undo: %s is in another project than %s; give one project's paths at a time", cli.Quote(a), cli.Quote(t.Base()))
@@ -182,8 +182,9 @@ what it had done instead.`,
 	return cmd
 }
 
-// meantFrom returns the directory whose project an undo is about: that of the first absolute
-// path if it lies in another project than the working directory, else ".".
+// meantFrom returns a directory in the project that an undo applies to. If the first absolute path
+// is in another project than the working directory, that is the base of that project. Otherwise it
+// is ".".
 func meantFrom(e *cli.Env, args []string) string {
 	here, none := e.Locate(".")
 	for _, a := range args {
@@ -199,7 +200,7 @@ func meantFrom(e *cli.Env, args []string) string {
 	return "."
 }
 
-// unitFlags choose whose changes to take back.
+// unitFlags select the changes to undo.
 type unitFlags struct {
 	session, prompt, call, since, agent *string
 	pid                                 *uint32
@@ -218,7 +219,7 @@ func addUnitFlags(fs *pflag.FlagSet) unitFlags {
 	}
 }
 
-// takeElsewhere takes back, in the files here, what another machine did.
+// takeElsewhere undoes, in the files here, changes that another machine made.
 func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
@@ -235,7 +236,7 @@ func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client
 	return takeBackWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
-// selects reports whether a request says whose changes are meant, or of which time.
+// selects reports whether a request names the actor or the time of the changes to undo.
 func selects(r wire.PlanRequest) bool {
 	return r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero()
 }
@@ -333,8 +334,8 @@ attributes and mode are left alone too, except for the executable bit.`,
 	return cmd
 }
 
-// restoreElsewhere makes the tree here what another machine's was. It fetches only the
-// contents that are missing here.
+// restoreElsewhere gives the tree here the state that another machine's tree had. It fetches only
+// the contents that are missing here.
 func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {

@@ -123,7 +123,7 @@ machine.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
-		numbers := false // from and to were given as numbers of the log: moments, even for a single file
+		numbers := false // from and to were given as numbers of the log, which mean moments even for a single file
 		if *from == "" && *to == "" {
 			for _, moment := range []*string{from, to} {
 				if len(args) == 0 {

@@ -14,22 +14,22 @@ import (
 	"cachebro/store/wire"
 )
 
-// side is a plan of one history: the project's, or the user's own, whose plan takes back
-// what a watched command did outside of the project.
+// side is a plan in one history. That is the project's history or the user's own, whose plan undoes
+// what a watched command changed outside of the project.
 type side struct {
 	t     cli.Target
 	c     *wire.Client
 	plan  wire.Plan
 	res   apply.Result
-	newer bool // it takes back an action that is newer than the project's last one
+	newer bool // the plan undoes an action that is newer than the project's last one
 }
 
 // outsideWithin bounds how long the user's own history may take to make its plan.
 const outsideWithin = 2 * time.Minute
 
-// planOutside asks the user's own history for a plan of what belongs to a plan of a project.
-// It returns nil if nothing does. none is the error that left the project without a plan;
-// left is 1 if something may belong to it, and the history did not answer.
+// planOutside asks the user's own history for the plan that accompanies a project's plan. It
+// returns nil if there is none. none is the error if the project itself has no plan. left is 1 if
+// there may be such a plan, but the user's own history did not answer.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (there *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
@@ -107,7 +107,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	return nil, left
 }
 
-// fromRoot returns a path as people know it: absolute if it is from the user's own history.
+// fromRoot returns a path of a history for people: absolute if the history is the user's own.
 func fromRoot(t cli.Target, path []byte) []byte {
 	if t.Root != wire.OutsideRoot || len(path) == 0 {
 		return path
@@ -115,8 +115,8 @@ func fromRoot(t cli.Target, path []byte) []byte {
 	return append([]byte("/"), path...)
 }
 
-// lastOf replaces "last" in a request by the id of the newest session or prompt if that one
-// changed files only outside of the project, whose history then does not know it.
+// lastOf replaces "last" in a request by the id of the newest session or prompt, if that session or
+// prompt changed files only outside of the project. The project's history does not know it then.
 func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wire.PlanRequest, f planFlags) {
 	if r.Session != "last" && r.Prompt != "last" || t.Root == wire.OutsideRoot || *f.inside {
 		return
@@ -151,8 +151,8 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone returns the newest version by a matching actor that no plan made, whether or
-// not it has been taken back since.
+// newestDone returns the newest version by a matching actor that was not made by a plan, even if it
+// has been undone since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
 	for q := (wire.LogQuery{}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
@@ -171,7 +171,7 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 	}
 }
 
-// giveUp closes a plan of which nothing was carried out.
+// giveUp closes a plan of which no step was carried out.
 func (s *side) giveUp(ctx context.Context) {
 	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
 }
@@ -183,7 +183,7 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 		s.plan.Git, s.plan.Conflicts, s.plan.Lost = "", slices.DeleteFunc(s.plan.Conflicts, own), slices.DeleteFunc(s.plan.Lost, own)
 	}
 	shown := s.plan
-	if *f.dryRun || !*f.yes { // also name what is left alone because somebody has it open for writing
+	if *f.dryRun || !*f.yes { // also list files that are left alone because a process has them open for writing
 		if err := apply.Preview(s.t.Base(), &shown, *f.force); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func absolutePaths(all []wire.Conflict) []wire.Conflict {
 	return all
 }
 
-// complain prints what was not done, with paths as people know them.
+// complain prints what the plan did not do, with paths for people.
 func (s *side) complain(e *cli.Env) {
 	failed, left := s.res.Failed, s.res.Left
 	if s.t.Root == wire.OutsideRoot {
@@ -242,7 +242,7 @@ func complain(e *cli.Env, failed, left []wire.Conflict) {
 	nameLeft(e.Stderr, "partly done:", left, whyLeft)
 }
 
-// alsoTaken returns the roots of the histories that are taken back.
+// alsoTaken returns the roots of the histories in which something is undone.
 func alsoTaken(sides []*side) (roots []string) {
 	for _, s := range sides {
 		roots = append(roots, s.t.Root)

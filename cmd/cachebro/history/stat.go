@@ -22,7 +22,7 @@ type changedFile struct {
 	authors []string
 }
 
-// statJSON prints what became of each file since a time, one object per line.
+// statJSON prints the changes of each file since a time, one object per line.
 func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time, part machines.Part) error {
 	files := map[string]*changedFile{}
 	q := wire.LogQuery{Path: t.Rel, Since: since, Oldest: true}
@@ -58,11 +58,12 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	return nil
 }
 
-// mostChanged is how many files are listed for people: nobody reads 200,000 lines.
+// mostChanged is the greatest number of files listed for people, because nobody reads 200,000
+// lines.
 const mostChanged = 200
 
-// printStat prints for people what became of each file, and who changed it last, in the
-// words of log.
+// printStat prints for people how each file changed and who changed it last, in the same words as
+// log.
 func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
 	looked := e.WatchTree(ctx, c)
 	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: mostChanged + 1})
@@ -95,8 +96,8 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	return nil
 }
 
-// withoutTemporary leaves out files that were both made and deleted within the time: editors
-// and sed write a temporary file for each save.
+// withoutTemporary leaves out files that were both created and deleted within the time, because
+// editors and sed write a temporary file for each save.
 func withoutTemporary(all []*changedFile) (kept []*changedFile) {
 	for _, f := range all {
 		if !f.last.Deleted || f.first.Prev != 0 {

@@ -23,13 +23,13 @@ const (
 	storyPage  = 50 // actions per request
 	shortFiles = 8  // files of an action that are listed without --stat
 	allFiles   = 100_000
-	// below is the indentation of what belongs to an action: below its time.
+	// below is the indentation of lines that belong to an action. It aligns them with its time.
 	below = "       "
-	// pipeWidth is the width of lines that go to no terminal. Commands have at most 500
-	// bytes, so whoever searches the output finds any word of them.
+	// pipeWidth is the width of lines if the output is not a terminal. Commands have at most 500
+	// bytes, so they are not cut and every word of them can be found in the output.
 	pipeWidth = 600
-	// followEvery is the pause between two requests of --follow. settled is how long an
-	// action must be silent before it is shown, so that its counts are final.
+	// followEvery is the pause between two requests of --follow. settled is how long ago an action
+	// must have ended before it is shown, so that its counts are final.
 	followEvery = 500 * time.Millisecond
 	settled     = time.Second
 )
@@ -91,7 +91,7 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 	}
 }
 
-// tellBehind says that the newest changes are not in the log yet.
+// tellBehind prints a note if the newest changes are not in the log yet.
 func tellBehind(e *cli.Env, records uint64) {
 	if records > 0 {
 		fmt.Fprintf(e.Stderr, "note: about %s of newer changes are in the spool and not yet in the history (cachebro status)\n", text.Count(int(records), "record"))
@@ -130,7 +130,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		return nil
 	})
 	none := !s.any && len(s.aside) == 0
-	if !s.any && f.limit > 0 { // only git's own files changed: the limit counts their lines
+	if !s.any && f.limit > 0 { // only git's own files changed, so apply the limit to their lines
 		s.aside = s.aside[:min(f.limit, len(s.aside))]
 	}
 	if err == nil && (f.limit == 0 || !s.any) {
@@ -142,7 +142,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	return errors.Join(err, s.out.Flush())
 }
 
-// nothing tells the person that there is nothing to show.
+// nothing prints that there are no changes to show.
 func nothing(e *cli.Env, t cli.Target, f logFlags) {
 	where := "in " + cli.Quote(t.Root)
 	if len(t.Rel) > 0 {
@@ -172,7 +172,7 @@ func (s *story) labels(root string, q wire.LogQuery) {
 	}
 	all, err := cli.Labels(state)
 	if err != nil {
-		return // a broken file: show no labels
+		return // the file is broken, so show no labels
 	}
 	for _, l := range all {
 		if l.At.Before(q.Since) || !q.Until.IsZero() && l.At.After(q.Until) {
@@ -196,8 +196,8 @@ func (s *story) gitOps(ops []wire.GitOp) {
 	s.sortAsides()
 }
 
-// until writes the asides that come before an action in the order of the log, or all of
-// them if a is nil. Those of the action's prompt stand under its heading.
+// until writes the asides that come before action a in the order of the log, or all of them if a is
+// nil. It writes the asides of the action's prompt under the heading of that prompt.
 func (s *story) until(a *wire.Action) {
 	for ; len(s.aside) > 0 && (a == nil || s.aside[0].time.After(a.End) != s.f.oldest); s.aside, s.any = s.aside[1:], true {
 		in, indent := s.aside[0].in, ""
@@ -219,7 +219,7 @@ func promptOf(a wire.Actor) string {
 	return a.Session + " " + a.Prompt
 }
 
-// action writes one action: a line that says when, what and how much, then its files.
+// action writes one action: a line with the time, the command and the counts, then its files.
 func (s *story) action(a wire.Action) error {
 	s.until(&a)
 	indent := s.heading(a)
@@ -263,11 +263,11 @@ func (s *story) files(a wire.Action, indent string) error {
 	shown := 0
 	for _, f := range a.Files {
 		if f.Ignored && a.Ignored < a.Count && !s.f.stat {
-			continue // nobody asks for these, of a build for example
+			continue // files such as those of a build are of no interest
 		}
 		shown++
 		if a.Back || len(a.Files) == 1 {
-			f.TakenBack = nil // the line of the action says it
+			f.TakenBack = nil // the line of the action shows it
 		}
 		line := fileLine(s.paint, f)
 		if f.By != "" && s.f.stat {
@@ -330,7 +330,7 @@ func holds(files []wire.ActionFile, dir []byte) bool {
 	})
 }
 
-// patch writes what became of one file as a diff.
+// patch writes the change of one file as a diff.
 func (s *story) patch(f wire.ActionFile) error {
 	if f.Dir {
 		return nil
@@ -349,8 +349,8 @@ func (s *story) patch(f wire.ActionFile) error {
 	return err
 }
 
-// heading prints the prompt that the following actions belong to, if it is another one than
-// before, and returns their indentation.
+// heading prints the prompt of an action, if it differs from that of the previous action. It
+// returns the indentation of the action.
 func (s *story) heading(a wire.Action) (indent string) {
 	now := promptOf(a.Actor)
 	if now != "" {
@@ -395,13 +395,13 @@ func (s *story) heading(a wire.Action) (indent string) {
 	return indent
 }
 
-// follow shows actions as they come, oldest first, each one once it has settled.
+// follow shows new actions, oldest first, each as soon as it has settled.
 func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	f.oldest = true
 	s := newStory(ctx, e, e.Stdout, c, f)
 	first := q.Since.IsZero()
 	aq := f.query(q)
-	if first { // do not show what is there already, but find its end
+	if first { // do not show earlier actions, but find the newest of them
 		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: q.Path, Limit: max(f.limit, 1), Files: aq.Files, Lines: true, Session: q.Session, Author: f.author, Ops: q.Ops})
 		if err != nil {
 			return err
@@ -452,7 +452,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 			told[x.Key] = span
 		}
 		if !a.More {
-			for key, x := range told { // the next request begins after these, so it need not skip them
+			for key, x := range told { // forget actions before the start of the next request, which need not skip them
 				if low == ^uint64(0) {
 					aq.Seq = max(aq.Seq, x.Last)
 				}

@@ -14,9 +14,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// The words for what was changed, the same in log, diff --stat, undo, and status.
+// This file has the words for changes, which are the same in log, diff --stat, undo and status.
 
-// Counts says how many files were changed and by how many lines.
+// Counts returns how many files were changed and by how many lines.
 func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	said := text.Count(files, "file")
 	if added+removed > 0 {
@@ -28,7 +28,7 @@ func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	return said
 }
 
-// CountsOf says how much an action changed.
+// CountsOf returns how many files and lines an action changed.
 func CountsOf(p cli.Paint, a wire.Action) string {
 	if a.Least {
 		return "at least " + Counts(p, a.Count, a.Added, a.Removed, false)
@@ -146,7 +146,7 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 	return line
 }
 
-// nameOf returns a file's name. dir/* stands for the files of a directory that share a line.
+// nameOf returns a file's name, or dir/* for files of a directory that share a line.
 func nameOf(path []byte, f wire.ActionFile) string {
 	switch {
 	case f.Folded && len(path) == 0:
@@ -159,7 +159,7 @@ func nameOf(path []byte, f wire.ActionFile) string {
 	return cli.Quote(string(path))
 }
 
-// Rest says what an action did besides the changes that it lists.
+// Rest describes what an action did in addition to its listed changes.
 func Rest(a wire.Action) string {
 	var parts []string
 	for _, x := range []struct {
@@ -173,7 +173,7 @@ func Rest(a wire.Action) string {
 	return strings.Join(parts, ", ")
 }
 
-// Whose names the agent, directory and user of an action, where they say something.
+// Whose returns the agent, directory and user of an action, as far as they are worth mentioning.
 func Whose(a wire.Action, uid uint32) string {
 	var parts []string
 	if a.Actor.Agent != "" {
@@ -205,7 +205,7 @@ func Whose(a wire.Action, uid uint32) string {
 	return strings.Join(parts, ", ")
 }
 
-// TakenBackText says what took a change back, "" if nothing did.
+// TakenBackText returns which plans undid a change, or "" if it was not undone.
 func TakenBackText(by []wire.TakenBack) string {
 	if len(by) == 0 {
 		return ""
@@ -225,7 +225,7 @@ func TakenBackText(by []wire.TakenBack) string {
 	return said + " by " + strings.Join(numbers, ", ")
 }
 
-// BackOf says what took an action back, or some of it.
+// BackOf returns which plans undid an action or a part of it.
 func BackOf(a wire.Action) string {
 	said := TakenBackText(a.TakenBack)
 	if said != "" && !a.Back && !strings.HasPrefix(said, "partly") {
@@ -234,7 +234,7 @@ func BackOf(a wire.Action) string {
 	return said
 }
 
-// Short returns the beginning of a session's or prompt's id, which every command accepts.
+// Short shortens the id of a session or prompt. Every command accepts the short form.
 func Short(id string) string {
 	id = cli.OneLine(id)
 	if len(id) == 36 && id[8] == '-' {
@@ -243,8 +243,8 @@ func Short(id string) string {
 	return id
 }
 
-// StartedBy names the processes that started an action, up to the agent or the terminal,
-// without those that say nothing new.
+// StartedBy returns the chain of processes that started an action, up to the agent or the terminal.
+// It leaves out repetitions.
 func StartedBy(a wire.Action) string {
 	var by []string
 	for _, up := range a.By {

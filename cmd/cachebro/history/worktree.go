@@ -15,14 +15,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// To take back the creation of a git worktree, git removes it, and only if nothing in it
-// would be lost: its files and what git knows of it belong together.
+// The creation of a git worktree is undone by git worktree remove, because the worktree's files and
+// git's record of it belong together, and only if nothing in the worktree would be lost.
 
 // worktree is the absolute path of a git worktree.
 type worktree string
 
-// worktreesOf returns the worktrees that a plan would make git forget, or whose link to git
-// it would delete.
+// worktreesOf returns the worktrees whose record in git, or whose link to git, a plan would
+// delete.
 func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 	for _, s := range plan.Steps {
 		if s.Do != "delete" {
@@ -62,8 +62,8 @@ func (w worktree) git(ctx context.Context, e *cli.Env, args ...string) (string, 
 	return text, err
 }
 
-// holds says what would be lost with a worktree, "" if nothing: uncommitted and ignored
-// files, and commits that no other branch, tag or remote has.
+// holds describes what would be lost with a worktree: uncommitted and ignored files, and commits
+// that are on no other branch, tag or remote. It returns "" if nothing would be lost.
 func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	status, err := w.git(ctx, e, "status", "--porcelain", "--ignored", "--untracked-files=all")
 	if err != nil {
@@ -84,7 +84,7 @@ func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
 	return "commits that are on no other branch, tag or remote (" + commit[:min(len(commit), 10)] + ")", nil
 }
 
-// lock returns the file by which git locks a worktree, "" if it is not locked.
+// lock returns the file by which git locks a worktree, or "" if it is not locked.
 func (w worktree) lock(ctx context.Context, e *cli.Env) (string, error) {
 	dir, err := w.git(ctx, e, "rev-parse", "--absolute-git-dir")
 	if err != nil {
@@ -97,8 +97,9 @@ func (w worktree) lock(ctx context.Context, e *cli.Env) (string, error) {
 	return file, nil
 }
 
-// checkWorktrees refuses a plan that would lose something with a worktree, or remove one that
-// somebody else locked. Clients lock the worktrees they make; the plan deletes such a lock.
+// checkWorktrees returns an error if a plan would lose something in a worktree, or would remove a
+// worktree that somebody locked. A lock that the plan itself deletes does not count, because
+// clients lock the worktrees that they make.
 func checkWorktrees(ctx context.Context, e *cli.Env, base string, plan wire.GitPlan, all []worktree) error {
 	for _, w := range all {
 		lock, err := w.lock(ctx, e)

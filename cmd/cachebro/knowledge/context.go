@@ -99,8 +99,8 @@ has seen the same bundle before, only a few lines or the differences.
 	return cmd
 }
 
-// nodeNames returns what a typed reference may mean: a path as seen from here, then the name
-// of a group or a path as seen from the project.
+// nodeNames returns the possible meanings of a typed reference: a path relative to the working
+// directory, then the name of a group or a path relative to the project.
 func nodeNames(e *cli.Env, t cli.Target, ref string, graph bool) []string {
 	if ref == "" && graph && len(t.Rel) == 0 {
 		return []string{""}

@@ -1,3 +1,3 @@
-// Package knowledge has the commands that find things out: search, context, notes,
-// documents and their code, reads, the working set, and memo.
+// Package knowledge has the commands that answer questions about the project: search, context,
+// notes, documents and their code, reads, the working set, metrics, and memo.
 package knowledge

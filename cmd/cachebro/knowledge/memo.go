@@ -123,7 +123,7 @@ func TracedCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// memoTTL is how long a result is kept. What it depends on is checked in any case.
+// memoTTL is how long a result is kept. Within that time, its inputs are checked before each use.
 const memoTTL = 14 * 24 * time.Hour
 
 // memoRun is one call of memo.
@@ -158,7 +158,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Use the directory's name, not the one we stand in: that may lie below the mount.
+	// Use the directory's name, because our own working directory may be the one that the mount covers.
 	cwd := root
 	if mounts.Within(m.Dir, root) {
 		cwd = m.Dir
@@ -202,8 +202,8 @@ func (m *memoRun) name(edit func(*memo.Call)) (err error) {
 
 const notRun = "it has not been run yet"
 
-// holding returns a run, here or in another clone, whose inputs are all unchanged. If there
-// is none, why says so.
+// holding returns a recorded run, made here or in another clone, whose inputs are all unchanged. If
+// there is none, why is the reason.
 func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	why = notRun
 	for _, shared := range []bool{false, true} {
@@ -229,7 +229,7 @@ func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	return rec, why
 }
 
-// kept asks the daemon for the last run of this call, here or shared by other clones.
+// kept asks the daemon for the last recorded run of this call, made here or shared by other clones.
 func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bool) {
 	if m.client == nil {
 		return rec, false
@@ -243,7 +243,7 @@ func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bo
 	return rec, err == nil
 }
 
-// keep gives a record to the daemon. If that fails, the command does not fail.
+// keep stores a record in the daemon. If that fails, it prints a note.
 func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 	if m.client == nil {
 		return
@@ -257,9 +257,9 @@ func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 	}
 }
 
-// run runs the command and keeps its result.
+// run runs the command and stores its output.
 func (m *memoRun) run(ctx context.Context) error {
-	if m.client != nil { // without a daemon nothing is kept, so no path need be classified
+	if m.client != nil { // without a daemon nothing is stored, so paths need not be classified
 		if d, err := os.Open(m.o.Places.Root); err == nil {
 			defer d.Close()
 			if c, err := ignore.New(d, ignore.Options{ExcludesFile: m.ExcludesFile()}); err == nil {

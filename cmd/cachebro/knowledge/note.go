@@ -96,7 +96,7 @@ func notesFlags(cmd *cobra.Command, kind, path string) *notes {
 // ask sends the request and prints the answer.
 func (n *notes) ask(ctx context.Context, e *cli.Env) error {
 	locate := e.Locate
-	if n.q.Do == "add" { // this may be the first thing that is kept
+	if n.q.Do == "add" { // a note may be the first thing that is stored for a project
 		locate = e.LocateOrTop
 	}
 	t, err := locate(cmp.Or(n.path, "."))

@@ -75,7 +75,7 @@ the session lasts; if there are too many outputs, the oldest is dropped.`,
 	return cmd
 }
 
-// lineRange reads 40-60, 40- and 40. last is 0 if the range goes to the end.
+// lineRange parses 40-60, 40- and 40. last is 0 if the range has no end.
 func lineRange(s string) (first, last int, ok bool) {
 	if s == "" {
 		return 1, 0, true

@@ -221,7 +221,7 @@ func lineText(s string) string {
 	return strings.Join(parts, "\t")
 }
 
-// goneLine says when a file was deleted or renamed, and who did it.
+// goneLine returns when a file was deleted or renamed, and by whom.
 func goneLine(h wire.SearchHit, e *cli.Env) string {
 	gone := h.Past.Gone
 	said := fmt.Sprintf("(deleted by %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
@@ -234,7 +234,7 @@ func goneLine(h wire.SearchHit, e *cli.Env) string {
 	return said + ")"
 }
 
-// pastLine says when a text was there and who removed it.
+// pastLine returns in which versions a text existed, and who removed it.
 func pastLine(h wire.SearchHit, e *cli.Env) string {
 	who := h.Past.Gone.Actor.Comm
 	if who == "" {

@@ -1,6 +1,6 @@
-// Package machines gives commands the histories of other machines that work on the same
-// project and send to the same bucket. Each is copied to a state directory below the
-// project's own, as far as it was sent, and a store daemon of its own answers for it.
+// Package machines gives commands access to the histories of other machines that work on the same
+// project and send to the same bucket. It copies what was sent of such a history to a state
+// directory inside that of the project. A store daemon of its own serves each copy.
 package machines
 
 import (
@@ -46,11 +46,11 @@ func Split(e *cli.Env, arg string) (machine, path string) {
 	return name, rest
 }
 
-// identityEnv is the variable that names a file of age identities, for all commands that
-// read from a bucket.
+// identityEnv is the environment variable that names a file of age identities, for all commands
+// that read from a bucket.
 const identityEnv = "CACHEBRO_IDENTITY"
 
-// IdentityHint says how to read what is encrypted.
+// IdentityHint is the hint for reading encrypted histories.
 const IdentityHint = "give the file with the age identity that can read it: --identity FILE, or $" + identityEnv
 
 // IdentityFlag adds --identity.
@@ -58,10 +58,10 @@ func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
 	return fs.String("identity", e.Getenv(identityEnv), "decrypt with the age identities in this `FILE`")
 }
 
-// Open is e.Open, or if a machine is named, it connects to the copy of that machine's
-// history, with the same path. It first fetches what the machine has sent since. If the
-// bucket cannot be reached, a note on standard error says how old the copy is. part is the
-// part of that history that is meant.
+// Open is e.Open if machine is "". Otherwise it locates path in the same way, but connects to the
+// copy of that machine's history. It first fetches what the machine has sent since the copy was
+// made. If the bucket cannot be reached, it prints how old the copy is. part is the part of that
+// history that the name selects.
 func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, c *wire.Client, part Part, err error) {
 	t, c, err = e.Open(ctx, path)
 	if machine == "" || err != nil {
@@ -85,12 +85,13 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, 
 	return t, c, part, err
 }
 
-// Part is the part of a history that one host wrote, in order, if other hosts wrote the rest:
-// a history can be handed over. nil means the whole history.
+// Part is the part of a history that one host wrote, as stretches in order. Other hosts can have
+// written the rest, because a history can be continued on another host. nil means the whole
+// history.
 type Part []remote.Writer
 
-// partOf returns the part that the host called name wrote. It returns nil, the whole, if
-// name is an id or nobody else wrote the history.
+// partOf returns the part that the host called name wrote. It returns nil, which means the whole
+// history, if no writer has that name (because it is an id) or if the host wrote everything.
 func partOf(all []remote.Writer, name string) Part {
 	part := slices.DeleteFunc(slices.Clone(all), func(w remote.Writer) bool { return w.Name != name })
 	if len(part) == 0 || len(part) == len(all) {
@@ -104,7 +105,7 @@ func (p Part) Has(seq uint64) bool {
 	return p == nil || slices.ContainsFunc(p, func(w remote.Writer) bool { return w.First <= seq && (w.Last == 0 || seq <= w.Last) })
 }
 
-// Between returns the numbers that enclose the last stretch of the part; 0 means no bound.
+// Between returns the exclusive bounds of the last stretch of the part; 0 means no bound.
 func (p Part) Between() (after, before uint64) {
 	if len(p) == 0 {
 		return 0, 0
@@ -116,8 +117,9 @@ func (p Part) Between() (after, before uint64) {
 	return last.First - 1, before
 }
 
-// Newest makes a query without a version mean the last one of a path that the host left,
-// and returns the number of the version before that.
+// Newest sets the version of a query that has none to the last version of the path that the host
+// wrote or had, and returns the number of the version before that. It changes nothing if the part
+// reaches the end of the history.
 func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (prev uint64, err error) {
 	_, before := p.Between()
 	if before == 0 || !cli.IsNewest(*q) {
@@ -167,8 +169,8 @@ type Asked struct {
 	Client   *wire.Client
 }
 
-// Wrote returns the name of the host that wrote a version, which differs from the machine's
-// if the history was handed over.
+// Wrote returns the name of the host that wrote a version. It can differ from the machine's name,
+// because a history can be continued on another host.
 func (a Asked) Wrote(seq uint64) string {
 	for _, w := range a.Writers {
 		if w.Last > 0 && seq <= w.Last {
@@ -178,8 +180,8 @@ func (a Asked) Wrote(seq uint64) string {
 	return a.Name
 }
 
-// OpenAll is Open for this machine and all others. failed reports that some machines could
-// not be asked; standard error names them.
+// OpenAll is Open for this machine and all others. failed is true if some machines could not be
+// asked; they are printed to standard error.
 func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []Asked, failed bool, err error) {
 	t, c, err := e.Open(ctx, path)
 	if err != nil {
@@ -327,8 +329,8 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 	return id, nil
 }
 
-// handedOver finds a history by the name of a host that wrote it before another host took
-// it over. why is the error to return if there is none, or more than one.
+// handedOver finds a history by the name of a host that wrote it before another host continued it.
+// why is the error to return if there is no such history, or more than one.
 func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (id string, err error) {
 	heads, err := b.Heads(ctx)
 	if err != nil {
@@ -400,7 +402,7 @@ func (m copied) seen() (s seen, err error) {
 	return s, err
 }
 
-// sayWriters names the hosts that wrote a history, if it was handed over.
+// sayWriters prints the hosts that wrote a history, if there are several.
 func (m copied) sayWriters(e *cli.Env) error {
 	s, err := m.seen()
 	if err != nil || len(s.Writers) < 2 {
@@ -430,8 +432,8 @@ func (m copied) keep(s seen) error {
 	return os.Rename(name+".new", name)
 }
 
-// update fetches what a machine has sent since. If the bucket has less than was fetched, or
-// something else, it says so and keeps the copy.
+// update fetches what a machine has sent since the last update. If that fails, for example because
+// the bucket contradicts the copy, it prints the error and leaves the copy as it is.
 func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id string) error {
 	if err := os.MkdirAll(m.root, 0o700); err != nil {
 		return err
@@ -462,14 +464,14 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		}) {
 			return nil
 		}
-		s.Machine, s.Writers = h.Machine, writers // taken over, and nothing sent since
+		s.Machine, s.Writers = h.Machine, writers // another host continued the history, but nothing was sent since
 		return m.keep(s)
 	}
 	if err == nil {
 		was := s.N
 		s, err = m.fetch(ctx, e, b, h, s)
 		s.Writers = writers
-		if err == nil || s.N > was { // everything, or as much as could be read
+		if err == nil || s.N > was { // everything was fetched, or as much as could be read
 			if kerr := m.keep(s); kerr != nil {
 				return kerr
 			}
@@ -488,8 +490,8 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	return nil
 }
 
-// fetch adds to a copy what it lacks, as far as that can be read. It ends the copy's daemon
-// for that.
+// fetch adds to a copy what it lacks, as far as that can be read. It ends the daemon of the copy
+// first.
 func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (now seen, err error) {
 	now = s
 	e = e.WithState(m.dir)

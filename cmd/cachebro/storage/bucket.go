@@ -22,8 +22,8 @@ type bucketFlags struct {
 	whole, dry, json bool
 }
 
-// bucketCommand completes a command that maintains a bucket: the one given as its argument,
-// or else this project's.
+// bucketCommand completes a command that maintains a bucket. The bucket is the argument of the
+// command, or else that of this project.
 func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(context.Context, *cli.Env, *remote.Bucket, bucketFlags) error) *cobra.Command {
 	cmd.Use += " [s3://BUCKET/PREFIX]"
 	cmd.Args = e.Args(0, 1)
@@ -84,7 +84,7 @@ the rights to list and delete objects in the bucket.`,
 	return bucketCommand(e, cmd, l, remotePrune)
 }
 
-// remoteDu prints what the histories in a bucket take.
+// remoteDu prints the space that the histories in a bucket take.
 func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) error {
 	u, err := b.Usage(ctx)
 	if err != nil {

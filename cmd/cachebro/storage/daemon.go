@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// spareProcs is added to the number of processors for GOMAXPROCS. If the index uses all of
-// Go's processors, a request waits 10 ms and more for one of them; with a spare one, the
-// kernel gives its thread precedence over those of the index.
+// spareProcs is added to GOMAXPROCS. If the index uses all of Go's processors, a request waits 10 ms
+// and more for one of them. With spare processors the request gets a thread at once, and the kernel
+// prefers that thread to those of the index.
 const spareProcs = 2
 
 // DaemonCommand returns the command cachebro daemon.

@@ -67,7 +67,7 @@ type duLine struct {
 	Wrote   time.Time `json:"wrote"`
 }
 
-// duAll lists what the stores of all projects take. It asks no daemon and starts none.
+// duAll lists the space that the stores of all projects take. It neither asks nor starts daemons.
 func duAll(e *cli.Env, asJSON bool) error {
 	set, err := storeLimits(e)
 	if err != nil {
@@ -108,8 +108,8 @@ func duAll(e *cli.Env, asJSON bool) error {
 	return nil
 }
 
-// rootOfState returns the root whose history a state directory holds, "" if it is not
-// known or if the history was put aside.
+// rootOfState returns the root of the project whose history a state directory holds. It returns ""
+// if that is unknown, or if the history was set aside.
 func rootOfState(e *cli.Env, state string) string {
 	root := cmp.Or(mounting.RootOf(state), wire.OutsideRoot)
 	if own, err := e.Paths().State(root); err != nil || own != state {
@@ -141,10 +141,11 @@ func stateName(state string) string {
 	return name[:strings.LastIndexByte(name, '-')]
 }
 
-// tidyWithin is how long the collection of another project may take.
+// tidyWithin bounds the time for pruning another project.
 const tidyWithin = 10 * time.Minute
 
-// tidyOther makes another project's daemon, started if need be, keep to its share.
+// tidyOther makes another project's daemon prune its store to its share of the cap. It starts that
+// daemon if needed.
 func tidyOther(ctx context.Context, e *cli.Env, state string) error {
 	root := rootOfState(e, state)
 	if root == "" {

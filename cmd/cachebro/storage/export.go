@@ -104,7 +104,7 @@ func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, err
 	go func() {
 		_, err := io.Copy(w, r)
 		if err != nil {
-			stop() // nobody takes the rest
+			stop() // the rest cannot be written
 		}
 		copied <- err
 	}()
@@ -119,7 +119,7 @@ func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, err
 	return a, err
 }
 
-// newFile makes path with what fill writes: all of it or no file.
+// newFile creates the file path with the content that fill writes. If that fails, no file remains.
 func newFile(path string, replace bool, fill func(*os.File) error) error {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return os.ErrExist

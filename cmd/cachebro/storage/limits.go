@@ -10,10 +10,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// storeLimits reads the limits of this user's histories: CACHEBRO_CAP, the size that
-// all of them together should not exceed (500MiB, 4GiB), CACHEBRO_KEEP, how many
-// versions of a file stay however old they are, and CACHEBRO_KEEP_AGE, the age up to
-// which all versions stay (36h, 30d). Unset: the defaults of store.Options.
+// storeLimits reads the limits of this user's histories. CACHEBRO_CAP is the size that all of them
+// together should not exceed (500MiB, 4GiB), CACHEBRO_KEEP the number of versions of a file that
+// are kept whatever their age, and CACHEBRO_KEEP_AGE the age up to which all versions are kept
+// (36h, 30d). For unset variables the defaults of store.Options apply.
 func storeLimits(e *cli.Env) (o store.Options, err error) {
 	if s := e.Getenv("CACHEBRO_CAP"); s != "" {
 		n, ok := parseBytes(s)
@@ -38,9 +38,9 @@ func storeLimits(e *cli.Env) (o store.Options, err error) {
 	return o, nil
 }
 
-// resultSettings reads the settings of kept results: CACHEBRO_RESULTS, "off" or a
-// list like ttl=10m,search=off,disk=128 (MB), and CACHEBRO_REDIS, the address of a
-// Redis or a cluster to share them through.
+// resultSettings reads the settings of cached results. CACHEBRO_RESULTS is "off" or a list such as
+// ttl=10m,search=off,disk=128 (MB). CACHEBRO_REDIS is the address of a Redis server or cluster
+// through which results are shared.
 func resultSettings(e *cli.Env) (results.Settings, error) {
 	s, err := results.ParseSettings(e.Getenv("CACHEBRO_RESULTS"), e.Getenv("CACHEBRO_REDIS"))
 	if err != nil {
@@ -49,7 +49,7 @@ func resultSettings(e *cli.Env) (results.Settings, error) {
 	return s, nil
 }
 
-// parseBytes understands 1048576, 500MiB, 4G: binary units, however written.
+// parseBytes parses sizes such as 1048576, 500MiB or 4G. All units are binary.
 func parseBytes(s string) (int64, bool) {
 	s = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
 	shift := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maintain sends one request to the store's daemon and prints the answer. If the store is
-// not in order, the exit status is 1.
+// maintain sends one request to the store's daemon and prints the answer. If the daemon reports a
+// problem with the store, the exit status is 1.
 func maintain(ctx context.Context, e *cli.Env, dir string, r wire.StoreRequest, asJSON bool) error {
 	_, c, err := e.Open(ctx, dir)
 	if err != nil {

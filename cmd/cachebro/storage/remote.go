@@ -84,7 +84,7 @@ func addRemoteCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// remoteRequest returns a command that only passes a request on.
+// remoteRequest returns a command that only sends the request q.
 func remoteRequest(e *cli.Env, name, short string, q wire.RemoteRequest) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Example: "  cachebro remote " + name, Args: e.Args(0, 0)}
 	asJSON := jsonFlag(cmd.Flags())
@@ -156,7 +156,7 @@ func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 	}
 }
 
-// sayInBucket warns that a purge leaves in the bucket what was sent there.
+// sayInBucket prints that a purge does not delete what was sent to the bucket.
 func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
 	c, err := e.Connect(ctx, root)
 	if err != nil {
@@ -170,7 +170,7 @@ func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
 	return err
 }
 
-// shortly returns an address as people read it.
+// shortly returns the short form of a bucket's address.
 func shortly(url string) string {
 	if p, err := remote.ParsePlace(url, func(string) string { return "" }); err == nil {
 		return cli.Quote(p.Short())
@@ -237,7 +237,7 @@ func addressOf(ctx context.Context, e *cli.Env, address string) (string, error) 
 	return st.URL, err
 }
 
-// dialed connects to the bucket at an address, with an identity to read what is encrypted.
+// dialed connects to the bucket at an address, with an age identity for decryption if given.
 func dialed(e *cli.Env, address, identity string) (*remote.Bucket, remote.Place, error) {
 	p, err := remote.ParsePlace(address, e.Getenv)
 	if err != nil {

@@ -115,7 +115,8 @@ type resumed struct {
 	Note     string   `json:"note,omitempty"` // about the id under which the history is sent on
 }
 
-// chosen returns the machine called name, or the one that sent last if name is "".
+// chosen returns the history of the machine called name or, if name is "", the history that was
+// sent to last.
 func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 	if name == "" {
 		return heads[len(heads)-1], nil
@@ -131,7 +132,7 @@ func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 	return heads[slices.IndexFunc(heads, func(h remote.Head) bool { return h.Machine.ID == id })], nil
 }
 
-// emptyDir checks that dir is empty except for a .git, and makes it if it is missing.
+// emptyDir checks that dir is empty except for a .git, and creates it if it is missing.
 func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -155,7 +156,7 @@ func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 	return root, made, err
 }
 
-// bringFrom gives root the history of a machine in the bucket, then its files.
+// bringFrom imports the history of a machine from the bucket, then writes the files.
 func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
 	set, err := storeLimits(e)
 	if err != nil {
@@ -193,7 +194,7 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 	return nil
 }
 
-// fillFrom writes the files of root from the history that root has now.
+// fillFrom writes the files of root from its imported history.
 func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) (err error) {
 	state, err := e.Paths().MakeState(r.Root)
 	if err != nil {
@@ -238,7 +239,7 @@ func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head
 	return err
 }
 
-// sendOn arranges that the daemon of a resumed history sends it on to the bucket.
+// sendOn configures a resumed history so that its daemon continues to send it to the bucket.
 func sendOn(ctx context.Context, s *store.Store, place remote.Place, root string) (note string, err error) {
 	sender, err := remote.NewSender(s, portable.PartOptions{Options: tidy.Portable(root, cli.Version)})
 	if err != nil {
