@@ -111,7 +111,7 @@ func back(b *bench, c *checks) {
 	text, err = typed("cachebro undo -y --git --prompt last")
 	_, clean := os.Stat(filepath.Join(b.project, ".claude/worktrees/tool"))
 	work, _ := os.ReadFile(filepath.Join(b.project, ".claude/worktrees/entered/in.txt"))
-	c.that(err != nil && clean == nil && string(work) == "in\n" && strings.Contains(text, "entered holds what is not committed"), "undo --git names the one with work, and does nothing: %s", text)
+	c.that(err != nil && clean == nil && string(work) == "in\n" && strings.Contains(text, "entered contains uncommitted files"), "undo --git names the one with work, and does nothing: %s", text)
 	text, err = typed("rm .claude/worktrees/entered/in.txt && cachebro undo -y --git --prompt last")
 	list, _ := exec.Command("git", "-C", b.project, "worktree", "list").Output()
 	_, clean = os.Stat(filepath.Join(b.project, ".claude/worktrees/tool"))

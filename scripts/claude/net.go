@@ -78,7 +78,7 @@ func netted(b *bench, c *checks) {
 	before := state()
 	r := b.start(b.contained(append([]string{filepath.Join(b.dir, "bin", "cachebro"), "run", "--", b.containedClaude()}, claudeArgs(m.ready(), nil)...)...))
 	ended(c, r, "the client in the net")
-	c.that(strings.Contains(r.stderr, "the net keeps what this command"), "run says which way is at work: %s", r.stderr)
+	c.that(strings.Contains(r.stderr, "the net saves files"), "run says which way is at work: %s", r.stderr)
 	after := state()
 	c.that(strings.Count(before, "\n") > 20_000 && strings.Count(after, "\n") < 1000, "the files are gone: %d lines, were %d", strings.Count(after, "\n"), strings.Count(before, "\n"))
 

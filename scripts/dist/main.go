@@ -27,7 +27,7 @@ import (
 const (
 	// From 2.46 on nfpm needs a module for .rpm that the module proxy does not have.
 	nfpm    = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
-	summary = "keeps every version of every file while you and your agents work"
+	summary = "records every version of every file while you and your agents work"
 )
 
 // target is a platform to build for.

@@ -186,7 +186,7 @@ func TestOtherMachines(t *testing.T) {
 	if strings.Contains(out, "deleted: 0 objects") || !slices.ContainsFunc(there, func(k string) bool { return !slices.Contains(now, k) }) {
 		t.Errorf("what was marked: %s; of %v there are all", out, there)
 	}
-	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") || !strings.Contains(out, "without contents") {
+	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") || !strings.Contains(out, "whose contents remote prune has dropped") {
 		t.Errorf("remote fsck: %s", out)
 	}
 	other.write("b.txt", "b\n") // as it was at first

@@ -1,18 +1,17 @@
-// Package fastpath answers an agent's hook events, its status line, and git's question which
-// files changed, before the rest of the program is initialised. It stands at the end of
-// observe → version → index → serve, in front of main.
+// Package fastpath answers an agent's hook events, its status line, and git's question which files
+// changed, before the rest of the program is initialised.
 //
-// One tool call of an agent starts up to three hook processes, so the cost of starting a process
-// is paid very often. The libraries behind the index and the MCP server build tables when their
-// packages are initialised, needed or not: that takes 8 ms of CPU and 1,000 page faults, of
-// 11 ms and 1,600 for any command. The language fixes the order in which packages are
-// initialised: of those whose imports are ready, the one whose path sorts first. This package
-// sorts before every library and imports little, so its init runs before theirs. For a hook, that
-// init is the whole program. A second binary would serve as well, but it could be forgotten,
-// moved or outdated. TestFastPath checks that nothing heavy is initialised earlier.
+// One tool call of an agent starts up to three hook processes, so the cost of starting a process is
+// paid very often. The libraries of the index and the MCP server build tables when their packages
+// are initialised, even if they are not used. That takes 8 ms of CPU and 1,000 page faults, out of
+// 11 ms and 1,600 for any command. Go defines the order in which packages are initialised: among
+// those whose imports are initialised, the package whose path sorts first is next. This package
+// sorts before every library and imports little, so its init function runs before theirs. For a
+// hook, that function is the whole program. A second binary could do the same, but it could be
+// forgotten, moved or outdated. TestFastPath checks that nothing expensive is initialised earlier.
 //
-// What may have to start a daemon or a mount (SessionStart, and a hook without an event's name) is
-// left to main. The package has no state and no locks.
+// Hooks that may have to start a daemon or a mount (SessionStart, and a hook without the name of an
+// event) are left to main. The package has no state and no locks.
 package fastpath
 
 import (
@@ -52,8 +51,8 @@ func init() {
 	}
 }
 
-// answer runs f. Exit status 2 would block the agent's tool call, and a Go panic exits with 2:
-// that is why it recovers and prints nothing.
+// answer runs f. It recovers from a panic and prints nothing, because a Go panic exits with status 2,
+// which would block the agent's tool call.
 func answer(f func(context.Context) int) (status int) {
 	debug.SetTraceback("none")
 	defer func() {
@@ -75,9 +74,9 @@ func changes(token string) (status int) {
 	return status
 }
 
-// Env returns the environment of a hook process. Start and Mount are left to main.
-// CACHEBRO_HOOK_WAIT (such as "2s") replaces the waits of 100 ms and 200 ms for the daemon, on a
-// machine so busy that they are too short.
+// Env returns the environment of a hook process. It does not set Start and Mount, which main sets.
+// CACHEBRO_HOOK_WAIT (such as "2s") replaces the timeouts of 100 ms and 200 ms for the daemon, which
+// are too short on a very busy machine.
 func Env(args []string) hooks.Env {
 	p, limits, limit := Paths(os.Getenv), wire.HookTimeouts, time.Duration(0)
 	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_HOOK_WAIT")); err == nil && d > 0 {
@@ -109,9 +108,9 @@ func wake(ctx context.Context, p wire.Paths, root string) bool {
 	return err == nil
 }
 
-// Dir returns the working directory, "" if it no longer exists. It does not use os.Getwd, which
-// checks $PWD with a stat: that would go through the mount, which mountd does not serve yet when
-// it calls Dir.
+// Dir returns the working directory, or "" if it no longer exists. It does not use os.Getwd, because
+// that calls stat for $PWD. If mountd calls Dir, $PWD can be on the mount that mountd does not serve
+// yet.
 func Dir() string {
 	dir, err := syscall.Getwd()
 	if err != nil || !filepath.IsAbs(dir) {
@@ -120,7 +119,7 @@ func Dir() string {
 	return dir
 }
 
-// Paths returns where sockets and state are for this user.
+// Paths returns the places of sockets and state for this user.
 func Paths(getenv func(string) string) wire.Paths {
 	home := getenv("HOME")
 	if home == "" {

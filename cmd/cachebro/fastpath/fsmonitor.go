@@ -10,24 +10,24 @@ import (
 	"cachebro/store/wire"
 )
 
-// Git asks which files changed since its last look (core.fsmonitor, version 2 of the protocol in
-// githooks(5)). The question is passed on to mountd, which knows the answer from package changes.
+// Git asks which files changed since it last asked (core.fsmonitor, version 2 of the protocol in
+// githooks(5)). The question is passed on to mountd, which records changes for it.
 //
 //	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
 //
-// The working directory is the top of the work tree. The answer on stdout is what
-// wire.AskChanges returns. The exit status is 1 if the mount cannot speak for the whole work tree:
-// nothing is mounted there, something else is mounted inside it, or nobody answers. Git then
+// The working directory is the top of the work tree. The answer on stdout is what wire.AskChanges
+// returns. The exit status is 1 if the mount does not cover the whole work tree, namely if nothing is
+// mounted there or something else is mounted inside it, or if mountd does not answer. Git then
 // examines all files itself.
 
-// monitorWait is how long mountd may take. Git would examine all files in that time.
+// monitorWait is how long mountd may take. In more time, git could examine all files itself.
 const monitorWait = 3 * time.Second
 
 // errUnknown makes git examine the files itself.
 var errUnknown = errors.New("not known: git looks at everything itself")
 
-// asksForChanges reports whether the arguments are a question of git, and not those of a person
-// who wants to know what this command does.
+// asksForChanges reports whether the arguments are those that git passes. Other arguments, such as
+// --help, come from a person.
 func asksForChanges(args []string) bool { return len(args) == 2 && args[0] == "2" }
 
 // WriteChanges writes what changed in the work tree dir since the token.

@@ -35,7 +35,7 @@ type file struct {
 func (f *file) link() bool { return f.mode&unix.S_IFMT == unix.S_IFLNK }
 func (f *file) dir() bool  { return f != nil && f.mode&unix.S_IFMT == unix.S_IFDIR }
 
-// same reports whether nothing distinguishes the two files.
+// same reports whether the two files are equal in type, mode and content.
 func same(a, b *file) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -49,7 +49,7 @@ func same(a, b *file) bool {
 	return a.mode == b.mode && a.hash == b.hash && a.why == "" && b.why == ""
 }
 
-// change is one path that differs between a fork and what it was made of.
+// change is one path that differs between a fork and the tree from which it was made.
 type change struct {
 	path    string
 	was, is *file
@@ -127,8 +127,8 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes returns what was changed in the fork, sorted by path. It leaves out what git
-// ignores there, and new directories that are not empty: their files imply them.
+// changes returns what was changed in the fork, sorted by path. It leaves out files that git ignores
+// there, and new directories that are not empty, because their files imply them.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -174,7 +174,7 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	return out, err
 }
 
-// was returns what the fork had at a path when it was made, nil if nothing.
+// was returns what the fork had at a path when it was made, or nil if there was nothing.
 func (t *trees) was(p string) *file {
 	e, ok := t.base[p]
 	if !ok {
@@ -229,7 +229,7 @@ func modeOf(fi fs.FileInfo) uint32 {
 	return m
 }
 
-// look describes what a path is now in a tree. It returns nil if nothing is there.
+// look describes the file at a path of a tree. It returns nil if there is none.
 func look(in *os.Root, p string) (*file, error) {
 	fi, err := in.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

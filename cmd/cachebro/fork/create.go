@@ -85,7 +85,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	if err != nil {
 		return m, err
 	}
-	// A history that exists already is another project's, and drop would delete it.
+	// An existing history belongs to another project, and fork drop would delete it.
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
 		return m, err
@@ -175,9 +175,9 @@ func output(cmd *exec.Cmd) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// checkOut makes the directory a worktree of the project's repository, with nothing in it
-// but git's own file. Without git or a commit, the fork is no worktree, which is noted; a
-// worktree that git refuses to make is an error.
+// checkOut makes the directory a worktree of the project's repository that contains only git's own
+// file. If git is not installed or the repository has no commit, it adds a note instead. If git
+// fails to make the worktree, it returns an error.
 func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
@@ -228,9 +228,9 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	return nil
 }
 
-// turn makes forks of one project that are made at once ask git for worktrees one after the
-// other: git reads the existing worktrees and fails at one that is half made. It locks state,
-// the project's state directory, until end is called.
+// turn lets only one fork of a project at a time ask git for a worktree, because git reads the
+// existing worktrees and fails if one is incomplete. It locks state, the project's state directory,
+// until end is called.
 func turn(state string) (end func(), err error) {
 	dir, err := os.Open(state)
 	if err != nil {
@@ -243,9 +243,9 @@ func turn(state string) (end func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// staged writes the content of the index as a tree and returns its name. It uses a copy of
-// the index, because git locks the one that it reads: of several forks made at once only
-// one would get it, and a git command in the project would fail.
+// staged writes the content of the index as a tree and returns its name. It uses a copy of the index,
+// because git locks the index that it reads. Otherwise forks made at the same time, and git commands
+// in the project, could fail.
 func staged(ctx context.Context, top string) (tree string, err error) {
 	name, err := git(ctx, top, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	if err != nil {
@@ -271,7 +271,7 @@ func staged(ctx context.Context, top string) (tree string, err error) {
 	return output(cmd)
 }
 
-// unmake removes what a failed fork has left.
+// unmake removes what a failed attempt to make a fork has created.
 func (m *made) unmake(existed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

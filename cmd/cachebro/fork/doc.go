@@ -1,8 +1,9 @@
-// Package fork is cachebro fork: a copy of the project as it is or was, in which somebody
-// else works, with a history of its own; and the way back, a three-way merge of the files.
+// Package fork implements cachebro fork. A fork is a copy of the project, as it is or was, with a
+// history of its own, in which an agent or a person can work. A three-way merge of the files brings
+// its changes into the project.
 //
-// The daemon fills the copy (cmd/cachebro/daemon/fork). In a git repository the copy is one of
-// its worktrees, so it shares git's objects and, because cachebro shares packs between
-// worktrees, the contents of the history too. What a fork comes from stands in its state
-// directory, in origin.json.
+// The daemon fills the copy (cmd/cachebro/daemon/fork). In a git repository the copy is a worktree
+// of the repository, so it shares git's objects. It also shares the contents of the history,
+// because cachebro shares packs between worktrees. origin.json in the state directory of a fork
+// says what it was made from.
 package fork

@@ -14,10 +14,10 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-const nameMost = 5 // paths named of what would be lost
+const nameMost = 5 // the greatest number of listed paths that would be lost
 
-// dropFork unmounts and deletes a fork and its history, unless it holds something that
-// exists nowhere else.
+// dropFork unmounts and deletes a fork and its history. Without --force it refuses if the fork
+// contains something that exists nowhere else.
 func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if !o.force && cli.IsDir(f.Root) {
 		if err := onlyHere(ctx, e, f); err != nil {
@@ -35,7 +35,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	// What somebody has mounted inside the fork must not be deleted.
+	// Never delete the files of another file system that is mounted inside the fork.
 	all, err := mounts.Mounts()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	return nil
 }
 
-// onlyHere returns an error that names what would be lost with the fork, nil if nothing.
+// onlyHere returns an error that lists what would be lost with the fork, or nil if nothing would.
 func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	keep := func(format string, args ...any) error {
 		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" merges it into the project; cachebro fork drop --force deletes it", format, args...))

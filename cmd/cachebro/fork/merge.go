@@ -21,7 +21,7 @@ import (
 // step is what the merge does to one path of the project.
 type step struct {
 	Path     string `json:"path"`
-	Do       string `json:"do"` // add, change, merge, remove, conflict; or as, if the project needs no change
+	Do       string `json:"do"` // add, change, merge, remove, conflict, or "as" if the project needs no change
 	Conflict string `json:"conflict,omitempty"`
 
 	to      *file // what the path is to become; nil: deleted
@@ -52,8 +52,8 @@ func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err e
 	return inOrder(steps), nil
 }
 
-// keepFull drops the removal of directories that, in the project, hold something that the
-// merge does not remove.
+// keepFull drops the removal of a directory if the project has something in it that the merge does
+// not remove.
 func keepFull(steps []step, project *os.Root) {
 	going := map[string]bool{}
 	for i := range slices.Backward(steps) {
@@ -72,8 +72,8 @@ func keepFull(steps []step, project *os.Root) {
 	}
 }
 
-// movedFrom returns, for files that were renamed in the fork and not otherwise changed, the
-// old name by the new one.
+// movedFrom returns the old names of files that were renamed in the fork and not otherwise changed,
+// keyed by the new names.
 func movedFrom(all []change) map[string]string {
 	gone, moved := map[string]string{}, map[string]string{}
 	for _, ch := range all {
@@ -89,8 +89,8 @@ func movedFrom(all []change) map[string]string {
 	return moved
 }
 
-// inOrder puts the removals first, the content of a directory before the directory itself,
-// because something else may take their place.
+// inOrder puts the removals first, because other steps may create something in their place. It
+// puts the removal of a directory after those of its content.
 func inOrder(steps []step) []step {
 	var first, rest []step
 	for _, s := range slices.Backward(steps) {
@@ -177,9 +177,9 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	return s, nil
 }
 
-// carry carries out one step under the same rules as every write that replaces a file: the
-// file's owner, attributes and hard links stay, and it fails if somebody has the file open
-// for writing, or if the project no longer has what plan saw.
+// carry carries out one step. As with every write that replaces a file, the file's owner, attributes
+// and hard links are preserved. carry fails if a process has the file open for writing, or if the
+// project's file has changed since plan looked at it.
 func (s step) carry(project *os.Root) error {
 	f := displace.File{Root: project, Path: s.Path, Exists: s.now != nil}
 	toFile := s.to != nil && !s.to.link() && !s.to.dir()
@@ -203,7 +203,7 @@ func (s step) carry(project *os.Root) error {
 		if err != nil {
 			return err
 		}
-		held.Release() // Put holds the file itself
+		held.Release() // Put takes its own hold on the file
 	}
 	if !f.Exists || text.Hash(s.content) != s.now.hash {
 		if err := f.Put(s.content); err != nil {
@@ -259,8 +259,8 @@ func (s step) swap(project *os.Root) error {
 	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))
 }
 
-// hold keeps others from opening a file for writing. It returns an error if somebody has
-// it open for writing already.
+// hold prevents other processes from opening a file for writing. It returns an error if a process
+// has it open for writing already.
 func hold(project *os.Root, name string) (*displace.Held, error) {
 	r, err := project.Open(name)
 	if err != nil {
@@ -317,8 +317,8 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	return tellMerge(e, into, steps, o)
 }
 
-// tellMerge prints what was done and returns the exit status: 0 if everything was done, 1 if
-// conflicts are left, 2 if because of them nothing was done.
+// tellMerge prints what was done and returns the exit status: 0 if everything was done, 1 if there
+// were conflicts, 2 if there were only conflicts, so that nothing was done.
 func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 	done, left := 0, 0
 	for _, s := range steps {

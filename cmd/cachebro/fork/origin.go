@@ -34,7 +34,7 @@ type fork struct {
 	from       Origin
 }
 
-// OriginOf returns what the project at root was forked from; ok is false if it is no fork.
+// OriginOf returns what the project at root was forked from. ok is false if it is not a fork.
 func OriginOf(e *cli.Env, root string) (o Origin, ok bool) {
 	state, err := e.Paths().State(root)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is where a fork's commits are: in the project's repository, which stays when
-// the fork is dropped, or in one of the fork's own, which goes with it.
+// repository is the repository with a fork's commits. It is the project's repository, which remains
+// when the fork is dropped, or the fork's own, which is deleted with it.
 type repository struct {
 	f     fork
 	there bool                 // the fork has a .git
@@ -57,7 +57,7 @@ func repositoryOf(ctx context.Context, f fork) (repository, error) {
 	return r, nil
 }
 
-// lost reports whether dropping the fork would leave commits on no branch.
+// lost reports whether dropping the fork would lose commits, because no branch contains them.
 func (r repository) lost(ctx context.Context) (bool, error) {
 	if !r.there {
 		return false, nil
@@ -76,7 +76,7 @@ func (r repository) lost(ctx context.Context) (bool, error) {
 	if err != nil || !lost {
 		return lost, err
 	}
-	// A detached HEAD of the project itself keeps commits as a branch does.
+	// A detached HEAD of the project preserves commits as a branch does.
 	head, err := git(ctx, r.f.from.Root, "rev-parse", "--verify", "--quiet", "HEAD")
 	if err != nil {
 		return true, nil
@@ -112,8 +112,8 @@ func (r repository) lostOwn(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// has reports whether what the fork has at a path is in a commit that stays. It is only
-// asked about forks whose commits are all on branches.
+// has reports whether the fork's file at a path, or its absence, is in a commit that remains. It
+// must be called only for forks whose commits are all on branches.
 func (r repository) has(path string, in *os.Root) bool {
 	if r.files == nil {
 		return false

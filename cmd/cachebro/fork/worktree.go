@@ -13,9 +13,9 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// worktreeEvent is the event by which Claude Code asks for a worktree for a session or an
-// agent, or for the removal of one. The client takes the last line that we print as the
-// worktree's directory, and keeps a worktree whose removal fails.
+// worktreeEvent is the event by which Claude Code requests a worktree for a session or an agent, or
+// the removal of one. The last line that we print is the worktree's directory. If the removal
+// fails, the client does not delete the worktree.
 type worktreeEvent struct {
 	Cwd  string `json:"cwd"`
 	Name string `json:"name"`          // WorktreeCreate
@@ -25,16 +25,16 @@ type worktreeEvent struct {
 // maxEvent is the greatest number of bytes read of an event.
 const maxEvent = 1 << 20
 
-// besideSuffix is appended to the project's name for the directory of its worktrees. That
-// directory lies beside the project, because a fork cannot lie in its own project.
+// besideSuffix is appended to the project's name for the directory of its worktrees. That directory
+// is next to the project, because a fork cannot be inside its own project.
 const besideSuffix = ".worktrees"
 
 // branchPrefix begins the names of branches that the client gives to worktrees.
 const branchPrefix = "worktree-"
 
-// AnswerWorktree answers WorktreeCreate and WorktreeRemove. A worktree becomes a fork of the
-// project, including what git ignores, on a branch of its own. The hooks apply to all
-// projects of the user; for one that cachebro does not know, git makes the worktree.
+// AnswerWorktree answers WorktreeCreate and WorktreeRemove. A worktree becomes a fork of the project
+// on a branch of its own, including files that git ignores. The hooks apply to all projects of the
+// user. In a project without a history, an ordinary git worktree is made.
 func AnswerWorktree(ctx context.Context, e *cli.Env, event string) error {
 	b, err := io.ReadAll(io.LimitReader(e.Stdin, maxEvent))
 	if err != nil {
@@ -136,8 +136,8 @@ func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	return dir, err
 }
 
-// removeWorktree drops a fork, unless it holds something that exists nowhere else: then it
-// fails, and the client reports that the worktree is kept. An unmerged branch stays.
+// removeWorktree drops a fork. If the fork contains something that exists nowhere else, it fails, and
+// the client reports that the worktree remains. It does not delete an unmerged branch.
 func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("%s is not a worktree", cli.Quote(dir))

@@ -12,9 +12,9 @@ import (
 	"github.com/alecthomas/chroma/v2"
 )
 
-// The lexers are chroma's own for the languages of most projects. chroma has the one for Go as
-// code only: go.xml was made from it. All lexers would add 3 MB and some time to the start of
-// every command.
+// lexerFiles are chroma's lexers for the languages of most projects. go.xml was made from chroma's
+// lexer for Go, which exists only as code. All of chroma's lexers would add 3 MB to the binary, and
+// some time to the start of every command.
 //
 //go:embed lexers/*.xml
 var lexerFiles embed.FS
@@ -31,7 +31,7 @@ var lexers = sync.OnceValue(func() *chroma.LexerRegistry {
 	return reg
 })
 
-// maxColoured bounds the files that are coloured, in bytes: a large one would delay the page.
+// maxColoured is the greatest size of a coloured file, in bytes. Larger ones would delay the page.
 const maxColoured = 200 << 10
 
 // colour returns the colours of each line of a file, or nil if it is not coloured.
@@ -66,7 +66,7 @@ func colour(name string, content []byte) [][]span {
 		}
 	}
 	if total < len(content) {
-		return nil // the lexer lost something: the colours would be off
+		return nil // the lexer lost a part of the text, so the colours would be misplaced
 	}
 	return append(all, now)
 }

@@ -58,11 +58,11 @@ Over SSH:
 		}
 		defer l.Close()
 		g := newGuard(l.Addr().(*net.TCPAddr))
-		// A process whose working directory is in a project keeps it from being unmounted.
+		// A process whose working directory is in the project would prevent unmounting it.
 		if err := os.Chdir("/"); err != nil {
 			return fmt.Errorf("leave the project: %w", err)
 		}
-		// The pages are told why the server ends before their streams end.
+		// The streams of the pages use this context, and are told the reason before it is cancelled.
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		s, err := newServer(serving, e, t, c, g, state)
@@ -126,7 +126,7 @@ func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	if opener == "" || err != nil {
 		return "open the address in a browser; " + end
 	}
-	// Everybody can read the arguments of a process, so the token is passed in a file.
+	// Every user can read the arguments of a process, so the token is passed in a file.
 	file := openFile(state, g)
 	page := "<!doctype html><title>cachebro</title><meta http-equiv=refresh content=\"0; url=" + html.EscapeString(g.first()) + "\">\n"
 	_ = os.Remove(file)

@@ -18,9 +18,9 @@ type commentPart struct {
 	Quote   template.HTML
 	Asked   template.URL // where the form is sent
 	To      string
-	Deaf    string // the session's client, if it takes no text from hooks
+	Deaf    string // the session's client, if it cannot receive text from hooks
 	Copy    string // the beginning of the comment as text
-	Said    string // what was typed and was not kept because of Problem
+	Said    string // what was typed, and not saved because of Problem
 	Problem string
 	Listed  []commentRow
 }

@@ -29,10 +29,10 @@ type side struct {
 	wire.Version
 	there  bool
 	data   []byte
-	byLine bool // of a plan's result: single lines can be left out
+	byLine bool // true for the result of a plan from which single lines can be left out
 }
 
-// sideOf asks the daemon for one version; 0 stands for no file.
+// sideOf requests one version from the daemon. seq 0 means that there is no file.
 func (s *source) sideOf(ctx context.Context, seq uint64) (side, error) {
 	if seq == 0 {
 		return side{}, nil
@@ -80,8 +80,8 @@ type diffPart struct {
 	Blocks     []block      // what changed, as it is rendered
 	As         template.URL // the same diff as lines, or rendered
 	Mode, Note string
-	// Step is set for a plan whose result may leave out single lines. It is the number of the
-	// file's step, and Lines names its lines from there on.
+	// Step is set for a plan whose result may leave out single lines. It is the number of the file's
+	// step. Lines lists the lines that can be left out.
 	Step, Lines string
 }
 
@@ -101,7 +101,7 @@ type row struct {
 	NewNoEnd   bool
 	Comment    template.URL // the form for a comment on the new line
 	Said       []commentRow
-	Pick       string // of a plan: the line that can be left out, or "hunk" for the whole hunk
+	Pick       string // in a plan, the line that can be left out, or "hunk" for the whole hunk
 }
 
 func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
@@ -211,8 +211,8 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	return p, nil
 }
 
-// arounds are the numbers of context lines that can be chosen. With none, each change stands
-// alone and can be taken back alone.
+// arounds are the numbers of context lines that can be chosen. With 0, each change is a hunk of its
+// own and can be undone separately.
 var arounds = []searchMode{{"0", "no lines around", false}, {strconv.Itoa(diff.Context), strconv.Itoa(diff.Context) + " lines around", false}, {"20", "20 lines around", false}, {"1000000", "the whole file", false}}
 
 // inWords describes a side that is not shown by lines.
@@ -223,14 +223,14 @@ func inWords(x side) string {
 	return text.Bytes(x.Size) + ", SHA-256 " + x.Hash[:min(len(x.Hash), 16)] + "…"
 }
 
-// place says which lines a row shows, before the row is made.
+// place describes a row before it is rendered.
 type place struct {
-	hunk     int // the hunk that this is the head of; -1: no head
-	old, new int // lines, 0-based; -1: none
-	pair     int // the line of the other side that it is compared with; -1: none
+	hunk     int // the hunk of which this is the head; -1 for a line, -2 for a pair of lines in two columns
+	old, new int // the lines, counted from 0; -1 if there is none
+	pair     int // the line of the other side with which it is compared; -1 if there is none
 }
 
-// diffRows are the rows of a whole diff. Only those that are shown are made.
+// diffRows are the rows of a whole diff. Only those that are shown are rendered.
 type diffRows struct {
 	s        *server
 	sc       *diff.Script
@@ -313,12 +313,12 @@ func (d *diffRows) edit(e diff.Edit) {
 	}
 }
 
-// show makes a row.
+// show renders a row.
 func (d *diffRows) show(p place) row {
 	if p.hunk >= 0 {
 		h := d.hunks[p.hunk]
 		r := row{Kind: "hunk", Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
-		if d.from.Seq > 0 && d.from.there && d.to.there && !d.blank { // the creation or removal of a file is taken back as a whole
+		if d.from.Seq > 0 && d.from.there && d.to.there && !d.blank { // the creation or removal of a file can only be undone as a whole
 			first := 0
 			for _, o := range d.hunks[:p.hunk] {
 				first += len(o.Edits)
@@ -363,7 +363,8 @@ func (d *diffRows) line(l []byte, colours []span, marks []mark) template.HTML {
 	return line(l, colours, marks)
 }
 
-// crlf reports whether all lines that have an end end with CR and LF. Saying so once is enough.
+// crlf reports whether all lines, except perhaps the last, end with CR LF. Then the page states that
+// once.
 func crlf(lines [][]byte) bool {
 	for _, l := range lines {
 		if bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) {
@@ -390,7 +391,7 @@ func imageKind(b []byte) string {
 	return ""
 }
 
-// raw sends a picture from the history, or one that a notebook holds.
+// raw sends a picture from the history, or from a notebook in the history.
 func (s *server) raw(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	x, err := s.sideOf(r.Context(), number(q, "seq"))

@@ -113,7 +113,7 @@ func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 	}
 }
 
-// isMissing reports whether nothing is at a path of the project any more.
+// isMissing reports whether a path of the project no longer exists.
 func (s *source) isMissing(p string) bool {
 	_, err := os.Lstat(filepath.Join(s.t.Root, p))
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
@@ -162,7 +162,7 @@ func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRo
 	return rows, a.Truncated, nil
 }
 
-// goneWhen says when a file was deleted and by whom, or what it was renamed to.
+// goneWhen returns when a file was deleted and by whom, or what it was renamed to.
 func (s *source) goneWhen(v wire.Version) string {
 	if v.Op == "moved" {
 		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
@@ -341,7 +341,7 @@ func opInWords(op string) string {
 	return op
 }
 
-// whoOf says who wrote a version: a command, or an undo and the like.
+// whoOf returns who wrote a version: a command, or the kind of a plan, such as undo.
 func whoOf(v wire.Version) string {
 	who := cli.Who(v.Actor)
 	switch {
@@ -359,7 +359,7 @@ func whoOf(v wire.Version) string {
 	return who
 }
 
-// content shows a version's lines, a piece at a time.
+// content adds one piece of a version's lines to the page.
 func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, q url.Values) error {
 	x, err := s.sideOf(ctx, v.Seq)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// lookEvery is the time between two checks for changes while a page is visible, and
-	// beatEvery the time between two signs of life to a page.
+	// lookEvery is the time between two checks for changes while a page is visible. beatEvery is the
+	// time between two keep-alive messages to a page.
 	lookEvery = 500 * time.Millisecond
 	beatEvery = 15 * time.Second
 )
@@ -26,7 +26,7 @@ type live struct {
 
 	// mu guards the fields below.
 	mu    sync.Mutex
-	to    map[chan news]bool // never closed; each has room for the newest
+	to    map[chan news]bool // never closed; each has a buffer for the newest news
 	looks bool
 	last  news
 	ended string // why the server ends
@@ -35,7 +35,7 @@ type live struct {
 // news is what pages are told.
 type news struct {
 	number uint64 // of the newest version
-	note   string // a line about the project's present state that a person must know
+	note   string // a line about the project's present state, such as that it is not mounted
 }
 
 func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, string, bool)) *live {
@@ -54,8 +54,8 @@ func (s *source) newest(ctx context.Context) (uint64, error) {
 	return a.Versions[0].Seq, nil
 }
 
-// changed asks mountd, so that the daemon may end while nothing happens. Where nothing is mounted,
-// only the daemon can tell.
+// changed asks mountd whether something changed since token. It does not ask the daemon, which may
+// end while nothing happens. Without a mount, only the daemon can know, so yes is always true.
 func (s *source) changed(ctx context.Context, token string) (next, note string, yes bool) {
 	if s.target().Point == "" {
 		return "", "not mounted: changes made now are found only later, without their author; cachebro mount records them", true
@@ -101,7 +101,7 @@ func (l *live) leave(ch chan news) {
 	delete(l.to, ch)
 }
 
-// look runs while somebody listens.
+// look checks for changes while a page listens.
 func (l *live) look() {
 	token, again := "", 0
 	for {
@@ -129,7 +129,7 @@ func (l *live) look() {
 	}
 }
 
-// tell passes on what is new. known says that the number is known.
+// tell sends news to the pages. If known is false, the number of n is unknown.
 func (l *live) tell(n news, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,15 +156,15 @@ func (l *live) end(why string) {
 	l.ended = why
 }
 
-// parting returns the last thing that a page is told.
+// parting returns why the server ends, which is the last message to a page.
 func (l *live) parting() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended
 }
 
-// serve streams server-sent events: "changed" with the newest number, "note" with what a person
-// must know, and finally "ended" with the reason.
+// serve streams server-sent events: "changed" with the newest number, "note" with news.note, and
+// finally "ended" with the reason.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	f, ok := w.(http.Flusher)
 	if !ok {

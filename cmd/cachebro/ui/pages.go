@@ -15,7 +15,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// searchPage is a question and the place of its answer.
+// searchPage is the search form, with room for the hits.
 type searchPage struct {
 	Text  string
 	Regex bool
@@ -43,7 +43,7 @@ type hitsPart struct {
 	Hits []hitRow
 	Sum  string
 	Note string
-	Past template.URL // a search for the text in the history, if nothing has it now
+	Past template.URL // a search for the text in the history, if no present file contains it
 	At   template.URL // the address of this search
 }
 
@@ -110,7 +110,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// savingsPage is what agents were shown, and what that saved or cost.
+// savingsPage shows how many tokens were delivered to agents, and how many were saved.
 type savingsPage struct {
 	Tools   []toolRow
 	Sum     string
@@ -261,5 +261,5 @@ func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
 	return out, nil
 }
 
-// empty answers for a page whose parts come with requests of their own.
+// empty is the answerer of pages that request all their parts separately.
 func empty(context.Context, url.Values) (any, error) { return nil, nil }

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// lane is a session, or a program outside of sessions, in the picture on top of the timeline.
+// lane is a session, or a program outside of sessions, in the chart above the timeline.
 type lane struct {
 	Name    string
 	Session string // "" outside of sessions
@@ -62,8 +62,8 @@ func pictureOf(all []wire.Action, width, most int) picture {
 	return pic
 }
 
-// height returns the height of the bar of n files, 0 to top. It grows with the magnitude of n:
-// otherwise one large build would make everything else flat.
+// height returns the height of the bar of n files, from 0 to top. The scale is logarithmic, because
+// otherwise one large build would make all other bars flat.
 func height(n, most, top int) int {
 	if n == 0 {
 		return 0

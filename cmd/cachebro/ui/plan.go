@@ -34,7 +34,7 @@ type planPart struct {
 	Steps            []stepRow
 	More             int
 	Conflicts, Lost  []string
-	Asked            string // the query, to be asked again: a form could not hold all names
+	Asked            string // the query of the request; form fields could not contain all file names
 	Digest           string
 	Nothing          bool
 	Note             string
@@ -42,7 +42,7 @@ type planPart struct {
 	Chosen           string
 	Danger           bool // changes of others would be lost
 	Choose           bool // single files may be left out
-	Pick             bool // single lines may be left out, if not files
+	Pick             bool // single lines may be left out, even if files may not
 }
 
 type stepRow struct {
@@ -142,7 +142,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 	return s.planPart(ctx, p, q, digest), nil
 }
 
-// titleOf says what a plan is about. For a prompt it gives the text and not the number.
+// titleOf returns the title of a plan. For a prompt, that contains the text of the prompt.
 func (s *source) titleOf(ctx context.Context, p wire.Plan, q url.Values) string {
 	if q.Get("prompt") == "" {
 		return oneLine(p.Title)
@@ -196,7 +196,7 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 	}
 	out.Pick = q.Get("kind") != "redo"
 	if q.Get("edits") != "" {
-		return out // changes of others are kept anyway, and nothing can be forced
+		return out // later changes by others are preserved anyway, and --force does not apply
 	}
 	out.Choose = files > 1 && out.More == 0 && (q.Get("kind") == "undo" || q.Get("kind") == "restore")
 	if kind := q.Get("kind"); kind == "undo" && q.Get("merge") == "" && len(p.Conflicts) > 0 {
@@ -224,7 +224,7 @@ func with(v url.Values, name, value string) url.Values {
 	return out
 }
 
-// digestOf returns a digest of a plan, so that only the plan that was shown is carried out.
+// digestOf returns a digest of a plan. It is used to carry out a plan only if that plan was shown.
 func digestOf(p wire.Plan) string {
 	h := sha256.New()
 	for _, s := range p.Steps {
@@ -263,7 +263,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, page, v)
 }
 
-// carryOut carries out the plan that was agreed to, as far as its parts were chosen.
+// carryOut carries out the chosen parts of the plan that the user agreed to.
 func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chosen url.Values) (v any, page string, err error) {
 	r, err := request(q)
 	if err != nil {
@@ -396,8 +396,8 @@ func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
 	return paths, nil
 }
 
-// leftLines returns the lines of a plan that were shown and not chosen. It gives the plan's steps
-// the contents that they have without these lines.
+// leftLines returns the lines of a plan that were shown but not chosen. It sets the content hashes of
+// the plan's steps to those without these lines.
 func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.Plan, form url.Values) (all []wire.LeftLines, err error) {
 	unchosen := map[int]*wire.LeftLines{}
 	for _, shown := range form["shown"] {
@@ -443,7 +443,7 @@ func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.
 	return all, nil
 }
 
-// within reports whether a plan does nothing that another one does not do.
+// within reports whether all steps of a plan are also steps of whole.
 func within(p, whole wire.Plan) bool {
 	key := func(s wire.PlanStep) string {
 		return fmt.Sprintf("%s %q %q %q %s %s %d", s.Do, s.Path, s.To, s.Target, s.Hash, s.Expect, s.Mode)
@@ -517,7 +517,7 @@ func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// pickOf names what a row of a plan can leave out: a line or a whole hunk.
+// pickOf returns the name of what a row of a plan can leave out: a line or a whole hunk.
 func pickOf(p place) string {
 	switch {
 	case p.hunk >= 0:
@@ -530,15 +530,15 @@ func pickOf(p place) string {
 	return ""
 }
 
-// drop ends a plan of which nothing was done.
+// drop closes a plan of which no step was carried out.
 func (s *source) drop(ctx context.Context, p wire.Plan) {
 	if p.ID != "" && len(p.Steps) > 0 {
 		_, _ = s.c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 	}
 }
 
-// takeOf returns the plan that takes back an action, or that brings back what the action took
-// away, and a word for what the plan does.
+// takeOf returns the plan that undoes an action or, if the action is an undo or was undone, the plan
+// that reverses the undo. verb is the label of the button.
 func takeOf(a wire.Action) (u template.URL, verb string) {
 	switch {
 	case a.Back:
@@ -554,13 +554,13 @@ func takeOf(a wire.Action) (u template.URL, verb string) {
 	return u, "take back"
 }
 
-// wholly reports whether nothing is left of a change.
+// wholly reports whether a change was undone completely.
 func wholly(by []wire.TakenBack) bool {
 	return len(by) > 0 && by[len(by)-1].Whole()
 }
 
-// bringBack returns the plan that brings back what one other plan took back. There is none if
-// several plans took back a part each.
+// bringBack returns the redo of the one plan that undid a change. It returns nothing if several plans
+// each undid a part.
 func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	if len(by) != 1 {
 		return "", ""
@@ -569,7 +569,7 @@ func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	return u, "bring back"
 }
 
-// takePrompt returns the plan that takes back everything that a prompt led to.
+// takePrompt returns the plan that undoes all changes of a prompt.
 func takePrompt(a wire.Actor) template.URL {
 	u, _ := link("plan", "kind", "undo", "prompt", a.Prompt, "session", a.Session)
 	return u

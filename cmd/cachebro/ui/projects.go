@@ -18,8 +18,8 @@ type projectsPage struct{ Rows []projectRow }
 type projectRow struct {
 	Name, State string
 	Here        bool
-	New         template.URL // what changed there since somebody looked at it
-	Rests       bool         // asking for it starts a daemon
+	New         template.URL // the address of its unseen changes
+	Rests       bool         // no daemon is running; requesting New starts one
 	Command     string
 	Bad         bool
 }
@@ -54,7 +54,7 @@ func (s *server) projects(ctx context.Context, _ url.Values) (any, error) {
 	return out, nil
 }
 
-// project says what changed in a project since somebody looked at its pages.
+// project returns the unseen changes of a project.
 func (s *server) project(ctx context.Context, q url.Values) (any, error) {
 	all, err := doctor.Projects(ctx, s.e)
 	if err != nil {

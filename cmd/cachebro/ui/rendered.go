@@ -22,9 +22,9 @@ import (
 	mdtext "github.com/yuin/goldmark/text"
 )
 
-// block is a rendered piece of a file: a paragraph or a table of Markdown, or a cell of a
-// notebook. Nothing in it is active: raw HTML is shown as text, and no pictures are loaded but
-// those of notebooks, which this server sends.
+// block is a rendered piece of a file: a paragraph or a table of Markdown, or a cell of a notebook.
+// It contains nothing active. Raw HTML is shown as text, and only the pictures of notebooks are
+// shown, which this server sends.
 type block struct {
 	key   string // tells it apart from other blocks
 	Kind  string // of a cell, or "del", "add" or "rest" where versions are compared
@@ -99,7 +99,7 @@ func markdown(p string, data []byte) (all []block) {
 	return all
 }
 
-// sighted returns a text in which characters that would act or be invisible are spelled out.
+// sighted returns a text in which control characters and invisible characters are spelled out.
 func sighted(b []byte) []byte {
 	var out []byte
 	for len(b) > 0 {
@@ -114,8 +114,8 @@ func sighted(b []byte) []byte {
 	return out
 }
 
-// tame takes out of a parsed text whatever would load or run something, and makes relative links
-// lead to the files of the project.
+// tame removes everything from a parsed text that would load or run something, and makes relative
+// links point to the pages of project files.
 func tame(doc ast.Node, source []byte, dir string) {
 	var all []ast.Node
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -168,14 +168,14 @@ func asText(b []byte) ast.Node {
 	return s
 }
 
-// leadsAway reports whether a browser may be sent to an address elsewhere.
+// leadsAway reports whether a link target is an external address to which a browser may be sent.
 func leadsAway(to string) bool {
 	u, err := url.Parse(to)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto")
 }
 
-// lead gives a link to a project file the address of its page. It leaves a link that leads away,
-// and replaces any other one by its text.
+// lead gives a link to a project file the address of the file's page. It does not change external
+// links, and replaces any other link by its text.
 func lead(l *ast.Link, dir string) {
 	to := string(l.Destination)
 	if leadsAway(to) {
@@ -200,7 +200,7 @@ func lead(l *ast.Link, dir string) {
 	parent.RemoveChild(parent, l)
 }
 
-// notebook is what is shown of a Jupyter notebook, format 4.
+// notebook has the parts of a Jupyter notebook (format 4) that are shown.
 type notebook struct {
 	Cells    []cell `json:"cells"`
 	Metadata struct {

@@ -16,8 +16,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// seenMarks say up to which version somebody has looked at each session; "" stands for what was
-// done outside of sessions. Only the pages use the file: losing it loses no history.
+// seenMarks record the newest version of each session that the user has marked as seen. The key ""
+// stands for changes outside of sessions. Only the pages use the file; the history does not depend
+// on it.
 type seenMarks struct {
 	mu   sync.Mutex // guards the file
 	file string
@@ -40,7 +41,7 @@ func (m *seenMarks) readLocked() map[string]uint64 {
 	return marks
 }
 
-// set marks sessions as looked at. A mark never moves back.
+// set marks sessions as seen. A mark never moves back.
 func (m *seenMarks) set(more map[string]uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,8 +62,8 @@ func (m *seenMarks) set(more map[string]uint64) error {
 // ownPlan returns the mark of a plan that was carried out from the page.
 func ownPlan(id string) string { return "plan " + id }
 
-// isSeen reports whether the user has looked at an action or did it: an undo that they asked for
-// here or in a shell is no news.
+// isSeen reports whether the user has marked an action as seen, or has carried it out: an undo that
+// the user requested, on a page or in a shell, is not news.
 func isSeen(a wire.Action, marks map[string]uint64) bool {
 	if a.Plan != "" && (marks[ownPlan(a.Plan)] > 0 || a.Actor.Session == "" && a.Actor.UID == uid) {
 		return true
@@ -70,7 +71,7 @@ func isSeen(a wire.Action, marks map[string]uint64) bool {
 	return a.Last <= marks[a.Actor.Session]
 }
 
-// sincePart is what was done since somebody looked, by session.
+// sincePart lists unseen actions, by session.
 type sincePart struct {
 	Sessions []sinceRow
 	All      string // the marks of all sessions
@@ -90,7 +91,7 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 	return unseen(a, s.seen.read()), nil
 }
 
-// unseen sums up by session what was done since somebody looked.
+// unseen sums up the unseen actions of each session.
 func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 	type sum struct {
 		name    string
@@ -137,7 +138,7 @@ func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 	return out
 }
 
-// mark marks sessions as looked at and shows the others.
+// mark marks sessions as seen and shows the sessions that still have unseen actions.
 func (s *server) mark(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	sessions, numbers := q["s"], q["n"]

@@ -45,8 +45,8 @@ type server struct {
 	seen  seenMarks
 }
 
-// recent holds the newest actions with their files. They take the daemon longer than anything
-// else that a page asks for, so they are asked for once for all pages, until something is new.
+// recent caches the newest actions with their files, for all pages, until there is a newer version.
+// No other request of a page takes the daemon as long.
 type recent struct {
 	mu     sync.Mutex // held while they are asked for
 	newest uint64     // the newest version when they were asked for
@@ -77,7 +77,7 @@ func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g 
 	return s, err
 }
 
-// target returns the project as it is mounted now, which may have changed since the start.
+// target returns the project with its present mountpoint, which may have changed since the start.
 func (s *source) target() cli.Target {
 	t, err := s.e.Locate(s.t.Root)
 	if err != nil || t.Root != s.t.Root {
@@ -86,8 +86,8 @@ func (s *source) target() cli.Target {
 	return t
 }
 
-// gone returns an error if the project or its history no longer exists. Asking its daemon would
-// then start a new history.
+// gone returns an error if the project or its history no longer exists. In that case, a request to
+// its daemon would start a new history.
 func (s *source) gone() error {
 	switch {
 	case !cli.IsDir(s.t.Root):
@@ -98,7 +98,8 @@ func (s *source) gone() error {
 	return nil
 }
 
-// routes returns the pages, all in one directory, so that their addresses are relative.
+// routes returns the handlers of all pages. They are in one directory, so that links between them
+// can be relative.
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", s.page("timeline", s.timeline))
@@ -121,7 +122,7 @@ func (s *server) routes() http.Handler {
 	return m
 }
 
-// answerer makes what a template shows.
+// answerer returns the data for a template.
 type answerer func(ctx context.Context, q url.Values) (any, error)
 
 // shell is a whole page.
@@ -180,7 +181,7 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 		}
 		if p, ok := v.(addressed); ok {
 			where := "HX-Push-Url"
-			if r.Header.Get("HX-Trigger") == p.moves() { // moving through many is one step for the back button
+			if r.Header.Get("HX-Trigger") == p.moves() { // a series of moves is one step for the back button
 				where = "HX-Replace-Url"
 			}
 			w.Header().Set(where, string(p.address()))
@@ -189,8 +190,8 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 	}
 }
 
-// addressed is a part with an address of its own, so that back, reload and a shared link show it
-// again.
+// addressed is a part of a page with an address of its own, so that the back button, a reload and a
+// shared link show it again.
 type addressed interface {
 	address() template.URL
 	moves() string // the id of the element that moves through many of them
@@ -209,10 +210,11 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v a
 // problem is an error as a page shows it.
 type problem struct {
 	Text, Hint string
-	Again      template.URL // is asked for again after a while, to replace the error
+	Again      template.URL // the request to repeat after a while, whose answer replaces the error
 }
 
-// problemOf says what is wrong. If the daemon only cannot answer now, the page asks again.
+// problemOf returns an error for a page. If the daemon may be able to answer later, the page repeats
+// the request.
 func problemOf(err error, r *http.Request) problem {
 	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
 	switch {
@@ -224,8 +226,8 @@ func problemOf(err error, r *http.Request) problem {
 	return p
 }
 
-// fail shows an error in place of what was asked for. The status is 200, because htmx shows no
-// other answers.
+// fail sends an error instead of the requested part. The status is 200, because htmx shows only such
+// answers.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var b bytes.Buffer
 	if terr := s.pages.ExecuteTemplate(&b, "problem", problemOf(err, r)); terr != nil {
@@ -249,8 +251,8 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// link returns an address with a query, in which a name may hold any bytes. An empty text and the
-// version number 0 are left out.
+// link returns the address of a page with a query made of names and values. Values may contain any
+// bytes. Empty texts and version number 0 are left out.
 func link(page string, args ...any) (template.URL, error) {
 	if len(args)%2 != 0 {
 		return "", errors.New("link: names and values come in pairs")

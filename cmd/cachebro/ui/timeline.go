@@ -45,10 +45,10 @@ type timelinePage struct {
 	Tree          template.URL // the files of a single set of changes
 }
 
-// chosen are the fields of a query that choose actions.
+// chosen are the fields of a query that select actions.
 var chosen = []string{"action", "session", "prompt", "path", "author", "kind", "since", "until"}
 
-// kinds are the changes of files by which actions can be chosen.
+// kinds are the kinds of changes by which actions can be selected.
 var kinds = []string{wire.FileAdded, wire.FileModified, wire.FileDeleted, wire.FileRenamed, wire.FileMode}
 
 // ofKind returns the actions that changed something in the chosen way.
@@ -77,7 +77,7 @@ func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
 	return aq, nil
 }
 
-// timeline says what the page is about. Its parts come with requests of their own.
+// timeline returns the head of the page. The page requests its parts separately.
 func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 	p := timelinePage{Path: q.Get("path"), Session: q.Get("session"), Author: q.Get("author"), Since: q.Get("since"), Until: q.Get("until")}
 	if _, err := s.ask(q); err != nil {
@@ -146,8 +146,8 @@ type action struct {
 	All            template.URL // all its files
 	Take           template.URL
 	Verb           string // what Take does
-	Back           string // says what took it back
-	Gone           bool   // nothing of it is left
+	Back           string // which plans undid it
+	Gone           bool   // it was undone completely
 	Seen           bool
 }
 
@@ -163,8 +163,8 @@ type fileRow struct {
 	Diff, Page     template.URL
 	Take           template.URL
 	Verb           string // what Take does
-	Back           string // says what took it back
-	Gone           bool   // nothing of it is left
+	Back           string // which plans undid it
+	Gone           bool   // it was undone completely
 }
 
 func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
@@ -339,7 +339,7 @@ func (s *server) rowsOf(a wire.Action, most int) []fileRow {
 	return rows
 }
 
-// changes are the kinds of changes in words, for people who do not see or know the letters.
+// changes has a word for each kind of change, for people who do not know or cannot see the letters.
 var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "changed", wire.FileDeleted: "deleted", wire.FileRenamed: "renamed", wire.FileMode: "mode"}
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
@@ -402,7 +402,7 @@ func (s *server) actionFiles(ctx context.Context, q url.Values) (any, error) {
 	return s.rowsOf(a, allFiles), nil
 }
 
-// findAction asks for one action again, with all its files.
+// findAction requests one action again, with all its files.
 func (s *source) findAction(ctx context.Context, key string, first, last uint64) (wire.Action, error) {
 	for seq := last + 1; seq > first; {
 		a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Seq: seq, Limit: 5, Files: allFiles, Lines: true})
@@ -422,7 +422,7 @@ func (s *source) findAction(ctx context.Context, key string, first, last uint64)
 	return wire.Action{}, wire.Errorf(wire.ErrNotFound, "reload the page", "the log does not have this action any more")
 }
 
-// lanesPart is the picture of who wrote when.
+// lanesPart is the chart of who wrote when.
 type lanesPart struct {
 	From, To    string
 	Begin, Step int64 // the start of the first column and the length of each, in ms

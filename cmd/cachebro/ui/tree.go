@@ -27,7 +27,7 @@ type treeNode struct {
 	Letter, What   string
 	Added, Removed int
 	Gone           bool
-	To             template.URL // the place of its lines on the page
+	To             template.URL // the anchor of its diff on the page
 	Files          int
 	Below          []treeNode
 }
@@ -38,7 +38,7 @@ type leaf struct {
 	node treeNode
 }
 
-// isSet reports whether a query is about one set of changes, of which all files are shown.
+// isSet reports whether a query selects one action or prompt, for which all files are shown.
 func isSet(q url.Values) bool { return q.Get("action") != "" || q.Get("prompt") != "" }
 
 func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
@@ -75,13 +75,13 @@ func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// placeOf returns the id of the place of a file's lines among those of an action.
+// placeOf returns the id of the element with a file's diff in an action.
 func placeOf(a wire.Action, f wire.ActionFile) string {
 	return "f-" + digest(a.Key+" "+string(f.Path))
 }
 
-// nodesOf makes the nodes of files in their order. A directory that holds only one directory is
-// joined with it.
+// nodesOf returns the nodes of sorted files. A directory that contains only one directory is joined
+// with it.
 func nodesOf(all []leaf) []treeNode {
 	var dirs, files []treeNode
 	for len(all) > 0 {

@@ -10,16 +10,16 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// name returns a path for people: characters that would act or be invisible are escaped.
+// name returns a path for people. It escapes control characters and invisible characters.
 func name(p []byte) string { return visible.Name(string(p)) }
 
 // name1 returns the last element of a path.
 func name1(p string) string { return visible.Name(path.Base(p)) }
 
-// oneLine returns a foreign text in a form that fits into a line.
+// oneLine returns an untrusted text on one line, without control characters.
 func oneLine(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
 
-// lines returns a foreign text with its line breaks and without other active characters.
+// lines returns an untrusted text with its line breaks, but without other control characters.
 func lines(s string) string {
 	all := strings.Split(strings.TrimSpace(s), "\n")
 	for i := range all {
