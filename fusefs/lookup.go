@@ -101,7 +101,8 @@ func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out 
 	return n, is
 }
 
-// ref is entry without a reply. isNew: the kernel did not know the inode.
+// ref does the same as entry without filling a reply. isNew means that the kernel did not know the
+// inode.
 func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
 	k := keyOf(sx)
 	n, isNew = o.table.ref(k, func(id uint64) *inode {
@@ -136,7 +137,7 @@ func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	}
 }
 
-// Forget takes back references; its only I/O is closing a descriptor.
+// Forget drops references. Its only I/O is closing a descriptor.
 func (o *contents) Forget(id, count uint64) {
 	if id == rootID {
 		return
@@ -148,11 +149,11 @@ func (o *contents) Forget(id, count uint64) {
 		o.outsideWrites.noteForgotten(n)
 		o.dirs.drop(n)
 		o.forgotten(n)
-		n.mark.And(MarkTimes) // a copy of the content that is under way still needs MarkTimes
+		n.mark.And(MarkTimes) // a copy of the content that is in progress still needs MarkTimes
 	}
 }
 
-// attrs asks the source for the attributes of an inode, through the handle fh if has is set.
+// attrs reads the attributes of an inode from the source, through the handle fh if has is set.
 func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -183,7 +184,7 @@ func (n *inode) countNames(sx *sys.Stat) {
 	}
 }
 
-// GetAttr is stat(2).
+// GetAttr handles stat(2).
 func (o *contents) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
@@ -193,7 +194,7 @@ func (o *contents) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.Attr
 	return st
 }
 
-// Statx is asked when a process wants the birth time.
+// Statx handles statx(2), which the kernel sends if a process wants the birth time.
 func (o *contents) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)

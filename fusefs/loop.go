@@ -49,9 +49,9 @@ const (
 type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer
-	ledger *ledger // nil: nobody can take over
+	ledger *ledger // nil if no server can take over
 	log    *slog.Logger
-	// changes is told, while it is active, what a request changed.
+	// changes, while it is active, records what each request changed.
 	changes *changes.Tracker
 	note    func(op uint32, in, out []byte)
 	// interrupted is asked about each INTERRUPT whether it ends a wait for a lock.
@@ -75,7 +75,7 @@ type device struct {
 	ended    chan struct{} // closed by the first loop that sees the connection end
 	overOne  sync.Once
 	counts   [maxOpcode]atomic.Uint64
-	// released counts the RELEASEs that were carried out. Nobody waits for their reply.
+	// released counts the RELEASEs that were carried out. No process waits for their reply.
 	released atomic.Uint64
 
 	// init is the kernel's INIT request, kept for a successor.
@@ -193,7 +193,7 @@ func (d *device) loop() {
 		case ended(err):
 			d.overOne.Do(func() { close(d.ended) })
 			return
-		case err != nil: // this request has failed: go on with the others
+		case err != nil: // only this request has failed, so the loop goes on
 			d.log.Error("read a request", "error", err)
 			time.Sleep(pause)
 			pause = min(2*pause, readLast)
@@ -227,7 +227,7 @@ func (d *device) loop() {
 			d.note(op, in[:n], out[:m])
 		}
 		if m > 0 {
-			// ENOENT: the request was interrupted, and nobody waits any more.
+			// ENOENT means that the request was interrupted, and no process waits for the reply.
 			for {
 				_, err = unix.Write(d.fd, out[:m])
 				if err != unix.EINTR {
@@ -302,7 +302,7 @@ func (d *device) answer(unique uint64, st fuse.Status) {
 	}
 }
 
-// notify sends a notification: a reply to no request.
+// notify sends a notification, which is a reply that belongs to no request.
 func (d *device) notify(code int32, body []byte) error {
 	msg := make([]byte, 16+len(body))
 	binary.NativeEndian.PutUint32(msg, uint32(len(msg)))

@@ -24,9 +24,9 @@ func Unmount(mountpoint string) error {
 	return err
 }
 
-// Detach removes a mount at once. Processes that use it keep what they have open, all
-// others see the directory below. It needs no answer from the process that serves the
-// mount. On darwin open files are closed.
+// Detach removes a mount at once. Processes that use it keep their open files, and all others see
+// the directory that the mount covered. It needs no answer from the process that serves the mount.
+// On darwin open files are closed.
 func Detach(mountpoint string) error { return unmount(mountpoint, true) }
 
 // escape escapes the characters that separate mount options.

@@ -16,11 +16,11 @@ const fsSubtype = "cachebro"
 
 // Errors of Mount and Detach.
 var (
-	// ErrNoFUSE: there is no macFUSE.
+	// ErrNoFUSE means that macFUSE is not installed.
 	ErrNoFUSE = errMacFUSE
-	// ErrNoHelper: macFUSE is there and may not be used.
+	// ErrNoHelper means that macFUSE is installed but may not be used.
 	ErrNoHelper = errExtension
-	// ErrBusy: something is open on the mount, or it is mounted already.
+	// ErrBusy means that something is open on the mount, or that it is already mounted.
 	ErrBusy = errors.New("in use")
 )
 

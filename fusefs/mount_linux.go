@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsType is the type that /proc/mounts shows.
+// fsType is the file system type in /proc/mounts.
 const (
 	fsType    = "fuse.cachebro"
 	fsSubtype = "cachebro"
@@ -19,11 +19,11 @@ const (
 
 // Errors of Mount and Detach.
 var (
-	// ErrNoFUSE: the machine has no /dev/fuse.
+	// ErrNoFUSE means that the machine has no /dev/fuse.
 	ErrNoFUSE = errors.New("no /dev/fuse here (load the fuse module, or give the container the device)")
-	// ErrNoHelper: not root, and no fusermount3 to do it for us.
+	// ErrNoHelper means that the process is not root and there is no fusermount3 to mount for it.
 	ErrNoHelper = errors.New("fusermount3 is not installed, and only root can mount without it (install the package fuse3)")
-	// ErrBusy: something is open on the mount, or it is mounted already.
+	// ErrBusy means that something is open on the mount, or that it is already mounted.
 	ErrBusy = errors.New("in use")
 )
 

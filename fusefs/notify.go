@@ -14,8 +14,8 @@ const (
 	notifyIncEpoch   = 8
 )
 
-// notifier sends notifications that nobody waits for from a goroutine of its own. A
-// handler that sent one could wait for pages that only its own reply frees.
+// notifier sends notifications from a separate goroutine. A handler must not send them itself,
+// because it could wait for pages that only its own reply frees.
 type notifier struct {
 	send func(code int32, body []byte) error
 
@@ -72,7 +72,7 @@ func (n *notifier) run() {
 		n.queue = n.queue[1:]
 		n.mu.Unlock()
 		i.queued.Store(false)
-		if i.fresh.Load() != i.spoilt.Load() { // no OPEN was quicker
+		if i.fresh.Load() != i.spoilt.Load() { // no OPEN has dropped them meanwhile
 			n.drop(i)
 		}
 		n.mu.Lock()
@@ -86,9 +86,9 @@ func (n *notifier) drop(i *inode) {
 	i.fresh.Store(spoilt)
 }
 
-// dropNow drops the cached pages and attributes of a node and returns when it is
-// done. The caller holds no lock. ENOENT (the kernel does not know the node)
-// and a connection that is gone are no errors.
+// dropNow drops the cached pages and attributes of a node and returns when that is done. The caller
+// must hold no lock. ENOENT (the kernel does not know the node) and a connection that has ended are
+// not errors.
 func (n *notifier) dropNow(id uint64) {
 	var body [24]byte // struct fuse_notify_inval_inode_out: ino, off, len
 	binary.NativeEndian.PutUint64(body[:], id)

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// Caller is the process behind a request, resolved from the thread id that the
-// kernel sends. PID 0: the page cache's writeback or another pid namespace.
+// Caller is the process that sent a request, found by the thread id that the kernel sends. PID is 0
+// if the page cache wrote back pages, or if the process is in another pid namespace.
 type Caller struct {
 	PID  uint32 // process (thread group) id
 	TID  uint32 // as in the request
@@ -34,8 +34,8 @@ type Process struct {
 	Image    uint64            // differs between the programs that it runs one after another; 0 if unknown
 	Session  map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
 
-	// Front: its process group was in the foreground of its terminal when last looked at.
-	// A person waits for it there; it is no background job.
+	// Front is set if its process group was in the foreground of its terminal when last looked
+	// at. Then it is not a background job.
 	Front atomic.Bool
 
 	command atomic.Pointer[Command]
@@ -54,52 +54,52 @@ type Command struct {
 // is read in the background; no request waits for it.
 func (p *Process) Command() *Command { return p.command.Load() }
 
-// SetCommand is for code that knows the command of a process that has ended.
+// SetCommand sets the command of a process that has ended, for code that knows it.
 func (p *Process) SetCommand(c *Command) { p.command.Store(c) }
 
-// File is an inode as an Observer sees it. It may be kept after the call, but
-// Open and Path answer for the moment they are called.
+// File is an inode as an Observer sees it. An Observer may use it after the call that passed it, but
+// Open and Path return the state at the moment when they are called.
 type File interface {
-	// ID is the node id: never reused within one mount.
+	// ID returns the node id, which is never reused within one mount.
 	ID() uint64
-	// Path is one current name, slash-separated and relative to the root; ""
-	// when no name is left.
+	// Path returns one current name, slash-separated and relative to the root. It returns "" if
+	// there is no name any more.
 	Path() string
-	// Paths are all current names that are known, Path first. There may be more
-	// that nobody has looked up; Stat().Nlink tells.
+	// Paths returns all current names that are known, Path first. There may be more names that
+	// were never looked up; then Stat().Nlink is greater.
 	Paths() []string
-	// Open returns a new read-only descriptor of the content on the source side, also when the
-	// last name is gone but a handle is still open. It never goes through the mountpoint. ESTALE
-	// if the inode cannot be found any more.
+	// Open returns a new read-only descriptor of the content on the source. It works even if the
+	// last name was removed, as long as a handle is open. It never goes through the mountpoint. It
+	// returns ESTALE if the inode cannot be found any more.
 	Open() (*os.File, error)
-	// Stat asks the source.
+	// Stat returns the present attributes from the source.
 	Stat() (event.Stat, error)
-	// At calls fn with a path that leads to the inode on the source side and to nothing
-	// else, for functions that need a path, like those for extended attributes. ENOTSUP:
-	// this system has no such path.
+	// At calls fn with a path that leads to the inode on the source and to nothing else, for
+	// functions that need a path, such as those for extended attributes. It returns ENOTSUP if
+	// the system has no such path.
 	At(fn func(path string) error) error
-	// Mark is 31 bits for the observer to use as it likes, and MarkTimes; zero at
+	// Mark returns 31 bits that the Observer may use as it likes, and MarkTimes. They are zero at
 	// first and after the kernel has forgotten the inode.
 	Mark() *atomic.Uint32
 }
 
 // MarkTimes is set in a File's Mark before its times are set through the mount, while the
-// inode's order is held. It tells code that compares the times with earlier ones that a
-// difference says nothing. The Observer clears it.
+// inode's order is held. Code that compares the times with earlier ones must ignore a difference
+// while it is set. The Observer clears it.
 const MarkTimes uint32 = 1 << 31
 
-// TailMin is the shortest beginning of a file that is worth a tail: an Observer that
-// keeps only what was appended saves nothing with a shorter one.
+// TailMin is the minimum length of the unchanged beginning of a file for which TailFrom is
+// reported. With a shorter beginning, an Observer that stores only the appended part saves nothing.
 const TailMin = 4 << 10
 
-// Change says what is about to happen to a file's content.
+// Change describes what is about to happen to a file's content.
 type Change struct {
 	File   File
 	Caller Caller
 	Op     event.Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
 	// Name is the name that is removed or replaced, for OpUnlink and OpRename.
 	Name string
-	// Append: the first write is at the end, by a handle that writes nowhere else.
+	// Append means that the first write is at the end, by a handle that can write nowhere else.
 	Append bool
 	// Cancel is closed when the request is cancelled; every wait ends then.
 	Cancel <-chan struct{}
@@ -108,20 +108,21 @@ type Change struct {
 // Closed describes the content of a file that was closed.
 type Closed struct {
 	File   File
-	Caller Caller // who closed; Writer is who wrote
+	Caller Caller // the process that closed the file; Writer is the process that wrote
 	Writer Caller
 	Op     event.Op // OpCreate if the file was made since it was last closed, OpTruncate for truncate(2), else OpWrite
 	Stat   event.Stat
-	// TailFrom ≥ 0: all bytes before it are as they were at the previous close of this
-	// inode or, if there was none, at its Before. -1: unknown; 0: somebody may have
-	// written to the source directly. Equal to Stat.Size when the content did not change.
+	// TailFrom, if ≥ 0, means that all bytes before this offset are as they were at the previous
+	// close of this inode or, if there was none, at its Before. It is -1 if that is unknown, 0 if
+	// a process may have written to the source directly, and Stat.Size if the content did not
+	// change.
 	TailFrom int64
-	// LastPath is File.Path() or, when no name is left, the last one it had.
+	// LastPath is File.Path() or, if there is no name any more, the last name.
 	LastPath string
-	// Idle: nobody closed the file; it was only quiet for a while.
+	// Idle means that no process closed the file; it merely was not written to for a while.
 	Idle bool
-	// Held: a handle was flushed and is not released yet. A Releaser is called at
-	// its RELEASE, usually at once.
+	// Held means that a handle was flushed and is not released yet. A Releaser is called at its
+	// RELEASE, which usually follows at once.
 	Held bool
 	Time time.Time
 }
