@@ -19,52 +19,51 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Work is what Plan needs of others. Its functions, except After, are called by
-// several goroutines at once.
+// Work holds the callbacks and settings that Plan needs from its caller. The functions,
+// except After, are called by several goroutines at once.
 type Work struct {
-	// Fetch returns the contents for the first of these steps of the plan, in
-	// order, at least one; the others are asked for again.
+	// Fetch returns the contents for the first of the given steps, in order, and at least
+	// one. Plan calls it again for the remaining steps.
 	Fetch func(ctx context.Context, ns []int) ([][]byte, error)
-	// After is called after each step that was done, so that the daemon's
-	// journal keeps up, by one goroutine at a time; its error ends the work.
+	// After is called after each completed step, by one goroutine at a time, to update the
+	// daemon's journal. If it returns an error, Plan stops.
 	After func(n int) error
-	// Lock keeps others of this process from a path; may be nil.
+	// Lock locks a path against other goroutines of this process. It may be nil.
 	Lock func(path string) (unlock func())
-	// Force: a file that is open for writing gets its content in place.
+	// Force means that a file that another process has open for writing is written in place.
 	Force bool
-	// Watched: somebody sees the system calls of this thread, and tells the history of the
-	// steps. All are carried out on it.
+	// Watched means that a recorder observes the system calls of this thread and reports the
+	// steps to the history. All steps are then carried out on this thread.
 	Watched bool
 }
 
-// Result says which steps were done and which were not, with the reason.
+// Result lists the steps that were done, and those that were not, with the reason.
 type Result struct {
 	Done   []int
 	Failed []wire.Conflict
-	// Left is what could not be given to files that are written all the same: an owner,
-	// and with it a set-id bit.
+	// Left lists properties that could not be restored on files that were written
+	// nevertheless, such as an owner, and with it a set-id bit.
 	Left []wire.Conflict
 }
 
-// errChanged: the file is not as the plan expects.
+// errChanged means that the file is not as the plan expects.
 var errChanged = errors.New("changed since the plan was made")
 
 const (
-	// inFlight steps wait for the mount and the daemon at once, so that neither
+	// inFlight is how many steps run concurrently, so that neither the mount nor the daemon
 	// is idle while the other works.
 	inFlight = 4
-	// maxOpen bounds the directories that are open at once.
+	// maxOpen limits the directories that are open at the same time.
 	maxOpen = 256
 )
 
-// Plan carries out the plan's steps below dir, in order where the order matters:
-// contents and links of different files are written side by side, everything else
-// waits for the steps before it. A cancelled ctx ends the work. The Result is
-// complete in any case. When a plan is resumed, steps whose result is there already
-// count as done.
+// Plan carries out the plan's steps in dir. Contents and links of different files are written
+// concurrently; any other step waits for the steps before it. Cancelling ctx stops the work.
+// The Result is complete in any case. When a plan is resumed, steps whose result already
+// exists count as done.
 func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
-	// Who waits for the mount sits in a system call, and keeps the Go scheduler
-	// from running others for 20 µs or more if there is no processor to spare.
+	// A goroutine that waits for the mount is in a system call. Without a spare processor
+	// this delays other goroutines by 20 µs or more.
 	if len(p.Steps) > piece && runtime.GOMAXPROCS(0) < 2*inFlight {
 		runtime.GOMAXPROCS(2 * inFlight)
 	}
@@ -93,8 +92,8 @@ func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, erro
 	return c.res, err
 }
 
-// Sweep removes what a plan had begun that was cut short, where it had not come far
-// enough for anything to be taken back.
+// Sweep removes the temporary files of an interrupted plan that had not completed any step,
+// so that nothing has to be rolled back.
 func Sweep(dir string, cut *wire.Plan) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -118,15 +117,16 @@ func sweep(root *os.Root, p *wire.Plan) {
 	}
 }
 
-// execution is one plan under way.
+// execution is the state of one plan that is being carried out.
 type execution struct {
 	plan   *wire.Plan
 	work   Work
 	places *places
-	// overlay: the plan goes through a mount, which sends late writers to the new
-	// file.
+	// overlay means that the plan goes through a mount, which redirects late writers to the
+	// new file.
 	overlay bool
-	// prepares: the mount takes files that are about to be made many at once.
+	// prepares means that the mount accepts announcements of many files that are about to be
+	// created.
 	prepares bool
 	done     map[int]bool // by an earlier attempt
 
@@ -135,15 +135,16 @@ type execution struct {
 	res Result
 }
 
-// alone: steps that change which names lead where.
+// alone reports whether a step changes which file a name refers to, so that it must not run
+// concurrently with others.
 func alone(do string) bool {
 	return do == "rmdir" || do == "rename" || do == "exchange" || do == "link"
 }
 
-// touched are the paths of steps that may still be under way.
+// touched holds the paths of steps that may still be running.
 type touched map[string]bool
 
-// meet: a step for this path has to wait for one of them.
+// meet reports whether a step for this path has to wait for one of the running steps.
 func (t touched) meet(name []byte) bool {
 	for i, c := range name {
 		if c == '/' && t[string(name[:i])] {
@@ -153,18 +154,17 @@ func (t touched) meet(name []byte) bool {
 	return t[string(name)]
 }
 
-// piece is how many steps one goroutine does, and fetches the contents for, at a
-// time; half as many if the next step is in another directory, because goroutines
-// that make files in one directory wait for each other.
+// piece is how many steps one goroutine carries out, and fetches the contents for, at a time.
+// If the next step is in another directory, half as many suffice to end a piece, because
+// goroutines that create files in one directory wait for each other.
 const piece = 32
 
-// stretch carries out as many steps as may be done side by side, and says how
-// many those were. It finds the directories of the next ones while the ones
-// before are under way.
+// stretch carries out as many steps as may run concurrently, and returns their number. It
+// opens the directories of later steps while earlier steps are running.
 func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, err error) {
 	under := touched{}
 	g, inner := errgroup.WithContext(ctx)
-	if c.prepares { // the mount is seldom waited for
+	if c.prepares { // the steps seldom wait for the mount
 		g.SetLimit(inFlight / 2)
 	} else {
 		g.SetLimit(inFlight)
@@ -211,10 +211,10 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	return n, err
 }
 
-// inOrder is what one goroutine does. Where files were displaced, it waits once
-// for all of them who may still come to the old ones.
+// inOrder carries out the steps of one goroutine. If files were displaced, it waits once at
+// the end for late writers of all old files.
 func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
-	if c.prepares { // the mount knows by the thread who prepared what
+	if c.prepares { // the mount identifies by its thread the process that prepared a file
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
@@ -246,7 +246,7 @@ func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
 	return err
 }
 
-// do is one step, alone with its path.
+// do carries out one step while it holds the lock of the step's path.
 func (c *execution) do(ctx context.Context, w *worker, s *supply, i int) error {
 	if c.work.Lock != nil {
 		defer c.work.Lock(string(w.step.Path))()
@@ -261,14 +261,14 @@ func (c *execution) do(ctx context.Context, w *worker, s *supply, i int) error {
 	})
 }
 
-// supply fetches the contents of a piece, as many at once as come.
+// supply fetches the contents of a piece, as many at a time as Fetch returns.
 type supply struct {
 	fetch func(context.Context, []int) ([][]byte, error)
 	of    []*worker
 	have  map[int][]byte
 }
 
-// get is the content for the piece's step i.
+// get returns the content for the piece's step i.
 func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 	n := s.of[i].step.N
 	b, ok := s.have[n]
@@ -296,7 +296,7 @@ func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 	return b, nil
 }
 
-// ended notes how a step went; its own error is one that ends the plan.
+// ended records the outcome of a step. The error that it returns, if any, ends the plan.
 func (c *execution) ended(w *worker, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -314,7 +314,7 @@ func (c *execution) ended(w *worker, err error) error {
 	return c.work.After(w.step.N)
 }
 
-// reason is an error without the path, which is shown beside it.
+// reason returns an error's text without the path, because the path is shown separately.
 func reason(err error) string {
 	var p *fs.PathError
 	var l *os.LinkError
@@ -329,21 +329,22 @@ func reason(err error) string {
 
 const tempPrefix = ".cachebro-"
 
-// temporary is a name beside the file that nobody else uses: the plan's and the
-// step's, so that who resumes a plan finds what a killed process left.
+// temporary returns a name in the file's directory that nobody else uses. It consists of the
+// plan's ID and the step's number, so that a resumed plan finds the file that a killed
+// process left.
 func (w *worker) temporary() string {
 	return fmt.Sprintf("%s%s-%d~", tempPrefix, w.plan.ID, w.step.N)
 }
 
-// Temporary reports whether a path has the name of a file that Plan writes before
-// it renames it: logs leave those out.
+// Temporary reports whether a path has the name of a file that Plan writes before it renames
+// it. Logs omit such files.
 func Temporary(p []byte) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, tempPrefix) && strings.HasSuffix(base, "~")
 }
 
-// Files counts the files that a plan changes, as the log counts those of an action: a
-// directory that is made or removed counts only where nothing in it does.
+// Files counts the files that a plan changes, in the way the log counts the files of an
+// action. A directory that is created or removed counts only if no file in it does.
 func Files(p wire.Plan) int {
 	paths, filled := map[string]bool{}, map[string]bool{}
 	for _, st := range p.Steps {

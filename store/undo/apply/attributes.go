@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wanted are the extended attributes that the step's file is to have, access control
-// lists among them: those that the history names, else those of the file that it
-// replaces. known: the file can have no others.
+// wanted returns the extended attributes, including access control lists, that the step's
+// file is to get. They are those in the history or, if the history has none, those of the
+// replaced file. known is true if the file cannot have any others.
 func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	set = attrs.Set(w.step.Attrs)
 	if set != "" {
@@ -25,17 +25,16 @@ func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	}
 	old, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
-		return attrs.None, false // a link, or not to be read
+		return attrs.None, false // a link, or not readable
 	}
 	defer old.Close()
-	// Capabilities were given to another content.
+	// Capabilities are left out, because they were granted to another content.
 	return attrs.ReadFD(int(old.Fd())).Without(func(name string) bool { return name == attrs.Capability }), false
 }
 
-// attributes gives f a set of attributes, except capabilities, which wait for the
-// owner and the mode. If bare is not set, f may have other attributes, and they are
-// removed. It reports whether one was changed, because that may have changed the
-// mode.
+// attributes gives f a set of attributes, except capabilities, which wait for the owner and
+// the mode. If bare is not set, f may have other attributes, and they are removed. It reports
+// whether an attribute was changed, because that may have changed the mode.
 func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (changed bool) {
 	want, ok := set.All()
 	if !ok || len(want) == 0 && (bare || !known) {
@@ -70,8 +69,7 @@ func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (change
 	return changed
 }
 
-// capable gives a file the capabilities that it had, where it is new and belongs to
-// whom it did.
+// capable restores a file's capabilities, if the file is new and has its former owner.
 func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
 	if !set.Has(attrs.Capability) {
 		return
@@ -85,12 +83,13 @@ func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
 	}
 }
 
-// inherits: what is made in w's directory gets an access control list from it.
+// inherits reports whether files created in w's directory inherit an access control list from
+// it.
 func (w *worker) inherits() bool {
 	if v, ok := w.places.lists.Load(w.root); ok {
 		return v.(bool)
 	}
-	yes := true // in doubt
+	yes := true // if unknown
 	if d, err := w.root.Open("."); err == nil {
 		_, err = unix.Fgetxattr(int(d.Fd()), "system.posix_acl_default", nil)
 		yes = err == nil

@@ -9,16 +9,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// Ask is one request to the store daemon, as wire.Client.Call.
+// Ask sends one request to the store daemon, like wire.Client.Call.
 type Ask func(ctx context.Context, method string, req any, body []byte, reply any) ([]byte, error)
 
-// journalEvery is how many steps are told to the daemon at once. A client that
-// is killed between two of these finds by itself what is there already.
+// journalEvery is how many steps are reported to the daemon in one request. If a client is
+// killed before a report, the resumed plan finds out by itself which steps were done.
 const journalEvery = 256
 
-// Through carries a journalled plan out below dir, gets the contents from the
-// daemon and tells its journal. Of work, Fetch is not asked, Lock and After may
-// be nil.
+// Through carries out a journalled plan in dir. It fetches the contents from the daemon and
+// reports the steps to the daemon's journal. It ignores work.Fetch; work.Lock and work.After
+// may be nil.
 func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
 	var pending []int
 	tell := func(d wire.PlanDone) error {
@@ -49,7 +49,8 @@ func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (
 		return tell(wire.PlanDone{})
 	}
 	res, err := Plan(ctx, dir, p, work)
-	// Who stops it wants no more of it: only what is killed is resumed.
+	// A plan that the user stops counts as finished; only the plan of a killed process is
+	// resumed.
 	finished := err == nil || ctx.Err() != nil
 	if terr := tell(wire.PlanDone{Failed: slices.Concat(res.Failed, res.Left), Finished: finished}); err == nil && terr != nil {
 		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", terr)
@@ -68,8 +69,8 @@ func parts(body []byte, sizes []int) ([][]byte, error) {
 	return out, nil
 }
 
-// Resume finishes what killed processes left half-done: somebody agreed to all
-// of it. What has changed meanwhile is left alone; each is told to ended.
+// Resume completes the plans of killed processes, because the user had agreed to them. It
+// does not change files that have changed meanwhile. It calls ended for each plan.
 func Resume(ctx context.Context, ask Ask, dir string, work Work, ended func(head, p wire.Plan, res Result)) error {
 	var open wire.OpenPlans
 	if _, err := ask(ctx, wire.MPlanOpen, wire.Empty{}, nil, &open); err != nil {

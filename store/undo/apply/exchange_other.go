@@ -4,8 +4,8 @@ package apply
 
 import "golang.org/x/sys/unix"
 
-// exchange: where the volume cannot (HFS+ and networks'), a plan leaves both names as they
-// are, and says so.
+// exchange swaps two names atomically. If the volume does not support that (HFS+, network
+// volumes), the plan changes neither name and reports it.
 func exchange(from int, name string, to int, other string) error {
 	return unix.RenameatxNp(from, name, to, other, unix.RENAME_SWAP)
 }

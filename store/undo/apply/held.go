@@ -12,32 +12,33 @@ import (
 	"cachebro/store/wire"
 )
 
-// displaces: what is there loses its name, or its content.
+// displaces reports whether the step removes the present file from its name or replaces its
+// content.
 func (w *worker) displaces() bool {
 	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink" || w.step.Do == "link" && w.step.Expect != ""
 }
 
-// hold keeps others from opening the file that the step displaces for writing, until
-// the step is done. A process that has it open for writing already would go on
-// writing to a file without a name: that is a conflict, or, with Force, the content
+// hold prevents other processes from opening the file that the step displaces for writing,
+// until the step is done. If a process already has the file open for writing, it would
+// continue to write to a file without a name. That is a conflict or, with Force, the content
 // is written in place.
 func (w *worker) hold(fi fs.FileInfo) error {
 	if !w.displaces() {
 		return nil
 	}
 	if !fi.Mode().IsRegular() || links(fi) > 1 && (w.step.Do != "write" || w.step.Apart) {
-		return nil // who writes to it has its other name
+		return nil // a writer can still reach it by its other name
 	}
 	if err := w.withDatabase(); err != nil {
 		return err
 	}
 	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
-		return nil // not to be read; what the plan expects is compared all the same
+		return nil // not readable; it is nevertheless compared with what the plan expects
 	}
 	w.held, err = displace.Hold(f)
 	if err == nil {
-		if links(fi) > 1 { // a later open of our own is for another of its names
+		if links(fi) > 1 { // this process may later open the file by another of its names
 			w.release()
 		}
 		return nil
@@ -46,8 +47,8 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	if !errors.Is(err, displace.ErrOpen) {
 		return err
 	}
-	// Without a mount nothing would keep what is written between the look at the
-	// file and its change.
+	// Without a mount, no version would record what is written between the check of the file
+	// and its change.
 	w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"
 	if w.inPlace {
 		return nil
@@ -55,7 +56,7 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	return w.open(fi, "")
 }
 
-// open is the conflict of a file that somebody writes to.
+// open returns the conflict for a file that another process has open for writing.
 func (w *worker) open(fi fs.FileInfo, what string) error {
 	by, hint := displace.Writers(fi), "end that first"
 	if by != "" {
@@ -67,7 +68,8 @@ func (w *worker) open(fi fs.FileInfo, what string) error {
 	return fmt.Errorf("%s%w%s: %s", what, displace.ErrOpen, by, hint)
 }
 
-// release lets others write again. A displaced file is still looked at.
+// release lets other processes open the file for writing again. A displaced file is checked
+// once more later.
 func (w *worker) release() {
 	if w.held != nil && w.displaced == nil {
 		w.held.Release()
@@ -91,7 +93,7 @@ func (w *worker) remove() error {
 	return asChanged(err)
 }
 
-// asChanged gives the error of a file that was changed while it was held the words of a plan.
+// asChanged converts the error for a file that was changed while it was held into errChanged.
 func asChanged(err error) error {
 	if errors.Is(err, displace.ErrChanged) {
 		return errChanged
@@ -99,8 +101,9 @@ func asChanged(err error) error {
 	return err
 }
 
-// fill gives a file its content in place: it has other names, or somebody has it
-// open for writing. What is written to it meanwhile stays in it, and is named.
+// fill writes a file's content in place, because the file has other names, or because another
+// process has it open for writing. Data that others write at the same time stays in the file,
+// and is reported.
 func (w *worker) fill(content []byte, old fs.FileInfo) error {
 	if err := w.finish(w.name, os.O_WRONLY|os.O_TRUNC|os.O_APPEND, content, old, new(bool)); err != nil {
 		return err
@@ -111,16 +114,16 @@ func (w *worker) fill(content []byte, old fs.FileInfo) error {
 	return nil
 }
 
-// Beside a SQLite database lie its log, which is applied to it when it is opened
-// next, and its index in shared memory.
+// Next to a SQLite database are its log, which is applied to the database when it is opened
+// next, and the log's index in shared memory.
 var (
 	sqliteMagic = []byte("SQLite format 3\x00")
 	sqliteLogs  = []string{"-wal", "-journal"}
 	sqliteParts = []string{"-wal", "-journal", "-shm"}
 )
 
-// withLog refuses to take a database back without its log: what the log holds
-// would be applied to the older content.
+// withLog returns an error if the plan restores a database without its log, because the
+// changes in the log would be applied to the older content.
 func (w *worker) withLog(content []byte) error {
 	if !bytes.HasPrefix(content, sqliteMagic) {
 		head := make([]byte, len(sqliteMagic))
@@ -140,11 +143,11 @@ func (w *worker) withLog(content []byte) error {
 	return nil
 }
 
-// errLog: see withLog.
+// errLog is the error of withLog.
 var errLog = errors.New("its log holds changes that are not part of this, and would be applied to the older content; take both back, or close the database properly first")
 
-// withDatabase refuses to change the log of a database that is open, or that was
-// left as it is.
+// withDatabase returns an error if the step changes the log of a database that is open, or
+// that the plan does not change.
 func (w *worker) withDatabase() error {
 	for _, part := range sqliteParts {
 		base, ok := strings.CutSuffix(w.name, part)
@@ -172,7 +175,7 @@ func (w *worker) withDatabase() error {
 	return nil
 }
 
-// takes: the plan changes this path, and has not failed to.
+// takes reports whether the plan changes this path, and no step of it has failed so far.
 func (c *execution) takes(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +192,8 @@ func (c *execution) takes(path string) bool {
 	return false
 }
 
-// Preview takes out of a plan what Plan would leave alone because somebody writes
-// to it, and names it among the conflicts.
+// Preview removes from a plan the steps that Plan would skip because another process has the
+// file open for writing, and adds them to the conflicts.
 func Preview(dir string, p *wire.Plan, force bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// setMtime gives a file its time, by its name: only Linux knows how to do it to the
-// nanosecond by a descriptor.
+// setMtime sets the time of a file by its name, because only Linux can set it by a descriptor
+// with nanosecond resolution.
 func setMtime(root *os.Root, f *os.File, mtime int64) error {
 	return root.Chtimes(f.Name(), time.Time{}, time.Unix(0, mtime))
 }
 
-// setLinkMtime leaves a symbolic link the time at which it came back.
+// setLinkMtime does nothing here, so a symbolic link has the time at which it was restored.
 func (*places) setLinkMtime(*os.Root, string, int64) error { return nil }

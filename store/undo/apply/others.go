@@ -10,14 +10,14 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// othersWithin is how long the daemon of another project may take to say what a prompt
+// othersWithin is how long the daemon of another project may take to report what a prompt
 // changed there.
 const othersWithin = 5 * time.Second
 
-// Others says what an undo's prompt or session also changed in other projects, a line for
-// each with the command that takes that back. own is the project of the undo; connect
-// reaches the daemon of a project and answers how to ask it and what ends the connection.
-// besides are projects that need not be named.
+// Others reports what the prompt or session of an undo also changed in other projects. It
+// returns one line for each project, with the command that undoes these changes. own is the
+// project of the undo. connect connects to the daemon of a project and returns a function for
+// requests and one that closes the connection. besides lists projects to omit.
 func Others(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error), besides ...string) []string {
 	if session == "" {
 		return nil

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places keeps the directories of a plan open, so that each step names its file
-// relative to its own directory: walking a path from the root costs several round
-// trips through the mount for each component. One goroutine uses it; any number may
-// use the directories that it returns.
+// places caches open directories of a plan, so that each step can access its file relative to
+// the file's directory. Resolving a path from the root costs several round trips through the
+// mount for each component. Only one goroutine may use it; any number may use the directories
+// that it returns.
 type places struct {
 	root  *os.Root
 	open  map[string]*os.Root
 	owner map[*os.Root]*syscall.Stat_t
-	lists sync.Map // *os.Root → whether what is made there inherits an access control list
-	made  sync.Map // directories that the plan itself has made
-	files sync.Map // *os.Root → *os.File of the same directory, for what Root does not offer
+	lists sync.Map // *os.Root → whether files created there inherit an access control list
+	made  sync.Map // directories that the plan itself has created
+	files sync.Map // *os.Root → *os.File of the same directory, for operations that Root lacks
 }
 
 func newPlaces(root *os.Root, p *wire.Plan) *places {
@@ -38,9 +38,9 @@ func newPlaces(root *os.Root, p *wire.Plan) *places {
 	return d
 }
 
-// of opens the directory that a path is in, and returns its last element. No
-// part of the way may be a symlink: the plan was made for the directories
-// themselves. Missing ones are made if make is set.
+// of opens the directory that contains a path, and returns the path's last element. No
+// directory on the way may be a symlink, because the plan was made for the directories
+// themselves. Missing directories are created if make is set.
 func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	dir, base := path.Dir(name), path.Base(name)
 	if dir == "." {
@@ -70,7 +70,7 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	// A link that was put there meanwhile leads elsewhere in the project.
+	// A symlink created there meanwhile may lead to another directory of the project.
 	is, err := r.Lstat(".")
 	switch {
 	case err == nil && !os.SameFile(fi, is):
@@ -89,8 +89,8 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	return r, base, nil
 }
 
-// openIn opens what is there and follows no link: Root.OpenFile follows one within
-// the root, whatever its flags say. It does not wait for the other end of a FIFO.
+// openIn opens an existing file without following a link. Root.OpenFile follows links within
+// the root regardless of its flags. openIn does not wait for the other end of a FIFO.
 func openIn(root *os.Root, name string, flag int) (*os.File, error) {
 	dir, err := root.Open(path.Dir(name))
 	if err != nil {
@@ -108,9 +108,9 @@ func openIn(root *os.Root, name string, flag int) (*os.File, error) {
 	}
 }
 
-// makeIn makes a file that is not there. Root.OpenFile would do, but for each file it
-// asks the poller of the Go runtime to watch it, which a file of FUSE allows: five
-// system calls and a woken thread for nothing.
+// makeIn creates a file that does not exist. It does not use Root.OpenFile, because that
+// registers each file of FUSE with the poller of the Go runtime, at the cost of five needless
+// system calls and a thread wake-up.
 func (d *places) makeIn(root *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
 	dir, err := d.file(root)
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *places) makeIn(root *os.Root, name string, flag int, perm fs.FileMode) 
 	}
 }
 
-// file is an open directory as a file.
+// file returns an open directory as an *os.File.
 func (d *places) file(root *os.Root) (*os.File, error) {
 	if f, ok := d.files.Load(root); ok {
 		return f.(*os.File), nil
@@ -143,13 +143,15 @@ func (d *places) file(root *os.Root) (*os.File, error) {
 	return f, nil
 }
 
-// mine: the plan has made a directory. What looks like git's there it has brought back.
+// mine reports whether the plan itself has created a directory. Files in it that look like
+// git's own were restored by the plan.
 func (d *places) mine(dir string) bool {
 	_, ok := d.made.Load(dir)
 	return ok
 }
 
-// ownerOf is who owns an open directory, nil if unknown.
+// ownerOf returns the stat of an open directory, which holds its owner, or nil if it is
+// unknown.
 func (d *places) ownerOf(r *os.Root) *syscall.Stat_t {
 	if st := d.owner[r]; st != nil || r != d.root {
 		return st
@@ -163,8 +165,9 @@ func (d *places) ownerOf(r *os.Root) *syscall.Stat_t {
 	return nil
 }
 
-// between is called when nobody uses a directory. After a rename or removal the
-// names lead elsewhere; and not too many may stay open.
+// between closes directories. It is called when no goroutine uses one. If moved is set, names
+// may refer to other directories now, so none may stay open; otherwise it only enforces
+// maxOpen.
 func (d *places) between(moved bool) {
 	if moved || d.full() {
 		d.forget()

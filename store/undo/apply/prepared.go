@@ -11,12 +11,13 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// A file that comes back where nothing is takes seven requests to the mount: for its name, the
-// file, its attributes, content and time, and the end. The mount takes many of them at once as the
-// value of an attribute of their directory, and then one request for the name and one for the file
-// are enough: it appears complete.
+// Restoring a file that does not exist takes seven requests to the mount, for its name, the
+// file, its attributes, content and time, and the close. The mount accepts the data of many
+// such files in one request, as the value of an attribute of their directory. Then each file
+// needs only one request for its name and one for its creation, and appears complete.
 
-// prepare tells the mount of the piece's step i and of those after it whose content has come.
+// prepare announces to the mount the file of the piece's step i, and those of later steps
+// whose content has been fetched.
 func (s *supply) prepare(i int, content []byte) {
 	first := s.of[i]
 	var files []event.PreparedFile
@@ -40,14 +41,15 @@ func (s *supply) prepare(i int, content []byte) {
 	}
 	dir, err := first.places.file(first.root)
 	if err != nil || handOver(dir, files) != nil {
-		return // then each is written by itself
+		return // then each file is written separately
 	}
 	for _, w := range ws {
 		w.prepared = true
 	}
 }
 
-// preparable: the step's file is all that mknod(2) and the mount can make, for whoever asks.
+// preparable reports whether mknod(2) and the mount can create the step's file completely,
+// regardless of the user.
 func (w *worker) preparable() bool {
 	switch {
 	case !w.direct() || w.plan.Resume || w.step.Mtime == 0:
@@ -61,8 +63,8 @@ func (w *worker) preparable() bool {
 	return !(owned && (uid != os.Geteuid() || gid != os.Getegid())) && !w.inherits()
 }
 
-// makePrepared makes a file that the mount has. What is there afterwards is looked at: another
-// server may have taken over, which has it no more.
+// makePrepared creates a file that was announced to the mount. Afterwards it checks the file,
+// because another server that does not know the announcement may have taken over the mount.
 func (w *worker) makePrepared(content []byte) error {
 	err := makeName(w.places, w.root, w.name, w.step.Mode&0o777)
 	if errors.Is(err, fs.ErrExist) {
@@ -89,7 +91,7 @@ func (w *worker) makePrepared(content []byte) error {
 	return nil
 }
 
-// settle gives a file that has its content the owner and the mode that it is to have.
+// settle sets the owner and the mode of a file whose content is complete.
 func (w *worker) settle() error {
 	return w.opened(func(f *os.File, fi fs.FileInfo) error {
 		h, err := w.own(f, fi, nil, false)

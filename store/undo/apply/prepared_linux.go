@@ -15,7 +15,7 @@ func takesPrepared(dir string) bool {
 	return err == nil
 }
 
-// handOver tells the mount of files that this thread is about to make in dir.
+// handOver announces to the mount the files that this thread is about to create in dir.
 func handOver(dir *os.File, files []event.PreparedFile) error {
 	b, err := event.EncodePrepared(files)
 	if err != nil {
@@ -24,7 +24,7 @@ func handOver(dir *os.File, files []event.PreparedFile) error {
 	return unix.Fsetxattr(int(dir.Fd()), event.Prepared, b, 0)
 }
 
-// makeName makes a file that the mount has, in root.
+// makeName creates a file in root that was announced to the mount.
 func makeName(d *places, root *os.Root, name string, perm uint32) error {
 	dir, err := d.file(root)
 	if err != nil {

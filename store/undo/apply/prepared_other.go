@@ -9,7 +9,7 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// takesPrepared: no mount does here.
+// takesPrepared returns false, because no mount on this system understands event.Prepared.
 func takesPrepared(string) bool { return false }
 
 func handOver(*os.File, []event.PreparedFile) error { return errors.ErrUnsupported }

@@ -10,32 +10,32 @@ import (
 	"cachebro/store/leaf/attrs"
 )
 
-// A file gets the owner of the version that comes back, and the set-id bits only
-// together with that owner. A mode without its owner would lend the rights of whoever
-// applies the plan to a content that somebody else has written.
+// A file gets the owner of the restored version, and the set-id bits only together with that
+// owner. Otherwise a content written by somebody else would run with the rights of the user
+// who applies the plan.
 
 const (
 	setID = fs.ModeSetuid | fs.ModeSetgid
 	bits  = fs.ModePerm | setID | fs.ModeSticky
 )
 
-// holder says whose a file is by now, as far as that is the step's.
+// holder describes which parts of the step's ownership a file has.
 type holder struct {
-	uid, gid bool // it is the owner, the group that the step names
-	fresh    bool // nobody else can have had it open
+	uid, gid bool // the file has the owner, the group that the step names
+	fresh    bool // no other process can have opened the file
 	mode     fs.FileMode
 }
 
-// whose the file is to be: the step's owner, or when root takes something back for
-// a user, that of the file that is replaced, else of its directory. False: nobody's
-// in particular.
+// whose returns the owner that the file is to get. It is the step's owner or, if root undoes
+// something for a user, the owner of the replaced file or else of its directory. It returns
+// false if no owner has to be set.
 func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
 	if w.step.Owned {
 		return int(w.step.UID), int(w.step.GID), true
 	}
 	st := w.owned
 	if st == nil {
-		return 0, 0, false // not root, who alone may
+		return 0, 0, false // only root may change the owner
 	}
 	if old != nil {
 		st, _ = old.Sys().(*syscall.Stat_t)
@@ -46,8 +46,9 @@ func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
-// own gives f, of which fi is known, to whom it is to belong. The step goes on where
-// only root might: a file of one's own is better than none, but it is said.
+// own sets the owner of f, whose present stat is fi. If only root may do so, the step
+// continues, because a file with another owner is better than none, and the difference is
+// reported.
 func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (holder, error) {
 	h := holder{fresh: fresh, mode: fi.Mode()}
 	uid, gid, ok := w.whose(old)
@@ -69,19 +70,19 @@ func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (h
 			w.left = append(w.left, fmt.Sprintf("it does not belong to %d:%d as it did (%s)", uid, gid, reason(err)))
 		}
 		if !fi.IsDir() {
-			h.mode &^= setID // the kernel has taken them
+			h.mode &^= setID // the kernel has cleared them
 		}
 	}
 	if !w.step.Owned {
-		h.uid, h.gid = false, false // it is nobody's whom the history names
+		h.uid, h.gid = false, false // the history does not name its owner
 	}
 	return h, nil
 }
 
-// lent is the mode that a file may have: m, without the set-id bits of an owner whom
-// it does not have. A file that was there before gets none that it has not.
+// lent returns the mode that a file may get. It is m without set-id bits whose owner the file
+// does not have. A file that existed before gets no set-id bit that it does not already have.
 func (w *worker) lent(h holder, m fs.FileMode) fs.FileMode {
-	dir := h.mode.IsDir() // there it only says to whom new files belong
+	dir := h.mode.IsDir() // on a directory the bit only determines the group of new files
 	may := func(bit fs.FileMode, owner bool) bool {
 		return owner && (h.fresh || dir || h.mode&bit != 0)
 	}
@@ -100,8 +101,8 @@ func (w *worker) lent(h holder, m fs.FileMode) fs.FileMode {
 	return m &^ off
 }
 
-// opened calls fn with what has the step's name, not by a symlink that somebody puts
-// in its place meanwhile.
+// opened calls fn with the file that has the step's name. It does not follow a symlink that
+// was created there meanwhile.
 func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
@@ -115,7 +116,8 @@ func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 	return fn(f, fi)
 }
 
-// chmod changes owner, mode, attributes and time in place; of a link, whose it is.
+// chmod changes owner, mode, attributes and time in place. Of a symlink it changes only the
+// owner.
 func (w *worker) chmod() error {
 	m := mode(w.step.Mode)
 	err := w.opened(func(f *os.File, fi fs.FileInfo) error {
@@ -125,7 +127,7 @@ func (w *worker) chmod() error {
 		}
 		set, known := w.wanted(false)
 		changed := w.attributes(f, set, known, false)
-		if changed && fi.IsDir() { // what is made in it may get another access list
+		if changed && fi.IsDir() { // files created in it may get another access control list
 			w.places.lists.Clear()
 		}
 		m = w.lent(h, m)
@@ -134,7 +136,7 @@ func (w *worker) chmod() error {
 				return err
 			}
 		}
-		if h.mode&bits != m&bits || changed || w.step.Mtime != 0 { // of a time alone the history does not hear
+		if h.mode&bits != m&bits || changed || w.step.Mtime != 0 { // the history does not record a change of the time alone
 			if err := f.Chmod(m); err != nil {
 				return err
 			}
@@ -156,7 +158,7 @@ func (w *worker) chmod() error {
 		return nil
 	}
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
-		return w.root.Chmod(w.name, m&^setID) // one's own file that may not be read
+		return w.root.Chmod(w.name, m&^setID) // a file of this user that is not readable
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle waits, where dir is a mount, until it has told of what was closed before: at
-// most half a second. A plan that was made earlier would not know of a file
-// that was emptied just now.
+// Settle waits, if dir is a mount, until the mount has reported all files that were closed
+// before, but at most half a second. A plan made earlier would not take account of a file
+// that has just been emptied.
 func Settle(dir string) { _, _ = unix.Getxattr(dir, event.Settled, nil) }

@@ -2,5 +2,5 @@
 
 package apply
 
-// Settle does nothing: there is no mount to wait for.
+// Settle does nothing, because there is no mount to wait for.
 func Settle(string) {}

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worker does one step. root is the directory that its file is in, name the
-// file's name there.
+// worker carries out one step. root is the directory that contains the step's file, name the
+// file's name in it.
 type worker struct {
 	execution *execution
 	step      *wire.PlanStep
@@ -29,17 +29,17 @@ type worker struct {
 	places    *places
 	root      *os.Root
 	name      string
-	owned     *syscall.Stat_t // who owns root
+	owned     *syscall.Stat_t // stat of root, for its owner
 
-	held      *displace.Held // what is to be displaced; nil: nothing that somebody could write to
+	held      *displace.Held // the file to be displaced; nil if there is none that a process could write to
 	displaced *displace.Displaced
-	prepared  bool     // the mount has the content that mknod(2) is to make
-	inPlace   bool     // it is open for writing, and gets the content nevertheless
-	left      []string // what of the result could not be given, though the step was done
+	prepared  bool     // the file was announced to the mount, and mknod(2) creates it with its content
+	inPlace   bool     // the file is open for writing, and is nevertheless written in place
+	left      []string // properties that could not be restored although the step was done
 }
 
-// locate opens the directory of the step's path. Only what is to be made there
-// brings missing directories with it.
+// locate opens the directory of the step's path. It creates missing directories only if the
+// step creates a file.
 func (w *worker) locate() error {
 	name := string(w.step.Path)
 	for _, p := range []string{name, string(w.step.To)} {
@@ -71,18 +71,18 @@ func (w *worker) locate() error {
 	return nil
 }
 
-// errGit: what stands in a git directory is run by the next git command, so nothing
-// comes there from a history.
+// errGit means that the path is in a git directory. The next git command may run files in it,
+// so a history never writes there.
 var errGit = errors.New("belongs to git, which keeps its own history")
 
-// valid accepts names that are not UTF-8, but none that leads anywhere else.
+// valid reports whether a name stays in the project. The name need not be UTF-8.
 func valid(name string) bool {
 	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
 }
 
-// direct: nothing may be there, and what is written is small. It is written under its
-// own name at once, and that write fails if something is there; a killed process can
-// leave no more than its beginning. Large files are renamed into place, because
+// direct reports whether the step writes a small file that must not exist yet. Such a file is
+// written directly under its own name, which fails if a file exists there; a killed process
+// can leave at most the beginning of the content. Large files are renamed into place, because
 // writing them may take long.
 func (w *worker) direct() bool {
 	return w.step.Do == "write" && w.step.Expect == "absent" && w.step.Size <= 1<<20
@@ -94,7 +94,7 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 			return err
 		}
 	}
-	if w.plan.Resume { // what a killed process had begun
+	if w.plan.Resume { // a killed process may have begun the step
 		_ = w.root.Remove(w.temporary())
 	}
 	switch w.step.Do {
@@ -136,10 +136,10 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 	return fmt.Errorf("this cachebro does not know the step %q", w.step.Do)
 }
 
-// expect compares what is there with what the plan was made for.
+// expect compares the present file with what the plan expects.
 func (w *worker) expect() error {
 	if w.step.Do == "rename" && w.step.Expect == "absent" {
-		return nil // it is said of where it goes
+		return nil // the expectation is about the destination
 	}
 	anything := w.step.Expect == "" && w.step.ExpMode == 0
 	if anything && !w.displaces() {
@@ -154,7 +154,7 @@ func (w *worker) expect() error {
 	switch {
 	case anything:
 		return nil
-	case w.step.Expect == "" && err == nil: // what has no content is known by its kind
+	case w.step.Expect == "" && err == nil: // a file without content is identified by its kind
 		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
 			return fmt.Errorf("is something else: %w", errChanged)
 		}
@@ -165,7 +165,7 @@ func (w *worker) expect() error {
 	case w.step.Expect == "absent" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
 		return nil
 	case w.step.Do == "mkdir" && w.plan.Resume && err == nil && fi.IsDir():
-		return nil // perhaps made, but not yet with its mode
+		return nil // possibly created, but without its mode yet
 	case w.step.Expect == "absent" && err == nil:
 		return fmt.Errorf("is there again: %w", errChanged)
 	case errors.Is(err, fs.ErrNotExist):
@@ -186,7 +186,7 @@ func (w *worker) expect() error {
 	return err
 }
 
-// hash is that of a file's content, or of a symlink's target.
+// hash returns the hash of a file's content, or of a symlink's target.
 func (w *worker) hash(fi fs.FileInfo) (string, error) {
 	switch {
 	case fi.Mode()&fs.ModeSymlink != 0:
@@ -214,11 +214,11 @@ func hashFile(r io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// there: the step's result is what is there, or that of a later step of the
-// same path is. Asked when a plan is resumed, whose journal may lag behind.
+// there reports whether the result of the step, or of a later step for the same path, already
+// exists. It is called when a plan is resumed, because the journal may lack the last steps.
 func (w *worker) there() bool {
 	if w.root == nil {
-		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory went too
+		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory is gone too
 	}
 	for i := range w.plan.Steps {
 		if s := &w.plan.Steps[i]; s.N >= w.step.N && string(s.Path) == string(w.step.Path) {
@@ -275,7 +275,8 @@ func (w *worker) isSo() bool {
 	return false
 }
 
-// rename needs one directory that both names are below.
+// rename renames a path. Both names are given relative to the root, because one call needs a
+// common directory.
 func (w *worker) rename() error {
 	to, name, err := w.places.of(string(w.step.To), true)
 	if err != nil {
@@ -284,7 +285,8 @@ func (w *worker) rename() error {
 	if _, err := to.Lstat(name); err == nil {
 		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
 	}
-	// By the directories themselves: a link in the way may be new.
+	// The opened directories are compared, because a directory on the way may have been
+	// replaced by a symlink.
 	from, err := w.root.Open(".")
 	if err != nil {
 		return err
@@ -298,8 +300,8 @@ func (w *worker) rename() error {
 	return unix.Renameat(int(from.Fd()), w.name, int(dir.Fd()), name)
 }
 
-// exchange lets the two names change places. Two directories are told apart by
-// their numbers: who resumes a plan must not exchange them once more.
+// exchange swaps the two names. Directories are identified by their inode numbers, because a
+// resumed plan must not swap them a second time.
 func (w *worker) exchange() error {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil {
@@ -334,9 +336,9 @@ func (w *worker) exchange() error {
 	return nil
 }
 
-// link makes the path a name of another file. Of two names of one file, written
-// under the other name, nothing is expected but that they are that still: who
-// parted them since has changed the file.
+// link makes the path a name of another file. If the path already was a name of that file,
+// and the file was written under its other name, the step only expects that both are still
+// names of the same file. If they no longer are, somebody has changed the file.
 func (w *worker) link() error {
 	if w.isSo() {
 		return nil
@@ -375,7 +377,7 @@ func (w *worker) link() error {
 func (w *worker) mkdir() error {
 	if fi, err := w.root.Lstat(w.name); err == nil && fi.IsDir() {
 		if !w.plan.Resume {
-			return nil // what was to be is
+			return nil // the wanted state exists already
 		}
 	} else if err := w.root.Mkdir(w.name, 0o700); err != nil {
 		return err
@@ -404,8 +406,8 @@ func (w *worker) symlink() error {
 	if err := w.root.Symlink(string(w.step.Target), tmp); err != nil {
 		return err
 	}
-	if uid, gid, ok := w.whose(nil); ok { // a directory may have given its group
-		_ = w.root.Lchown(tmp, uid, gid) // nobody asks a link for its owner
+	if uid, gid, ok := w.whose(nil); ok { // the link may have inherited the directory's group
+		_ = w.root.Lchown(tmp, uid, gid) // the owner of a link rarely matters
 	}
 	if w.step.Mtime != 0 {
 		if err := w.places.setLinkMtime(w.root, tmp, w.step.Mtime); err != nil {

@@ -11,13 +11,14 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// create writes a file that is not there.
+// create writes a file that does not exist.
 func (w *worker) create(content []byte) error {
 	if w.prepared {
 		return w.makePrepared(content)
 	}
 	made := false
-	// Who appends to the file at once keeps what he wrote, before or after ours.
+	// With O_APPEND, data that another process appends at the same time is preserved, before
+	// or after this content.
 	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, content, nil, &made)
 	switch {
 	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content):
@@ -30,9 +31,9 @@ func (w *worker) create(content []byte) error {
 	return err
 }
 
-// begun: the file is a beginning of content, as left by a process that was killed
-// while it wrote: the file's time is still that of the writing. For the whole content
-// see there. (The kernel's clock for files is a little behind.)
+// begun reports whether the file holds only the beginning of content, because a process was
+// killed while writing it. The file's time must then still be the time of writing. For the
+// whole content see there. (The kernel's clock for files is slightly behind.)
 func (w *worker) begun(content []byte) bool {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 || fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {
@@ -42,13 +43,13 @@ func (w *worker) begun(content []byte) bool {
 	return err == nil && have == text.Hash(content[:fi.Size()])
 }
 
-// stamp gives a file its time that a killed process had written completely.
+// stamp sets the time of a file that a killed process had written completely.
 func (w *worker) stamp() error {
 	if w.step.Do != "write" || w.step.Mtime == 0 || w.root == nil {
 		return nil
 	}
 	if fi, err := w.root.Lstat(w.name); err != nil || !fi.Mode().IsRegular() || !w.isSo() || fi.ModTime().UnixNano() == w.step.Mtime {
-		return nil // a later step's result is there
+		return nil // the result of a later step exists
 	}
 	return w.root.Chtimes(w.name, time.Time{}, time.Unix(0, w.step.Mtime))
 }
@@ -76,11 +77,11 @@ func (w *worker) write(content []byte) error {
 	return nil
 }
 
-// finish writes name completely: owner, content, attributes, mode, time. The order
-// matters, because changing the owner clears set-user-id bits and writing changes the
-// time. The mode is usually right from the creation on; a chmod would be one more
-// version. A file that is to lend its owner's rights must not be opened by anybody
-// else before. made says that the file was opened.
+// finish writes name completely, in the order owner, content, attributes, mode, time. The
+// order matters, because changing the owner clears set-user-id bits and writing changes the
+// time. The mode is usually set at creation, because a chmod would make one more version. A
+// file with set-id bits must not be opened by anybody else before it is complete. made is set
+// once the file was opened.
 func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, made *bool) error {
 	m := mode(w.step.Mode)
 	if w.step.Mode == 0 {
@@ -95,7 +96,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	var f *os.File
 	var err error
-	if fresh { // follows no link
+	if fresh { // O_EXCL does not follow a link
 		f, err = w.places.makeIn(w.root, name, flag, perm)
 	} else {
 		f, err = openIn(w.root, name, flag&^os.O_TRUNC)
@@ -105,7 +106,8 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	defer f.Close()
 	*made = true
-	// Asked now, it costs no round trip: the kernel has just been told.
+	// At this point the stat costs no round trip, because the kernel has just received the
+	// attributes.
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 		return err
 	}
 	if flag&os.O_TRUNC != 0 {
-		if fi.Mode()&setID != 0 { // not for one moment with this content
+		if fi.Mode()&setID != 0 { // the set-id bits must never apply to this content
 			if err := f.Chmod(fi.Mode() & bits &^ setID); err != nil {
 				return err
 			}
@@ -131,13 +133,13 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	set, known := w.wanted(old != nil && name != w.name)
 	changed := w.attributes(f, set, known, fresh && !(known && w.inherits()))
 	m = w.lent(h, m)
-	if h.mode&bits != m&bits || changed { // an ACL changes it
+	if h.mode&bits != m&bits || changed { // an ACL changes the mode
 		if err := f.Chmod(m & bits); err != nil {
 			return err
 		}
 	}
 	w.capable(f, h, set)
-	if w.step.Mtime != 0 { // before it is closed: then the version has it too
+	if w.step.Mtime != 0 { // before the close, so that the version has the time too
 		if err := setMtime(w.root, f, w.step.Mtime); err != nil {
 			return err
 		}
@@ -152,10 +154,10 @@ func links(fi fs.FileInfo) uint64 {
 	return 1
 }
 
-// perm is a file's permission bits as st_mode has them, special ones included.
+// perm returns a file's permission bits in the form of st_mode, special bits included.
 func perm(fi fs.FileInfo) uint32 { return uint32(fi.Mode().Perm()) | special(fi.Mode()) }
 
-// kindOf is a file's type as st_mode has it.
+// kindOf returns a file's type in the form of st_mode.
 func kindOf(fi fs.FileInfo) uint32 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint32(st.Mode) & syscall.S_IFMT
@@ -163,15 +165,15 @@ func kindOf(fi fs.FileInfo) uint32 {
 	return 0
 }
 
-// sameInode reports whether a file has the number that a plan names. A plan has it from
-// the source; on a mount, what lies on another device shows its device's number above
-// the lowest 40 bits (package fusefs, number.go).
+// sameInode reports whether a file has the inode number that a plan names, which is a number
+// of the source. On a mount, a file of another device has that device's number in the bits
+// above the lowest 40 (package fusefs, number.go).
 func sameInode(fi fs.FileInfo, number uint64) bool {
 	const ofSource = 1<<40 - 1
 	return inode(fi)&ofSource == number&ofSource
 }
 
-// inode is a file's number.
+// inode returns a file's inode number.
 func inode(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino)
@@ -179,7 +181,7 @@ func inode(fi fs.FileInfo) uint64 {
 	return 0
 }
 
-// mode turns st_mode's permission bits into Go's, special bits included.
+// mode converts st_mode's permission bits into Go's, special bits included.
 func mode(st uint32) fs.FileMode {
 	m := fs.FileMode(st & 0o777)
 	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Grace is how long a displaced file is kept after it lost its name: who had
-// looked the name up before has opened the file by then.
+// Grace is how long a displaced file is retained after it lost its name. A process that had
+// looked up the name before has opened the file by then.
 const Grace = 5 * time.Millisecond
 
-// idleWait is how long late writers are waited for.
+// idleWait is how long appendNewer waits for late writers.
 const idleWait = 10 * time.Second
 
 // Release lets others write to the file again.
@@ -22,37 +22,38 @@ func (h *Held) Release() {
 	h.file.Close()
 }
 
-// Same: the file is as it was when it was held.
+// Same reports whether the file is unchanged since it was held.
 func (h *Held) Same() bool {
 	now, err := h.file.Stat()
 	return err == nil && same(now, h.info)
 }
 
-// same looks at no ctime: a rename changes that too.
+// same compares size and mtime. It ignores ctime, because a rename changes that too.
 func same(a, b fs.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) }
 
-// File is the held file, open for reading.
+// File returns the held file, open for reading.
 func (h *Held) File() *os.File { return h.file }
 
-// Info is what the file was when it was held.
+// Info returns the file's stat at the time when it was held.
 func (h *Held) Info() fs.FileInfo { return h.info }
 
-// Changed: the file is no longer as it was when it was held, or will not be.
+// Changed reports whether the file has changed since it was held, or a process is waiting to
+// change it.
 func (h *Held) Changed() bool { return h.Asked() || !h.leased && !h.Same() }
 
-// Displaced is a file that has lost its name, and is kept under another one.
+// Displaced is a file that has lost its name, and is retained under another one.
 type Displaced struct {
 	held      *Held
 	root      *os.Root
 	dir       *os.File
 	tmp, name string
-	taker     fs.FileInfo // took its place, as it was then; nil: none did
+	taker     fs.FileInfo // stat of the file that took its place, at that time; nil if there is none
 }
 
 // Replace renames tmp, a file in root, to name, which the held file has. On the overlay that
-// is enough. Elsewhere the held file is kept as tmp, and the caller has to call Finish on
-// what is returned. A nil Held stands for a file that nobody was kept from. It returns
-// ErrChanged if the held file is no longer as it was.
+// is enough. Otherwise the held file is retained as tmp, and the caller has to call Finish on
+// the result. A nil Held stands for a file that was not held. Replace returns ErrChanged if
+// the held file has changed.
 func (h *Held) Replace(root *os.Root, tmp, name string, overlay bool) (*Displaced, error) {
 	if h != nil && h.Changed() {
 		return nil, ErrChanged
@@ -70,7 +71,7 @@ func (h *Held) Replace(root *os.Root, tmp, name string, overlay bool) (*Displace
 	return nil, root.Rename(tmp, name)
 }
 
-// Remove removes name, which the held file has, in the way of Replace.
+// Remove removes name, which the held file has. Otherwise it is like Replace.
 func (h *Held) Remove(root *os.Root, tmp, name string, overlay bool) (*Displaced, error) {
 	if h != nil && h.Changed() {
 		return nil, ErrChanged
@@ -84,8 +85,8 @@ func (h *Held) Remove(root *os.Root, tmp, name string, overlay bool) (*Displaced
 	return nil, root.Remove(name)
 }
 
-// displace gives the held file the name tmp and its taker, which was tmp, the name that the
-// held file had. It returns nil, and does nothing, if the file system knows no such rename.
+// displace swaps the names of the held file and of tmp, which takes its place. It does
+// nothing and returns nil if the file system does not support such a rename.
 func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Displaced, error) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -107,10 +108,10 @@ func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Di
 	return d, nil
 }
 
-// Finish is called a moment later, see Grace. If nobody wrote to the old file
-// meanwhile, Finish removes it. Otherwise the old file gets its name back, with what
-// was written to the new one appended (ErrGivenBack); or, where the new file is in
-// use already, the new one gets what was written to the old one (ErrAppended).
+// Finish must be called after Grace. If the old file was not written meanwhile, Finish
+// removes it. Otherwise the old file gets its name back, and the data written to the new file
+// is appended to it (ErrGivenBack). If the new file is already in use, the data written to
+// the old file is appended to the new one instead (ErrAppended).
 func (d *Displaced) Finish() error {
 	defer d.dir.Close()
 	defer d.held.Release()
@@ -126,16 +127,16 @@ func (d *Displaced) Finish() error {
 	return d.back()
 }
 
-// back gives the old file its name again, unless somebody writes to the new one.
+// back gives the old file its name again, unless the new one is open for writing.
 func (d *Displaced) back() error {
-	was, said := d.held.info, ErrAppended // the file at tmp, of which only what is newer is of use
+	was, said := d.held.info, ErrAppended // the file at tmp, of which only the newer data is needed
 	err := error(nil)
 	if d.taker == nil || !d.busy() {
 		if d.taker != nil {
 			err = exchange(d.dir, d.tmp, d.name)
 			was, said = d.taker, ErrGivenBack
 		}
-		if d.taker == nil || errors.Is(err, fs.ErrNotExist) { // nothing has the name
+		if d.taker == nil || errors.Is(err, fs.ErrNotExist) { // no file has the name
 			err = move(d.dir, d.tmp, d.name)
 			if err == nil {
 				return ErrGivenBack
@@ -152,7 +153,7 @@ func (d *Displaced) back() error {
 	return said
 }
 
-// busy: the new file is open for writing.
+// busy reports whether the new file is open for writing.
 func (d *Displaced) busy() bool {
 	if !d.taker.Mode().IsRegular() {
 		return false
@@ -165,8 +166,8 @@ func (d *Displaced) busy() bool {
 	return !idle(f)
 }
 
-// appendNewer appends what was appended to the file at tmp to the one that has the name,
-// when nobody writes to it any more, and removes it.
+// appendNewer waits until the file at tmp is no longer open for writing, appends the data
+// that was appended to it to the file that has the name, and removes the file at tmp.
 func (d *Displaced) appendNewer(was fs.FileInfo) error {
 	if !was.Mode().IsRegular() {
 		return d.root.Remove(d.tmp)

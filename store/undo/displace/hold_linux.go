@@ -9,22 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held is a file that nobody opens for writing for the moment. It belongs to one
-// goroutine.
+// Held is a file that other processes cannot open for writing until Release. It belongs to
+// one goroutine.
 type Held struct {
 	file   *os.File
 	info   fs.FileInfo // when it was held
 	leased bool
 }
 
-// patience is how long Hold waits for who is about to close the file: a process
-// that ends, or one between fork and exec.
+// patience is how long Hold waits for a process that is about to close the file, because it
+// is exiting, or is between fork and exec.
 const patience = 30 * time.Millisecond
 
-// Hold keeps others from opening f for writing: they wait until Release. f is a
-// regular file that is open for reading. It returns ErrOpen where somebody has it
-// open for writing already. The caller must not open it for writing itself meanwhile,
-// and leaves f to Release.
+// Hold makes other processes that open f for writing wait until Release. f is a regular file
+// that is open for reading. Hold returns ErrOpen if a process already has it open for
+// writing. The caller must not open it for writing itself meanwhile. Release closes f.
 func Hold(f *os.File) (h *Held, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		h, err = hold(f)
@@ -40,7 +39,7 @@ func hold(f *os.File) (*Held, error) {
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, ErrOpen
 	}
-	h := &Held{file: f, leased: err == nil} // else: not the owner, or no leases here
+	h := &Held{file: f, leased: err == nil} // otherwise this process is not the owner, or the file system has no leases
 	h.info, err = f.Stat()
 	if err != nil {
 		h.unlock()
@@ -49,7 +48,8 @@ func hold(f *os.File) (*Held, error) {
 	return h, nil
 }
 
-// Asked: somebody waits to write, or could not be kept from it any longer.
+// Asked reports whether a process is waiting to open the file for writing, or could not be
+// blocked any longer.
 func (h *Held) Asked() bool {
 	if !h.leased {
 		return false
@@ -67,7 +67,8 @@ func (h *Held) unlock() {
 	}
 }
 
-// idle: nobody has f, a regular file, open for writing, as far as can be told.
+// idle reports whether no process has f, a regular file, open for writing, as far as that can
+// be determined.
 func idle(f *os.File) bool {
 	h, err := hold(f)
 	if err == nil {
@@ -83,10 +84,10 @@ func retry(f func() error) (err error) {
 	return err
 }
 
-// exchange gives two names each other's file.
+// exchange swaps the files of two names.
 func exchange(dir *os.File, a, b string) error { return rename2(dir, a, b, unix.RENAME_EXCHANGE) }
 
-// move renames a to b, where nothing may be.
+// move renames a to b. It fails if b exists.
 func move(dir *os.File, a, b string) error { return rename2(dir, a, b, unix.RENAME_NOREPLACE) }
 
 func rename2(dir *os.File, a, b string, flags uint) error {
@@ -97,12 +98,12 @@ func rename2(dir *os.File, a, b string, flags uint) error {
 	return nil
 }
 
-// cannot: this file system knows no such rename.
+// cannot reports whether an error means that the file system does not support such a rename.
 func cannot(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
 }
 
-// Overlay: dir is on FUSE, where who comes late is sent to the new file.
+// Overlay reports whether dir is on FUSE, where late writers are redirected to the new file.
 func Overlay(dir string) bool {
 	var st unix.Statfs_t
 	err := retry(func() error { return unix.Statfs(dir, &st) })

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held is a file that is to be displaced; here others cannot be kept off.
+// Held is a file that is to be displaced. On this system other processes cannot be blocked.
 type Held struct {
 	file   *os.File
 	info   fs.FileInfo
 	leased bool // never
 }
 
-// Hold leaves f to Release.
+// Hold returns a Held without blocking other processes. Release closes f.
 func Hold(f *os.File) (*Held, error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -26,17 +26,17 @@ func Hold(f *os.File) (*Held, error) {
 	return &Held{file: f, info: fi}, nil
 }
 
-// Asked is not known here.
+// Asked returns false, because this system does not report waiting writers.
 func (h *Held) Asked() bool { return false }
 
 func (h *Held) unlock() {}
 
 func idle(*os.File) bool { return true }
 
-// exchange gives two names each other's file.
+// exchange swaps the files of two names.
 func exchange(dir *os.File, a, b string) error { return renamex(dir, a, b, unix.RENAME_SWAP) }
 
-// move renames a to b, where nothing may be.
+// move renames a to b. It fails if b exists.
 func move(dir *os.File, a, b string) error { return renamex(dir, a, b, unix.RENAME_EXCL) }
 
 func renamex(dir *os.File, a, b string, flags uint32) error {
@@ -46,13 +46,13 @@ func renamex(dir *os.File, a, b string, flags uint32) error {
 	return nil
 }
 
-// cannot: this volume knows no such rename.
+// cannot reports whether an error means that the volume does not support such a rename.
 func cannot(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP)
 }
 
-// Overlay: nothing special is known of any directory here.
+// Overlay returns false, because late writers are not redirected on this system.
 func Overlay(string) bool { return false }
 
-// Writers is not known here.
+// Writers returns "", because the processes are unknown on this system.
 func Writers(fs.FileInfo) string { return "" }

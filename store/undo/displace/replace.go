@@ -10,25 +10,26 @@ import (
 	"syscall"
 )
 
-// File is a regular file of the project as it is about to be changed.
+// File is a regular file of the project that is about to be changed.
 type File struct {
 	Root    *os.Root
-	Path    string // below Root, symlinks followed
+	Path    string // relative to Root, symlinks followed
 	Exists  bool
 	Content []byte
 	Info    fs.FileInfo // as it was when Content was read
 }
 
-// Put makes content the content of the file. It writes beside the file and renames
-// over it, so that nobody ever sees half of it, and keeps mode, owner and extended
-// attributes; set-id bits go, as by a write(2). It writes in place where a rename would
-// change what the file is (it has other names, or an owner that we cannot give away to)
-// or would cut off somebody who has it open for writing; the store has the old content
-// in either case. ErrMeanwhile: it is not what Content was read from any more.
+// Put replaces the content of the file. It writes a temporary file in the same directory and
+// renames it over the file, so that no process sees a partial content. It preserves mode,
+// owner and extended attributes; set-id bits are cleared, as by a write(2). It writes in
+// place if a rename would change the file (because it has other names, or an owner that
+// cannot be set), or if another process has it open for writing. The store has the old
+// content in either case. Put returns ErrMeanwhile if the file has changed since Content was
+// read.
 func (f *File) Put(content []byte) error {
-	var mode fs.FileMode // of a new file: the umask's
+	var mode fs.FileMode // zero for a new file, whose mode the umask determines
 	if f.Exists {
-		// Who wrote this is not who was trusted with the rights of the file's owner.
+		// The author of the new content was not granted the rights of the file's owner.
 		mode = f.Info.Mode() &^ (fs.ModeSetuid | fs.ModeSetgid)
 	} else if err := f.Root.MkdirAll(path.Dir(f.Path), 0o777); err != nil {
 		return err
@@ -54,7 +55,8 @@ func (f *File) Put(content []byte) error {
 	return err
 }
 
-// putBeside is Put by a rename; false: that would change what the file is.
+// putBeside does the work of Put by a rename. It returns false if a rename would change the
+// file.
 func (f *File) putBeside(held *Held, content []byte, mode fs.FileMode) (bool, error) {
 	tmp, err := f.beside(content, mode)
 	same := false
@@ -84,9 +86,9 @@ func (f *File) stat() (*syscall.Stat_t, bool) {
 	return st, ok
 }
 
-// beside writes content to a new file in the same directory. Its name begins
-// with the file's, by which editors' temporary files are known. No bit of the
-// mode is ever wider than the file's own.
+// beside writes content to a new file in the same directory. Its name begins with the file's
+// name, because editors' temporary files are recognised by that. Its mode never has a bit
+// that the file lacks.
 func (f *File) beside(content []byte, mode fs.FileMode) (tmp string, err error) {
 	perm := fs.FileMode(0o666)
 	if f.Exists {
@@ -120,21 +122,21 @@ func (f *File) beside(content []byte, mode fs.FileMode) (tmp string, err error) 
 	return tmp, err
 }
 
-// errAttrs: another file cannot have the extended attributes of this one.
+// errAttrs means that the extended attributes of the file cannot be copied to another file.
 var errAttrs = errors.New("extended attributes cannot be copied")
 
 func (f *File) copyAttrs(w *os.File) bool {
 	src, err := f.Root.Open(f.Path)
 	if err != nil {
-		return true // not readable for us, so neither are they
+		return true // the file is not readable, so neither are its attributes
 	}
 	defer src.Close()
 	return copyXattrs(w, src)
 }
 
-// dress gives tmp the owner and mode that it needs. It runs after the last close, so
-// that the overlay has one content to keep and then, at most, a change of mode. same
-// is false where the owner cannot be given.
+// dress sets the owner and mode of tmp. It runs after the last close, so that the overlay
+// records one content and then at most a change of mode. same is false if the owner cannot be
+// set.
 func (f *File) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 	fi, err := f.Root.Stat(tmp)
 	if err != nil {
@@ -176,7 +178,7 @@ func (f *File) overwrite(content []byte, mode fs.FileMode) error {
 		err = w.Truncate(0)
 	}
 	if err == nil {
-		_, err = w.Write(content) // at the end: who appends at this moment loses nothing
+		_, err = w.Write(content) // appended, so that data that another process appends at this moment is not lost
 	}
 	if cerr := w.Close(); err == nil {
 		err = cerr

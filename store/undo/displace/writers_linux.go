@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writers names the processes that have a file open for writing: "by 4711 (tail)".
-// It is empty where they belong to another user and cannot be seen.
+// Writers names the processes that have a file open for writing: "by 4711 (tail)". It is
+// empty if they belong to another user and are not visible.
 func Writers(fi fs.FileInfo) string {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -39,12 +39,13 @@ func Writers(fi fs.FileInfo) string {
 	return "by " + strings.Join(by, ", ")
 }
 
-// writes: a process has the file open for writing, or mapped so.
+// writes reports whether a process has the file open, or mapped, for writing.
 func writes(pid int, st *syscall.Stat_t) bool {
 	proc := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(proc + "/fd")
 	for _, fd := range fds {
-		// A stat of each file could wait for ever, on a mount that nobody serves.
+		// fdinfo is read first, because a stat of a file on a mount that nobody serves could
+		// wait forever.
 		info, _ := procfs.Read(pid, "fdinfo/"+fd.Name())
 		ino, flags := uint64(0), uint64(0)
 		for name, value := range procfs.Fields(info) {

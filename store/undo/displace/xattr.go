@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyXattrs gives dst the extended attributes of src (ACLs are among them). It
-// reports false when one could not be copied. Capabilities are left out: any
-// write clears them.
+// copyXattrs copies the extended attributes of src, including ACLs, to dst. It returns false
+// if one could not be copied. Capabilities are not copied, because any write clears them.
 func copyXattrs(dst, src *os.File) bool {
 	n, err := unix.Flistxattr(int(src.Fd()), nil)
 	if err != nil || n == 0 {

@@ -1,11 +1,11 @@
-// Package gitback carries out a plan for a project's git directories: it puts missing
-// objects back, then what says how the repository stands. It works below the mountpoint,
-// as its user, and by git's own rules: each file has its lock while it is changed, and
-// takes its new content in one step. It is at the serve end of observe → version → index
-// → serve.
+// Package gitback carries out a plan for a project's git directories. It restores missing
+// objects first, and then the files that hold the state of the repository. It works through
+// the mountpoint, as the user, and by git's own rules. Each file is locked while it is
+// changed, and gets its new content in one step. The package belongs to the "serve" stage of
+// observe → version → index → serve.
 //
-// What it writes ran or was read by git here before, was kept in this project's state
-// directory, and is brought back because somebody asked for just that.
+// Every file that it writes existed in this repository before and was saved in this project's
+// state directory, and is restored only because the user requested it.
 package gitback
 
 import (
@@ -30,27 +30,28 @@ import (
 	"cachebro/store/wire"
 )
 
-// Result says what was done.
+// Result describes what was done.
 type Result struct {
 	Done    int             // steps
-	Objects int             // files of objects and packs that were put back
-	Failed  []wire.Conflict // nothing of these
+	Objects int             // number of restored files of objects and packs
+	Failed  []wire.Conflict // paths that were not changed
 }
 
-// patience is how long another git that holds a lock is waited for.
+// patience is how long to wait for another git process that holds a lock.
 const patience = 5 * time.Second
 
-// ErrLocked: a git is at work, or one that died left its lock.
+// ErrLocked means that a git process is running, or that one has died without removing its
+// lock.
 var ErrLocked = errors.New("a running git has it locked")
 
-// ErrChanged: a file is not as the plan expects.
+// ErrChanged means that a file is not as the plan expects.
 var ErrChanged = errors.New("changed since the plan was made; try again")
 
 type work struct {
 	Place
 	root  *os.Root
 	locks []string
-	owner map[string]owner // of a git directory, for what must be made in it
+	owner map[string]owner // owner of each git directory, for files that are created in it
 	res   Result
 }
 
@@ -59,8 +60,8 @@ type owner struct{ uid, gid uint32 }
 // Place is where a plan is carried out.
 type Place struct {
 	Base string   // the mountpoint
-	Kept string   // where what comes back lies
-	Env  []string // of the git that is asked which objects are there
+	Kept string   // the directory of the saved copies
+	Env  []string // environment of the git commands that list the existing objects
 }
 
 func (at Place) work() (*work, error) {
@@ -74,10 +75,10 @@ func (at Place) work() (*work, error) {
 	return w, nil
 }
 
-// Plan carries a plan out. Either all locks can be had and all files are as the plan
-// expects, or nothing is done. files is called in between, to take back what was done to
-// the project's own: the directories that a git directory is in are among them. After its
-// error nothing more is done, unless goOn says so.
+// Plan carries out a plan. If a lock cannot be taken, or a file is not as the plan expects,
+// it does nothing. After these checks it calls files, which undoes the changes to the
+// project's own files, including the directories that contain a git directory. If files
+// returns an error, Plan stops, unless goOn returns true for it.
 func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, goOn func(error) bool) (res Result, filesErr, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -119,12 +120,12 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 	return w.res, filesErr, ctx.Err()
 }
 
-// prepare brings back what was moved away, and takes the locks. late are the steps whose
-// directory is not there: nobody can have a lock in it.
+// prepare moves renamed directories back and takes the locks. late holds the steps whose
+// directory does not exist, so that no process can hold a lock in it.
 func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep, late map[int]bool, err error) {
 	for _, s := range p.Steps {
 		name := string(s.Path)
-		if s.Do == "rename" { // what it was called since may be any name
+		if s.Do == "rename" { // its present name may be any name
 			name = string(s.To)
 		}
 		if err := w.allowed(name); err != nil {
@@ -155,7 +156,7 @@ func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep
 	return rest, late, nil
 }
 
-// expect locks what a step changes, and sees whether it is as the plan expects.
+// expect locks the file that a step changes, and checks that it is as the plan expects.
 func (w *work) expect(ctx context.Context, s *wire.GitStep) error {
 	if err := w.lock(ctx, string(s.Path)); err != nil {
 		return err
@@ -166,7 +167,7 @@ func (w *work) expect(ctx context.Context, s *wire.GitStep) error {
 	return nil
 }
 
-// allowed refuses paths that are not git's, and those that a symlink leads elsewhere.
+// allowed returns an error for a path that is not git's own, or that leads through a symlink.
 func (w *work) allowed(p string) error {
 	_, _, ok := gitdir.Split(p)
 	if !ok || path.Clean(p) != p || strings.HasPrefix(p, "../") || path.IsAbs(p) {
@@ -180,7 +181,7 @@ func (w *work) allowed(p string) error {
 	return nil
 }
 
-// sum is what the plan calls what there is.
+// sum describes the present state of a path in the form in which a plan does.
 func (w *work) sum(p string) (string, error) {
 	fi, err := w.root.Lstat(p)
 	switch {
@@ -210,7 +211,8 @@ func (w *work) sum(p string) (string, error) {
 
 const mark = "cachebro, pid "
 
-// lock takes git's lock of a file. One that a cachebro left which is gone is taken over.
+// lock takes git's lock of a file. A lock left by a cachebro process that has ended is taken
+// over.
 func (w *work) lock(ctx context.Context, p string) error {
 	name := p + ".lock"
 	for end := time.Now().Add(patience); ; {
@@ -259,7 +261,7 @@ func (w *work) unlock() {
 	w.locks = nil
 }
 
-// mkdir makes a directory and those above it, for the owner of the repository.
+// mkdir creates a directory and its missing parents, owned by the owner of the repository.
 func (w *work) mkdir(p string) error {
 	if p == "." {
 		return nil
@@ -286,19 +288,20 @@ func (w *work) mkdir(p string) error {
 	return nil
 }
 
-// give is for root, who works in the project of somebody else.
+// give sets the owner of a path if this process is root, because the project may belong to
+// another user.
 func (w *work) give(p string, o owner) {
 	if os.Geteuid() == 0 {
 		_ = w.root.Lchown(p, int(o.uid), int(o.gid))
 	}
 }
 
-// temporary is a name that git takes for nothing.
+// temporary returns a file name that git ignores.
 func temporary(p string) string {
 	return path.Join(path.Dir(p), fmt.Sprintf("tmp_cachebro_%d", os.Getpid()))
 }
 
-// step does one.
+// step carries out one step.
 func (w *work) step(s *wire.GitStep) error {
 	p := string(s.Path)
 	switch s.Do {
@@ -373,7 +376,7 @@ func (w *work) content(s *wire.GitStep) (io.ReadCloser, error) {
 	}{io.LimitReader(in, s.Size), in}, nil
 }
 
-// write gives a path a content in one step.
+// write replaces the content of a path in one step.
 func (w *work) write(p string, in io.Reader, mode uint32, o owner) error {
 	if err := w.mkdir(path.Dir(p)); err != nil {
 		return err
@@ -389,7 +392,7 @@ func (w *work) write(p string, in io.Reader, mode uint32, o owner) error {
 		err = out.Chown(int(o.uid), int(o.gid))
 	}
 	if err == nil {
-		err = out.Chmod(fs.FileMode(mode & 0o777)) // no set-id bits come back
+		err = out.Chmod(fs.FileMode(mode & 0o777)) // set-id bits are never restored
 	}
 	err = errors.Join(err, out.Close())
 	if err != nil {
@@ -399,8 +402,8 @@ func (w *work) write(p string, in io.Reader, mode uint32, o owner) error {
 	return w.place(tmp, p)
 }
 
-// place gives what is finished its name. An empty directory may be in the way, of a
-// branch with a longer name.
+// place renames a finished file to its final name. An empty directory of a former branch with
+// a longer name may be in the way.
 func (w *work) place(tmp, p string) error {
 	if fi, err := w.root.Lstat(p); err == nil && fi.IsDir() {
 		_ = w.root.Remove(p)

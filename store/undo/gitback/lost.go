@@ -19,11 +19,11 @@ import (
 type Lost struct {
 	wire.GitTip
 	Subject string `json:"subject"`
-	Gone    bool   `json:"gone,omitempty"` // not in the repository either: only its objects are kept
-	Command string `json:"command"`        // brings it back
+	Gone    bool   `json:"gone,omitempty"` // not in the repository any more; only its saved objects exist
+	Command string `json:"command"`        // shell command that restores it
 }
 
-// Lost picks from the commits that refs and reflogs named those that are lost.
+// Lost returns the lost commits among tips, the commits that refs and reflogs once named.
 func (at Place) Lost(ctx context.Context, tips []wire.GitTip) (all []Lost, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -65,7 +65,7 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 	if err != nil {
 		return nil, err
 	}
-	// The stashes below the first are in a reflog only.
+	// All stashes except the newest are only in a reflog.
 	stashes, _ := w.ask(ctx, dir, true, nil, "rev-list", "-g", "refs/stash", "--")
 	var in strings.Builder
 	for id := range had {
@@ -105,7 +105,7 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 	return all, nil
 }
 
-// command is what a shell is told to have a commit back.
+// command returns the shell command that restores a commit.
 func command(x Lost, refs []string) string {
 	git := "git"
 	switch up := path.Dir(x.Dir); {
@@ -144,7 +144,7 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// which of some objects are there, with what is kept or without.
+// which reports which objects exist, including the saved ones if kept is set.
 func (w *work) which(ctx context.Context, dir string, kept bool, ids map[string]bool) (map[string]bool, error) {
 	var in bytes.Buffer
 	for id := range ids {
@@ -160,7 +160,8 @@ func (w *work) which(ctx context.Context, dir string, kept bool, ids map[string]
 	return has, err
 }
 
-// ask runs git in a repository; kept: it also sees the objects that were lost.
+// ask runs git in a repository. If kept is set, git also sees the saved copies of lost
+// objects.
 func (w *work) ask(ctx context.Context, dir string, kept bool, in []byte, args ...string) (string, error) {
 	cmd := w.git(ctx, dir, args...)
 	if kept {
@@ -176,8 +177,8 @@ func (w *work) ask(ctx context.Context, dir string, kept bool, in []byte, args .
 	return string(out), err
 }
 
-// Back puts the objects that a commit needs, and that only are kept, into its repository.
-// Git itself writes them.
+// Back copies the objects that a commit needs from the saved copies into its repository, if
+// they are missing there. Git itself writes them.
 func (at Place) Back(ctx context.Context, dir, commit string) error {
 	w, err := at.work()
 	if err != nil {

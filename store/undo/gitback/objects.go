@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing counts the files of objects that a plan would put back.
+// Missing returns the number of object files that a plan would restore.
 func (at Place) Missing(ctx context.Context, p wire.GitPlan) (n int, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -38,7 +38,7 @@ func (at Place) Missing(ctx context.Context, p wire.GitPlan) (n int, err error) 
 	return n, nil
 }
 
-// objects puts back what a git directory lost of its objects since a time.
+// objects restores the objects that a git directory lost since a time.
 func (w *work) objects(ctx context.Context, dir string, since time.Time) error {
 	lost, err := w.lost(ctx, dir, since)
 	if err != nil {
@@ -60,7 +60,8 @@ func (w *work) objects(ctx context.Context, dir string, since time.Time) error {
 	return nil
 }
 
-// lost is what of a directory's objects went since a time and is nowhere else in it.
+// lost returns the files of objects that were removed since a time and that exist nowhere
+// else in the git directory.
 func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string, error) {
 	if err := w.allowed(dir + "/objects"); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string,
 		}
 		return nil
 	})
-	lost = slices.DeleteFunc(lost, func(rel string) bool { // of a pack, the rest is of no use
+	lost = slices.DeleteFunc(lost, func(rel string) bool { // without its pack file, the other files of a pack are useless
 		if !strings.HasPrefix(rel, "pack/") || strings.HasSuffix(rel, ".pack") {
 			return false
 		}
@@ -95,7 +96,8 @@ func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string,
 	return lost, nil
 }
 
-// late: git finds a pack by its index, which therefore comes last.
+// late orders the files of a pack. Git finds a pack by its index, which therefore has to be
+// restored last.
 func late(rel string) int {
 	if strings.HasSuffix(rel, ".idx") {
 		return 1
@@ -103,7 +105,7 @@ func late(rel string) int {
 	return 0
 }
 
-// stem is the name of a pack without its endings.
+// stem returns the name of a pack without its endings.
 func stem(rel string) string {
 	if strings.HasPrefix(rel, "pack/") {
 		return strings.TrimSuffix(rel, path.Ext(rel))
@@ -129,8 +131,8 @@ func (w *work) object(from, to string) error {
 	return w.write(to, in, uint32(st.Mode), of)
 }
 
-// missing asks git which of what was lost it does not have; whole: all, because there is
-// no repository that could say.
+// missing asks git which of the lost objects it does not have. If whole is set, all are
+// missing, because there is no repository to ask.
 func (w *work) missing(ctx context.Context, dir, from string, lost []string) (need map[string]bool, whole bool) {
 	if !w.alive(dir) {
 		return nil, true
@@ -167,7 +169,7 @@ func (w *work) missing(ctx context.Context, dir, from string, lost []string) (ne
 			}
 		}
 	}
-	for _, rel := range lost { // a pack whose index nobody has
+	for _, rel := range lost { // a pack whose index does not exist
 		if strings.HasPrefix(rel, "pack/") && !packs[stem(rel)] {
 			if _, err := w.root.Lstat(path.Join(dir, "objects", stem(rel)+".idx")); err == nil {
 				need[stem(rel)] = true
@@ -177,7 +179,7 @@ func (w *work) missing(ctx context.Context, dir, from string, lost []string) (ne
 	return need, false
 }
 
-// listed are the objects of a pack.
+// listed returns the objects of a pack.
 func (w *work) listed(ctx context.Context, idx string) (ids []string) {
 	f, err := os.Open(idx)
 	if err != nil {
@@ -198,7 +200,7 @@ func (w *work) listed(ctx context.Context, idx string) (ids []string) {
 	return ids
 }
 
-// alive: git takes the directory for a repository.
+// alive reports whether git accepts the directory as a repository.
 func (w *work) alive(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if _, err := w.root.Lstat(path.Join(dir, name)); err != nil {
@@ -208,14 +210,15 @@ func (w *work) alive(dir string) bool {
 	return true
 }
 
-// git is a command that looks at a repository and runs nothing that it names.
+// git returns a git command that examines a repository and runs no program that its
+// configuration names.
 func (w *work) git(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := gitdir.Command(ctx, filepath.Join(w.Base, dir), append([]string{"--git-dir=."}, args...)...)
 	cmd.Env = w.Env
 	return cmd
 }
 
-// unreachable are the steps that would have a ref name a commit that is not there.
+// unreachable returns the steps that would make a ref name a commit that does not exist.
 func (w *work) unreachable(ctx context.Context, steps []wire.GitStep) map[string]bool {
 	bad := map[string]bool{}
 	of := map[string]map[string][]string{} // dir → commit → paths
