@@ -51,7 +51,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 			n = 1
 		}
 		if text.Binary(now) {
-			return nil, fmt.Errorf("%q is no text", string(p))
+			return nil, fmt.Errorf("%q is not a text file", string(p))
 		}
 		for _, i := range known[:n] {
 			part := now

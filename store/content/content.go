@@ -25,7 +25,7 @@ type Hash [32]byte
 var (
 	// ErrPruned means that the content is not stored, because retention or a purge dropped
 	// it, or because it was never stored.
-	ErrPruned = errors.New("the content is no longer kept")
+	ErrPruned = errors.New("the content is no longer stored")
 	// ErrNoBase means that the store does not know the content to which bytes were appended.
 	ErrNoBase = errors.New("the beginning of an appended file is not known")
 	// ErrTooLarge means that the content is larger than Options.MaxBlob.

@@ -182,7 +182,7 @@ func (a *Against) version(line []byte, v auditVersion) error {
 		return fmt.Errorf("%w: #%d of %s (%s) is not in it, or twice in the file", ErrUntrue, v.Seq, v.Machine, v.MachineID)
 	}
 	if sha256.Sum256(line) != want {
-		return fmt.Errorf("%w: it tells something else of #%d of %s (%s)", ErrUntrue, v.Seq, v.Machine, v.MachineID)
+		return fmt.Errorf("%w: the bucket has another record of #%d of %s (%s)", ErrUntrue, v.Seq, v.Machine, v.MachineID)
 	}
 	delete(a.due, key)
 	a.Versions++

@@ -200,7 +200,7 @@ func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 			have.Machines++
 		case kind.Machines != nil:
 			if json.Unmarshal(line, &end) != nil || end != have {
-				return wrong("counts what is not there")
+				return wrong("does not count the lines before it correctly")
 			}
 			ended = true
 		}

@@ -113,7 +113,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 		return nil, err
 	}
 	if text.Binary(now) {
-		return nil, fmt.Errorf("%w: %q is no text", ErrNoText, v.Path)
+		return nil, fmt.Errorf("%w: %q is not a text file", ErrNoText, v.Path)
 	}
 	var out []Line
 	var left []int // for each line of now, the line of out; -1: attributed

@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inputCalls maps each call that takes data from a descriptor, or duplicates it, to the argument
-// that is the descriptor.
+// inputCalls maps each call that reads from a descriptor, or duplicates it, to the index of
+// the descriptor argument.
 var inputCalls = map[uint32]uint32{unix.SYS_READ: 0, unix.SYS_READV: 0, unix.SYS_PREAD64: 0, unix.SYS_PREADV: 0, unix.SYS_PREADV2: 0, unix.SYS_DUP: 0, unix.SYS_DUP3: 0, notifier.SysDup2: 0,
 	unix.SYS_FSTAT: 0, unix.SYS_LSEEK: 0, unix.SYS_SPLICE: 0, unix.SYS_TEE: 0, unix.SYS_COPY_FILE_RANGE: 0, unix.SYS_RECVFROM: 0, unix.SYS_RECVMSG: 0, unix.SYS_SENDFILE: 1, unix.SYS_MMAP: 4,
 	unix.SYS_FGETXATTR: 0, unix.SYS_FLISTXATTR: 0}
 
-// filter returns the program that decides which system calls are shown to us: all except those
-// known to reveal nothing new. given lists descriptors from which reads are shown as well.
+// filter returns the seccomp program that selects the reported system calls, which are all
+// except those known to reveal nothing new. given lists descriptors from which reads are
+// reported as well.
 func filter(given []int) []unix.SockFilter {
-	// Calls of another architecture (32 bit) have other numbers. All are shown, which is enough
-	// to notice that there are some.
+	// Calls of another architecture (32 bit) have other numbers. All of them are reported,
+	// which is enough to notice that there are some.
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Show)

@@ -13,13 +13,13 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// Classifier says which paths of the project are tracked (ignore.Matcher).
+// Classifier decides which paths of the project are tracked (ignore.Matcher).
 type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
-// judge looks at everything once more after the end, and returns what must stay the same for a
-// replay, or why there can be none.
+// judge checks every recorded path once more after the end of the command. It returns what
+// must stay the same for a replay, or the reasons why the output cannot be replayed.
 func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []st
 	return seen, r.why
 }
 
-// madeBelow returns what the command left in a directory that it created.
+// madeBelow returns the files that the command left in a directory that it created.
 func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Seen) {
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == top {
@@ -81,8 +81,8 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 
 func (r *recorder) rel(path string) string { return path[min(len(path), len(r.places.Root)+1):] }
 
-// harmless reports whether a look outside of the project revealed only that nothing is there, or
-// that a path leads to the project. Paths that were changed are judged separately.
+// harmless reports whether an access outside of the project revealed only that nothing exists
+// there, or that a path leads to the project. Paths that were changed are judged separately.
 func (r *recorder) harmless(path string, o *observation) bool {
 	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read
 }
@@ -112,7 +112,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		case class == ignore.Excluded && under(path, r.places.Root+"/.git"):
 			r.refuseLocked("wrote " + name)
 		case o.looked:
-			r.refuseLocked("changed " + name + ", which it had looked at: the next run may say something else")
+			r.refuseLocked("changed " + name + ", which it had read before, so the next run may print something else")
 		default: // must be there, as the command left it
 			s.Made = true
 			if s.Stat.Kind != dir {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// kind says which facts about the files that it looks at a program may show in its output. For
-// unknown programs that is everything.
+// kind describes which facts about files a program may show in its output. An unknown program
+// may show all.
 type kind uint8
 
 const (
@@ -68,9 +68,9 @@ func (p *Places) program(path string) program {
 	return r
 }
 
-// atStart reports whether the program looks at this file once when it starts, for its own
-// purposes (where is my stack? is there a terminal? what are my limits?). A second look counts
-// as interest.
+// atStart reports whether the program reads this file once when it starts, for its own
+// purposes (its stack, its terminal, its limits). A second access of the file counts like
+// that of any other file.
 func (p program) atStart(path string) bool {
 	switch path {
 	case "/proc/self/maps":
@@ -83,8 +83,8 @@ func (p program) atStart(path string) bool {
 	return false
 }
 
-// owns reports whether a cache belongs to a program, which then checks its entries itself. by lists
-// the owners. To any other program the entries are ordinary files.
+// owns reports whether a cache belongs to the program, which then checks the entries itself.
+// by lists the owners. For any other program the entries are ordinary files.
 func (p program) owns(by []string) bool {
 	for _, name := range by {
 		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
@@ -94,7 +94,8 @@ func (p program) owns(by []string) bool {
 	return false
 }
 
-// asks lists programs whose output cannot be compared: it depends on the clock or on chance.
+// asks lists programs whose output depends on the clock or on chance, so that it is never
+// replayed.
 var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": true, "uuidgen": true, "shuf": true}
 
 // walkers ask for the type of a directory's file system without showing it.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineFacts returns what a program can ask the kernel about itself and the machine.
+// machineFacts returns the facts that a program can ask the kernel about itself and the
+// machine.
 func machineFacts() string {
 	var b strings.Builder
 	for which := range 16 {
@@ -30,9 +31,9 @@ func machineFacts() string {
 	return b.String()
 }
 
-// kernelSays returns a text that represents what the kernel reports: the content of a file or the
-// names in a directory that it generates, or the machine's name. Files that are missing or may
-// not be read have texts of their own.
+// kernelSays returns a text that represents what the kernel reports: the content of a file or
+// the names in a directory that it generates, or the machine's name. A missing file and a
+// file that may not be read have special texts.
 func kernelSays(path string) string {
 	if path == unameOf {
 		var u unix.Utsname
@@ -43,8 +44,8 @@ func kernelSays(path string) string {
 	return fmt.Sprint(st.Kind, st.Mode, st.UID, st.GID, hashFile(path), hashNames(path, false))
 }
 
-// inherited returns the descriptors that a command gets from us in addition to the three usual
-// ones. Descriptor 3 is ours at that time.
+// inherited returns the descriptors that a command inherits from this process in addition to
+// the three standard ones. Descriptor 3 is this package's own at that time.
 func inherited() (all []int) {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -376,7 +376,7 @@ func TestOfAnotherMachine(t *testing.T) {
 	} else if ok, why, again := fresh.Holds(b.root, time.Now()); !ok || again != nil {
 		t.Fatal("looked closer twice", ok, why)
 	}
-	if ok, why, _ := r.Holds(b.root+".was", time.Now()); ok || !strings.Contains(why, "the project was in") {
+	if ok, why, _ := r.Holds(b.root+".was", time.Now()); ok || !strings.Contains(why, "the project was at") {
 		t.Fatal("the place, which a command can ask for, is another one", ok, why)
 	}
 	b.write("f", "other")

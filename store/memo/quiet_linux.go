@@ -4,10 +4,11 @@ package memo
 
 import "golang.org/x/sys/unix"
 
-// quiet lists the system calls that reveal nothing new to a program. They work on its own memory,
-// threads, signals and descriptors, which it got by calls that we see; of an open file they
-// reveal the content, which is compared anyway. Or they ask for what is part of the call (see
-// machineFacts), for the time, or for random numbers.
+// quiet lists the system calls that reveal nothing new to a program. Some work on the
+// program's own memory, threads, signals and descriptors, which it obtained by reported
+// calls; of an open file they reveal only the content, which is compared anyway. Others ask
+// for facts that are part of the call (see machineFacts), for the time, or for random
+// numbers.
 var quiet = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
 	unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,
@@ -37,9 +38,11 @@ var quietWith = []struct {
 	values        []uint32
 }{
 	{unix.SYS_IOCTL, 1, ^uint32(0), []uint32{unix.TCGETS, fioclex, fionclex, fionbio, unix.FICLONE}},
-	// Only waiting locks: a call that does not wait reveals whether another process holds it.
+	// Only locks with waiting are quiet, because a call that does not wait reveals whether
+	// another process holds the lock.
 	{unix.SYS_FCNTL, 1, ^uint32(0), []uint32{unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_SETLKW, unix.F_OFD_SETLKW, unix.F_SETPIPE_SZ, unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS}},
-	// Not SEEK_DATA and SEEK_HOLE, because the position of holes is not part of the content.
+	// SEEK_DATA and SEEK_HOLE are not quiet, because the position of holes is not part of the
+	// content.
 	{unix.SYS_LSEEK, 2, ^uint32(0), []uint32{unix.SEEK_SET, unix.SEEK_CUR, unix.SEEK_END}},
 	{unix.SYS_FLOCK, 1, unix.LOCK_NB, []uint32{0}},
 	{unix.SYS_CLONE, 0, unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP, []uint32{0}},

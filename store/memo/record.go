@@ -63,7 +63,7 @@ func Decode(b []byte) (Record, error) {
 	return r, nil
 }
 
-// Call holds everything in which two calls must agree to be the same.
+// Call holds all properties of a call. Two calls are the same if all of them agree.
 type Call struct {
 	Version  int      `json:"version"`
 	Project  string   `json:"project"` // the name of the project's directory
@@ -93,7 +93,7 @@ func NewCall(o Options, cwd string) Call {
 	env := slices.Clone(o.Env)
 	slices.Sort(env)
 	for _, kv := range slices.Compact(env) {
-		if name, _, _ := strings.Cut(kv, "="); name != "PWD" { // it is the call's own, see Cwd
+		if name, _, _ := strings.Cut(kv, "="); name != "PWD" { // Cwd holds the working directory
 			c.Env = append(c.Env, []byte(kv))
 		}
 	}
@@ -120,8 +120,8 @@ func StdinKind(f *os.File) string {
 	return "file"
 }
 
-// Stays returns why a result can be replayed only where it was made, "" if another clone of the
-// same files may use it.
+// Stays returns why a result can be replayed only where it was made, or "" if another clone
+// of the same files may use it.
 func (r *Record) Stays() string {
 	for _, s := range r.Seen {
 		if s.Inside && (s.Times || s.Dated || s.Access) {
@@ -131,14 +131,15 @@ func (r *Record) Stays() string {
 	return ""
 }
 
-// Holds reports whether everything is as the command saw it, or otherwise what is not. If many
-// files had to be read for that, fresh is the record with their present stats, to be kept instead.
+// Holds reports whether everything is as the command saw it. If not, why describes the
+// difference. If many files had to be read for the check, fresh is the record with their
+// present stats, which should replace the stored one.
 func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *Record) {
 	if len(r.Why) > 0 {
 		return false, strings.Join(r.Why, "; "), nil
 	}
 	if root != r.Root {
-		return false, "the project was in " + r.Root, nil
+		return false, "the project was at " + r.Root, nil
 	}
 	closer, why := r.compare(root)
 	if why != "" || len(closer) == 0 {
@@ -149,8 +150,8 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 	for _, i := range closer {
 		s := &f.Seen[i]
 		path := s.at(root)
-		// Compared again after the new stat, because the file may have changed between the two
-		// looks.
+		// The content is compared again after the new stat, because the file may have changed
+		// between the two checks.
 		st := look(path)
 		if again := (Seen{Stat: st, Hash: s.Hash, Racy: true}); st.Kind == s.Stat.Kind {
 			if ok, _, _ := again.holds(path); ok {
@@ -173,8 +174,8 @@ func (s *Seen) at(root string) string {
 	return root + "/" + s.Path
 }
 
-// compare looks at every path, on all processors, because there may be thousands. It returns the
-// indexes of those that had to be read, and the first difference.
+// compare checks every path, on all processors, because there may be thousands. It returns
+// the indexes of the paths that had to be read, and the first difference.
 func (r *Record) compare(root string) (closer []int, why string) {
 	const part = 512
 	n := (len(r.Seen) + part - 1) / part
@@ -208,6 +209,5 @@ func (r *Record) compare(root string) (closer []int, why string) {
 	return closer, ""
 }
 
-// mostSeen bounds the paths that one command may look at. Beyond it the command is not
-// remembered.
+// mostSeen limits the paths that one command may access. Beyond it the result is not stored.
 const mostSeen = 50_000

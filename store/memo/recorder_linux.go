@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observation is what is known about one path with symlinks resolved.
+// observation holds what is known about one path with symlinks resolved.
 type observation struct {
 	first   stat   // stat before the first call continued
 	target  string // target of a symlink
 	names   string // hash of the listing when it was asked for
 	read    bool
-	looked  bool   // it was not only overwritten blindly
+	looked  bool   // the path was read, and not only overwritten
 	changed bool   // the process tree asked for a change
-	own     bool   // the tree created it, and so everything below it
+	own     bool   // the process tree created it, and so its whole subtree
 	dated   bool   // a program that looked may show or compare its modification time
 	strict  bool   // … all other times and numbers
 	access  bool   // … the access time
@@ -32,21 +32,21 @@ type observation struct {
 	by      string // the program that may show these
 }
 
-// recorder collects what a process tree looks at.
+// recorder records the paths that a process tree accesses.
 type recorder struct {
 	places *Places
 	given  map[int]unix.Stat_t // files behind the descriptors that the tree may read, to distinguish them from others
 	hasIn  bool
-	// timeless: times and inode numbers do not count, whoever asks for them.
+	// timeless means that times and inode numbers are ignored for all programs.
 	timeless bool
 
 	mu      sync.Mutex // guards the fields below
 	seen    map[string]*observation
 	real    map[string]bool    // directories that are not symlinks, and neither is any above them
-	owned   map[string]bool    // names that the tree created where there was nothing
+	owned   map[string]bool    // names that the process tree created and that did not exist before
 	group   map[uint32]uint32  // thread → process
 	runs    map[uint32]program // by process
-	started map[string]uint64  // process and file that it looks at when it starts → the call
+	started map[string]uint64  // process and file that it reads when it starts → the call
 	kernel  map[string]string  // what the kernel reports, see kernelSays
 	why     []string           // why the run cannot be replayed, at most a few reasons
 }
@@ -55,7 +55,7 @@ func newRecorder(p *Places) *recorder {
 	return &recorder{places: p, given: map[int]unix.Stat_t{}, seen: map[string]*observation{}, real: map[string]bool{"/": true}, owned: map[string]bool{}, group: map[uint32]uint32{}, runs: map[uint32]program{}, kernel: map[string]string{}, started: map[string]uint64{}}
 }
 
-// refuse notes a reason against a replay.
+// refuse records a reason why the output cannot be replayed.
 func (r *recorder) refuse(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *recorder) refuseLocked(text string) {
 	}
 }
 
-// see is called for every system call that is shown, before it continues.
+// see is called for every reported system call, before it continues.
 func (r *recorder) see(n *notifier.Notice) {
 	if n.Foreign() {
 		r.refuse("ran a program of another architecture, whose files cannot be seen")
@@ -145,7 +145,7 @@ func (r *recorder) see(n *notifier.Notice) {
 	}
 }
 
-// other handles calls that the filter shows because it does not know them, or not with these
+// other handles calls that the filter reports because it does not know the call or its
 // arguments.
 func (r *recorder) other(n *notifier.Notice) {
 	runs := r.runsOf(r.process(n.PID))
@@ -199,7 +199,7 @@ func (r *recorder) other(n *notifier.Notice) {
 				r.opened(n)
 			}
 		} else {
-			r.refuse("made system call %d, of which it is not known what it tells", n.NR)
+			r.refuse("made system call %d, which may reveal something that is not compared", n.NR)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (r *recorder) input(n *notifier.Notice) {
 	was, ok := r.given[fd]
 	var st unix.Stat_t
 	if !ok || unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.PID, fd), &st) == nil && (st.Dev != was.Dev || st.Ino != was.Ino) {
-		return // the descriptor refers to another file by now
+		return // the descriptor now refers to another file
 	}
 	// The kind of an inherited descriptor is part of the call, but a file reveals more.
 	stats := n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_LSEEK || n.NR == notifier.SysFstatat || n.NR == unix.SYS_STATX
@@ -234,7 +234,7 @@ func (r *recorder) input(n *notifier.Notice) {
 	if fd == 0 {
 		r.refuse("read its standard input")
 	} else {
-		r.refuse("read descriptor %d, which it was given", fd)
+		r.refuse("read descriptor %d, which it had inherited", fd)
 	}
 }
 
@@ -244,7 +244,8 @@ func (r *recorder) selinux(n *notifier.Notice) bool {
 	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
 }
 
-// path returns the absolute path that two arguments name, false if there is no relevant one.
+// path returns the absolute path that two arguments name. It returns false if there is no
+// relevant path.
 func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
 	path, err := n.Path(dirArg, pathArg, withoutPath)
 	if err != nil {
@@ -279,7 +280,8 @@ func (r *recorder) process(tid uint32) uint32 {
 	return pid
 }
 
-// forgetDirs forgets which directories are real, because a name has changed and symlinks may lead elsewhere.
+// forgetDirs clears the set of real directories, because a name has changed and may now be a
+// symlink.
 func (r *recorder) forgetDirs() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,7 +322,8 @@ func asksOfOpen(n *notifier.Notice) bool {
 	return n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_FGETXATTR || n.NR == unix.SYS_FLISTXATTR || n.NR == unix.SYS_LSEEK && n.Args[2] > unix.SEEK_END
 }
 
-// opened handles a call that asks for attributes of an open file, whoever opened it.
+// opened handles a call that asks for attributes of an open file, which any process may have
+// opened.
 func (r *recorder) opened(n *notifier.Notice) {
 	pid := r.process(n.PID)
 	if r.runsOf(pid).kind == contentKind {
@@ -336,8 +339,9 @@ func (r *recorder) opened(n *notifier.Notice) {
 	}
 }
 
-// loads reports whether the dynamic linker examines a library that it has just opened, to see
-// whether it has loaded that already. It does so once per process and shows nothing of it.
+// loads reports whether the call is one in which the dynamic linker examines a library that
+// it has just opened, to find out whether the library is already loaded. It does so once per
+// process and shows none of the attributes.
 func (r *recorder) loads(n *notifier.Notice, pid uint32, path string) bool {
 	name := filepath.Base(path)
 	if r.places.of(path) != known || name != "ld.so.cache" && !strings.HasSuffix(name, ".so") && !strings.Contains(name, ".so.") {

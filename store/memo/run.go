@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// mostOutput bounds the output of a command that is remembered, in bytes.
+// mostOutput is the largest output in bytes that is stored.
 const mostOutput = 16 << 20
 
 // Options of Run.
 type Options struct {
-	Self         string   // this executable: "Self traced …" must call Traced
+	Self         string   // this executable; "Self traced …" must call Traced
 	Program      string   // absolute
 	Args         []string // including the program's name as it was typed
 	Dir          string
@@ -24,12 +24,12 @@ type Options struct {
 	Places       *Places
 	Classifier   Classifier // nil: everything in the project is tracked
 	AllowOutside bool
-	// Timeless: assume that the command does not show times, inode numbers or the order of
-	// directories, whatever its programs ask for.
+	// Timeless assumes that the command does not show times, inode numbers or the order of
+	// directories, even if its programs ask for them.
 	Timeless bool
-	// Split: keep the two outputs apart although both go to the same place.
+	// Split records stdout and stderr separately although both go to the same place.
 	Split bool
-	// Pass decides whether a signal that we got is meant for the command as well.
+	// Pass decides whether a signal that this process received is passed on to the command.
 	Pass func(os.Signal) bool
 }
 
@@ -40,7 +40,7 @@ type Chunk struct {
 	Text []byte
 }
 
-// Outcome is what a command did.
+// Outcome is the result of a run.
 type Outcome struct {
 	Err    error // the error of exec.Cmd.Wait
 	Output []Chunk
@@ -49,7 +49,7 @@ type Outcome struct {
 	Took   time.Duration
 }
 
-// recording forwards output and keeps it, in the order of arrival.
+// recording forwards output and records it, in the order of arrival.
 type recording struct {
 	mu     sync.Mutex // guards the fields below
 	chunks []Chunk
@@ -64,7 +64,7 @@ func (c *recording) copy(to int, w io.Writer, r io.Reader) {
 		n, err := r.Read(buf)
 		if n > 0 {
 			c.keep(to, buf[:n])
-			_, _ = w.Write(buf[:n]) // if the reader is gone, the command continues all the same
+			_, _ = w.Write(buf[:n]) // if the reader is gone, the command continues nevertheless
 		}
 		if err != nil {
 			return
@@ -99,8 +99,8 @@ func SameFile(a, b *os.File) bool {
 }
 
 // plumb gives a command pipes for its output. Call start once the command runs. It returns a
-// function that waits until everything was forwarded; if others still hold the pipes, it waits
-// only a moment after the command's end.
+// function that waits until everything was forwarded. If other processes still hold the
+// pipes, it waits only briefly after the command's end.
 func plumb(cmd *exec.Cmd, o *Options, rec *recording) (start func() (finish func()), err error) {
 	var ours, theirs []*os.File
 	drop := func(fs []*os.File) {

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopWait is how long processes that the command left running get to end.
+// stopWait is how long to wait for the end of processes that the command left running.
 const stopWait = 500 * time.Millisecond
 
-// mostGiven bounds the descriptors whose reads are watched.
+// mostGiven limits the number of descriptors whose reads are watched.
 const mostGiven = 16
 
-// Run runs a command to its end and watches it. If it cannot be watched it runs all the same, and
-// Why says so.
+// Run runs a command to its end and watches it. If it cannot be watched, it runs unwatched,
+// and Why tells that.
 func Run(o Options) (Outcome, error) {
 	var out Outcome
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -114,7 +114,8 @@ type watch struct {
 	ended                chan bool
 }
 
-// newWatch begins to answer. It returns nil if the command runs unwatched; r then has the reason.
+// newWatch starts answering the calls. It returns nil if the command runs unwatched; r then
+// has the reason.
 func newWatch(sock *os.File, r *recorder) *watch {
 	fd, err := notifier.Receive(sock)
 	if err != nil {
@@ -132,8 +133,8 @@ func newWatch(sock *os.File, r *recorder) *watch {
 	return w
 }
 
-// end waits until no process is left, or stopWait has passed. Processes that are still running
-// then continue with another process to answer their calls, and end returns false.
+// end waits until no process is left, or stopWait has passed. If processes are still running
+// then, it starts another process to answer their calls, and returns false.
 func (w *watch) end(self string) bool {
 	gone := false
 	select {
@@ -174,7 +175,7 @@ func Traced(args, env []string) error {
 		}
 	}
 	err := notifier.Enter(given, filter(watched), args[1], args[2:], env)
-	// Better to run unwatched than not at all.
+	// If the filter cannot be installed, the command runs unwatched.
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
 	return syscall.Exec(args[1], args[2:], env)
 }

@@ -23,8 +23,8 @@ const (
 	kernel  = "kernel"  // something that the kernel reports, see kernelSays
 )
 
-// stat is what lstat reports about a path, except the device number, which differs after every
-// mount.
+// stat is the result of lstat for a path, without the device number, which differs after
+// every mount.
 type stat struct {
 	Kind  string `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`
@@ -38,8 +38,9 @@ type stat struct {
 	Atime int64  `cbor:"10,keyasint,omitempty"`
 }
 
-// look returns the stat of a path without following symlinks. A path that we may not look at
-// counts as absent, because it is the same to everybody with our rights.
+// look returns the stat of a path without following symlinks. A path that this process may
+// not access counts as absent, because every process with the same rights gets the same
+// result.
 func look(path string) stat {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
@@ -60,13 +61,13 @@ func look(path string) stat {
 	return s
 }
 
-// stable reports whether a change at or after the moment when s was taken would show in s. File
-// system clocks tick, and two changes within one tick look alike.
+// stable reports whether any change after s was taken would change the times in s. File
+// system clocks tick, and two changes within one tick have the same time.
 func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 
-// same reports whether the inode is unchanged as far as two stats show, access time aside.
+// same reports whether two stats show the same unchanged inode, ignoring the access time.
 func (s stat) same(o stat) bool {
 	s.Atime = o.Atime
 	return s == o
@@ -86,13 +87,13 @@ func hashFile(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// mostOrdered is the number of names from which fts(3), which grep uses, walks in another order
-// than the directory's.
+// mostOrdered is the number of names from which fts(3), which grep uses, no longer walks in
+// the order of the directory.
 const mostOrdered = 10_000
 
-// hashNames returns a hash of a directory's names and their types: in the kernel's order if
-// ordered is set, otherwise sorted. It returns "" if the directory cannot be listed, or if it has
-// so many names that the order in which programs show them is unknown.
+// hashNames returns a hash of a directory's names and their types, in the kernel's order if
+// ordered is set, otherwise sorted. It returns "" if the directory cannot be listed, or if it
+// has so many names that the order in which programs show them is unknown.
 func hashNames(path string, ordered bool) string {
 	d, err := openQuietly(path, 0)
 	if err != nil {
@@ -135,32 +136,33 @@ func stableFile(path string) bool {
 	return false
 }
 
-// Seen is one path that a command looked at or left behind, and what must be unchanged for its
+// Seen is one path that a command accessed or left behind, and what must be unchanged for its
 // output to be the same.
 type Seen struct {
-	// Path is relative to the project when Inside, else absolute.
+	// Path is relative to the project if Inside is set, otherwise absolute.
 	Path   string `cbor:"1,keyasint"`
 	Inside bool   `cbor:"2,keyasint,omitempty"`
 	Stat   stat   `cbor:"3,keyasint"`
 	// Hash is the hash of the content or the names, or the target of a link, if that counts.
 	Hash string `cbor:"4,keyasint,omitempty"`
-	// Times: all of the stat counts, except the access time.
+	// Times means that the whole stat matters, except the access time.
 	Times bool `cbor:"5,keyasint,omitempty"`
-	// Dated: the modification time counts.
+	// Dated means that the modification time matters.
 	Dated bool `cbor:"9,keyasint,omitempty"`
-	// Ordered: the order in which the names are listed counts.
+	// Ordered means that the order of a listing matters.
 	Ordered bool `cbor:"10,keyasint,omitempty"`
-	// By is the program that may show them.
+	// By is the program that may show the times or the order.
 	By string `cbor:"11,keyasint,omitempty"`
-	// Access: the access time counts.
+	// Access means that the access time matters.
 	Access bool `cbor:"8,keyasint,omitempty"`
-	// Racy: Stat may not reveal a change right after it was taken, so the content must be compared.
+	// Racy means that Stat may not reveal a change right after it was taken, so the content
+	// must be compared.
 	Racy bool `cbor:"6,keyasint,omitempty"`
-	// Made: the command left it there.
+	// Made means that the command created the path.
 	Made bool `cbor:"7,keyasint,omitempty"`
 }
 
-// content returns the hash of the part of a path that counts for its kind.
+// content returns the hash of what has to be compared for a path of this kind.
 func (s *Seen) content(path string) string {
 	switch s.Stat.Kind {
 	case file:
@@ -182,8 +184,8 @@ func (s *Seen) shown() string {
 	return ", which " + s.By + " may show (--ignore-times)"
 }
 
-// holds reports whether the path still is what was seen, and whether it had to be read for that.
-// why says what is different.
+// holds reports whether the path is still as recorded. closer reports whether it had to be
+// read for that. why describes the difference.
 func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	if s.Stat.Kind == kernel {
 		return kernelSays(path) == s.Hash, false, "says something else"
@@ -213,7 +215,7 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	case s.Times && !now.same(s.Stat):
 		return false, false, "has another inode, number of names or time of change" + s.shown()
 	case s.Hash == "":
-		// Only existence counts; for a device, that it is the same one.
+		// Only existence matters; a device must be the same one.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"
 	case s.Stat.Kind == file && now.Size != s.Stat.Size:
 		return false, false, "has changed"

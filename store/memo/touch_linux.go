@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manner is how a call looks at a path or changes it.
+// manner is the way in which a call accesses or changes a path.
 type manner uint8
 
 const (
@@ -32,8 +32,8 @@ const (
 // maxLinks is how many symlinks a path may go through.
 const maxLinks = 40
 
-// touch records a look at a path and at each symlink on the way, and returns where the path leads.
-// It resolves the path as the kernel is about to.
+// touch records an access to a path and to each symlink on the way, and returns the resolved
+// path. It resolves the path in the same way as the kernel is about to.
 func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner) string {
 	follow = follow || strings.HasSuffix(path, "/")
 	at, rest, links := "/", strings.Split(path, "/"), 0
@@ -100,7 +100,7 @@ func (r *recorder) isDir(path string) bool {
 	return r.real[path]
 }
 
-// machine handles files that the kernel or a device generates.
+// machine handles accesses to files that the kernel or a device generates.
 func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, bool) {
 	clean := filepath.Clean(path)
 	if r.places.of(clean) != machine {
@@ -123,7 +123,8 @@ func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, b
 	return clean, true
 }
 
-// starts reports whether the call is the one look at a file that a program takes at its start (see program.atStart).
+// starts reports whether the call is the one access to a file that a program makes at its
+// start (see program.atStart).
 func (r *recorder) starts(n *notifier.Notice, path string) bool {
 	pid := r.process(n.PID)
 	r.mu.Lock()
@@ -148,7 +149,8 @@ func (r *recorder) ownLocked(path string) bool {
 	return false
 }
 
-// note records a look at one path that has no symlinks above it, and returns its present stat.
+// note records an access to one path that has no symlinks in its ancestors, and returns its
+// present stat.
 func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if r.places.of(path) == machine {
 		return look(path)
@@ -207,7 +209,7 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 		o.strict = o.strict || many
 	}
 	switch m {
-	case asStat: // a file not read because its times show it to be known counts as read
+	case asStat: // counts as read, because a program may skip reading a file whose times are unchanged
 		o.read = o.read || !o.changed && now.Kind == file && (runs.kind >= datedKind || r.timeless)
 	case asRead:
 		o.read = o.read || !o.changed && now.Kind != dir // opening a directory reveals nothing about it
@@ -278,8 +280,8 @@ func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	}
 }
 
-// connect handles connections. A command that talks to another process depends on the answers;
-// connections within the tree do not matter.
+// connect handles connections. A command that talks to another process depends on its
+// answers; connections within the process tree do not matter.
 func (r *recorder) connect(pid uint32, addr, size uint64) {
 	buf := make([]byte, min(max(size, 2), 128))
 	if addr == 0 || !notifier.Peek(pid, addr, buf) {
@@ -305,7 +307,8 @@ func (r *recorder) connect(pid uint32, addr, size uint64) {
 	}
 }
 
-// interpreter returns what runs a program: from its #! line or its ELF header. "" if there is none.
+// interpreter returns the interpreter of a program, from its #! line or its ELF header, or ""
+// if there is none.
 func interpreter(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

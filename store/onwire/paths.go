@@ -30,7 +30,7 @@ func (ps Paths) Clean(raw []byte) (store.Path, error) {
 			}
 		}
 		if !ok {
-			return "", wire.Errorf(wire.ErrOutside, "give a path below "+ps.Root, "%q is outside the project %s", p, ps.Root)
+			return "", wire.Errorf(wire.ErrOutside, "give a path in "+ps.Root, "%q is outside the project %s", p, ps.Root)
 		}
 		p = rel
 	}
@@ -40,7 +40,7 @@ func (ps Paths) Clean(raw []byte) (store.Path, error) {
 		switch part {
 		case "", ".":
 		case "..":
-			return "", wire.Errorf(wire.ErrOutside, "give a path below the project's root without ..", "%q contains \"..\"", string(raw))
+			return "", wire.Errorf(wire.ErrOutside, "give a path in the project without ..", "%q contains \"..\"", string(raw))
 		default:
 			out = append(out, part)
 		}

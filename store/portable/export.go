@@ -11,7 +11,7 @@ import (
 	"cachebro/store"
 )
 
-// Options say what is transferred in addition to the log.
+// Options select what is transferred in addition to the log.
 type Options struct {
 	Program string   // this program's version, noted in the stream
 	Root    string   // the project's root, noted in the stream
@@ -23,9 +23,10 @@ func (o Options) takes(kvKey []byte) bool {
 	return ok && slices.Contains(o.Buckets, string(name))
 }
 
-// Export writes the present history to w: contents, versions, sessions, plans, gaps and notices
-// (see stream.go). Storing continues meanwhile; retention waits. It needs a few megabytes of
-// memory and sixteen bytes per content. Errors of w are returned unchanged.
+// Export writes the present history to w: contents, versions, sessions, plans, gaps and
+// notices (see stream.go). Meanwhile versions are still stored, but retention waits. It needs
+// a few megabytes of memory and sixteen bytes per content. Errors of w are returned
+// unchanged.
 func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
 	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {
@@ -44,7 +45,7 @@ func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals
 		if err == nil {
 			return out.end(c)
 		}
-		_ = out.z.Close() // readers notice that the end is missing
+		_ = out.z.Close() // readers detect that the end is missing
 		return fmt.Errorf("export: %w", err)
 	})
 	return c, err

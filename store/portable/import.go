@@ -16,10 +16,10 @@ import (
 	"cachebro/store/db"
 )
 
-// Import creates a store in dir, which must not exist, from what Export wrote. When Import returns
-// nil the store is complete and checked; otherwise dir has been removed. o.Buckets are the KV
-// sets to accept. Errors: ErrNewer, ErrTooLarge, ErrNoSpace, those of r, and one that says what
-// is wrong with the stream.
+// Import creates a store in dir, which must not exist, from a stream that Export wrote. When
+// Import returns nil the store is complete and checked; otherwise dir has been removed.
+// o.Buckets are the KV sets to accept. Import returns ErrNewer, ErrTooLarge, ErrNoSpace, an
+// error of r, or one that describes the fault of the stream.
 func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return c, fmt.Errorf("import: %s is there already", dir)
@@ -142,7 +142,7 @@ func readVersion(key, val []byte, after uint64) (store.Version, error) {
 	}
 	for _, p := range []store.Path{v.Path, v.From, v.To} {
 		if !belongs(p) {
-			return v, badStream("version %d is of %q, which is no path of a project", v.Seq, string(p))
+			return v, badStream("version %d has the path %q, which cannot be in a project", v.Seq, string(p))
 		}
 	}
 	return v, nil
@@ -154,7 +154,7 @@ type importer struct {
 	o     Options
 	ended map[string]bool // IDs of plans that have finished
 	after uint64          // versions up to this number are stored already
-	short bool            // store a version whose content is missing without it
+	short bool            // a version whose content is missing is stored without content
 }
 
 func (m *importer) record(kind byte, key, val []byte) error {
@@ -164,7 +164,7 @@ func (m *importer) record(kind byte, key, val []byte) error {
 			return nil
 		}
 	case store.RecordSession:
-		// Its process belongs to another time and perhaps to another machine.
+		// The session's process ran at another time and perhaps on another machine.
 		var v store.Session
 		if err := decode(val, &v); err != nil {
 			return badStream("a session cannot be read")
@@ -175,8 +175,8 @@ func (m *importer) record(kind byte, key, val []byte) error {
 		}
 		val = encode(&v)
 	case store.RecordPlan, store.RecordPlanStep:
-		// A mount completes the plan of a killed client without being asked, but nobody here has
-		// asked for an unfinished plan. A head comes before its parts.
+		// Unfinished plans are dropped, because a mount would complete them by itself,
+		// although nobody on this machine has requested them. A head comes before its parts.
 		id := planID(key)
 		if kind == store.RecordPlan && id == string(key) {
 			var p store.Plan

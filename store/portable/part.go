@@ -14,8 +14,8 @@ import (
 	"cachebro/store"
 )
 
-// A growing history in parts, for callers that send it elsewhere bit by bit. A part is two
-// streams of records as in stream.go, each after a magic line of its own:
+// This file splits a growing history into parts, for callers that send it piece by piece. A
+// part is two streams of records as in stream.go, each after its own magic line:
 //
 //	"cachebro-contents 1\n"  b … e
 //	"cachebro-log 1\n"       h, records and versions, e
@@ -35,9 +35,9 @@ const (
 // Position is how far a history has been sent.
 type Position struct {
 	Seq    uint64 `cbor:"1,keyasint,omitempty"` // the newest version
-	Moment uint64 `cbor:"2,keyasint,omitempty"` // of the database: other records have been sent up to here
-	// If Until is not 0, records up to Until are being sent: those of the kinds before Kind
-	// have been, and of Kind those before Key.
+	Moment uint64 `cbor:"2,keyasint,omitempty"` // position of the database up to which other records have been sent
+	// If Until is not 0, the records up to Until are being sent. Those of the kinds before
+	// Kind have been sent, and those of Kind with keys before Key.
 	Until uint64 `cbor:"3,keyasint,omitempty"`
 	Kind  int    `cbor:"4,keyasint,omitempty"` // index in store.Independent
 	Key   []byte `cbor:"5,keyasint,omitempty"`
@@ -60,10 +60,10 @@ type partRecord struct {
 	key, val []byte
 }
 
-// PartOptions say what goes into a part.
+// PartOptions select what a part contains.
 type PartOptions struct {
 	Options
-	// Leave decides whether a version stays here with its content.
+	// Leave decides whether a version and its content are not sent.
 	Leave func(store.Version) bool
 	// Has reports whether an earlier part contained a content.
 	Has func(store.Hash) (bool, error)
@@ -72,7 +72,7 @@ type PartOptions struct {
 // Empty reports whether the part holds nothing.
 func (p *Part) Empty() bool { return len(p.log) == 0 && p.Contents == nil }
 
-// NextPart returns the part after a position. Retention waits meanwhile.
+// NextPart returns the part after a position. Retention waits until it returns.
 func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions) (*Part, error) {
 	p := &Part{To: from}
 	p.To.Key = slices.Clone(from.Key)
@@ -84,13 +84,14 @@ func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions)
 		return p.versions(ctx, s, o)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what is to be sent: %w", err)
+		return nil, fmt.Errorf("read the part to be sent: %w", err)
 	}
 	p.head.Seq = p.To.Seq
 	return p, nil
 }
 
-// Log returns the stream of the part's log. link is the caller's and goes into the head.
+// Log returns the stream of the part's log. link is data of the caller, which is stored in
+// the head.
 func (p *Part) Log(link []byte) ([]byte, error) {
 	h := p.head
 	h.Link = link
@@ -135,8 +136,9 @@ func (p *Part) add(kind byte, key, val []byte) {
 // errFull ends a walk because the part is full.
 var errFull = errors.New("full")
 
-// records adds the other records that were written since. Open plans are left out, because they
-// belong to a client that is working here. Once a plan has ended, all of it is added.
+// records adds the records other than versions that were written since. Open plans are left
+// out, because they belong to a client on this machine. Once a plan has ended, all of it is
+// added.
 func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Options) (err error) {
 	if p.To.Until == 0 {
 		p.To.Until, err = raw.Moment()
@@ -288,8 +290,8 @@ func LinkOf(log io.Reader) ([]byte, error) {
 	return h.Link, err
 }
 
-// readPart verifies a stream of a part and passes its records. It does not check the records of a
-// log; Import does that later.
+// readPart verifies a stream of a part and calls fn with its records. It does not check the
+// records of a log; Import does that later.
 func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
 	in, err := newStreamReader(r, magic, limit)
 	if err != nil {
@@ -336,8 +338,9 @@ func NewJoiner(w io.Writer, maxBlob int64) (*Joiner, error) {
 	return &Joiner{w: out, limit: max(maxBlob, 1<<20)}, err
 }
 
-// Begin writes the head of a part's log as the head of the stream, which thereby gets its root,
-// time and count of gaps. short: contents were dropped, so some versions come without theirs.
+// Begin writes the head of a part's log as the head of the stream, which thereby gets its
+// root, time and count of gaps. short means that contents were dropped, so that some versions
+// have none.
 func (j *Joiner) Begin(log io.Reader, short bool) error {
 	h, err := headOf(log)
 	if err != nil {

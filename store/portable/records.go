@@ -7,11 +7,11 @@ import (
 	"cachebro/store"
 )
 
-// recordsBytes bounds what Read keeps of one log. A part has a few megabytes, unless it contains a
-// plan with very many steps.
+// recordsBytes limits the records of one log that Read holds in memory. A part has a few
+// megabytes, unless it contains a plan with very many steps.
 const recordsBytes = 256 << 20
 
-// Records are the records in a part's log, for callers that do not keep a store of it.
+// Records holds the records in a part's log, for callers that do not maintain a store.
 type Records struct {
 	Versions  []store.Version // ascending
 	Sessions  []store.Session
@@ -56,7 +56,8 @@ func into[T any](all *[]T, what string, val []byte) error {
 	return nil
 }
 
-// ReadContents passes the contents of a part, none of which may be larger than max bytes.
+// ReadContents calls fn with the contents of a part, none of which may be larger than max
+// bytes.
 func ReadContents(contents []byte, max int64, fn func(store.Hash, []byte) error) error {
 	_, err := readPart(bytes.NewReader(contents), contentsMagic, max, func(_ byte, key, val []byte) error {
 		return fn(store.Hash(key), val)

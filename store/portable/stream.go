@@ -31,9 +31,9 @@ import (
 //	v     seq (8 bytes)     Version; ascending, each after its content
 //	e     (empty)           streamEnd, last of all
 //
-// The stream has no index keys, because they can be derived from the versions. streamEnd holds
-// the SHA-256 of all records before it, so that a stream that was cut short or altered is
-// detected before any of it counts.
+// The stream has no index keys, because they can be derived from the versions. streamEnd
+// holds the SHA-256 of all records before it, so that a truncated or altered stream is
+// detected before any of it is used.
 const (
 	streamMagic = "cachebro-history 1\n"
 
@@ -57,8 +57,8 @@ type streamHead struct {
 	Gaps    int64  `cbor:"4,keyasint,omitempty"` // gaps there have ever been
 	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // as in State
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
-	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): what joins it to the others
-	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped, so some versions come without theirs
+	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go), the caller's data that links it to the others
+	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped, so some versions have none
 }
 
 // Totals are the amounts in a stream.
@@ -139,7 +139,7 @@ func (w *streamWriter) end(c Totals) error {
 	return errors.Join(err, w.z.Close())
 }
 
-// ErrStream means that what was read is not a whole history.
+// ErrStream means that the data is not a whole history.
 var ErrStream = errors.New("the file is not a whole history")
 
 func badStream(format string, a ...any) error {
@@ -222,7 +222,7 @@ func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
 	return int64(n), binary.AppendUvarint(head, n), nil
 }
 
-// end compares the end record with what was read, and checks that nothing follows.
+// end compares the end record with the records read, and checks that nothing follows.
 func (r *streamReader) end(val []byte, have Totals) error {
 	var e streamEnd
 	if err := decode(val, &e); err != nil {
@@ -241,7 +241,7 @@ func (r *streamReader) end(val []byte, have Totals) error {
 	return nil
 }
 
-// failed wraps an error of the decoder. An error of the source itself stays as it is.
+// failed wraps an error of the decoder. An error of the source itself is returned unchanged.
 func (r *streamReader) failed(err error) error {
 	switch {
 	case r.src.err != nil:
@@ -252,7 +252,7 @@ func (r *streamReader) failed(err error) error {
 	return badStream("%v", err)
 }
 
-// source remembers the error with which reading failed, if it was not the end.
+// source records the error with which reading failed, unless it was io.EOF.
 type source struct {
 	r   io.Reader
 	err error

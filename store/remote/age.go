@@ -14,12 +14,12 @@ import (
 	"filippo.io/age"
 )
 
-// Encryption uses age. A sender knows only recipients, so a stolen machine cannot open what it
-// sent; a reader has an identity. age does not authenticate the sender: whoever knows a
-// recipient can write something that opens with its identity, just as whoever can write to a
-// bucket without encryption can.
+// Encryption uses age. A sender knows only recipients, so a stolen machine cannot open what
+// it sent; a reader has an identity. age does not authenticate the sender. Anyone who knows a
+// recipient can write data that decrypts with its identity, just as anyone who can write to a
+// bucket can do without encryption.
 
-// ErrLocked: the data is encrypted and none of the given keys opens it.
+// ErrLocked means that the data is encrypted and none of the given keys decrypts it.
 var ErrLocked = errors.New("the history is encrypted")
 
 const (
@@ -46,7 +46,7 @@ func recipients(all []string) (out []age.Recipient, err error) {
 	return out, nil
 }
 
-// encrypted returns b encrypted for some recipients, or b itself if there are none.
+// encrypted returns b encrypted for the recipients, or b itself if there are none.
 func encrypted(b []byte, to []string) ([]byte, error) {
 	if len(to) == 0 {
 		return b, nil
@@ -107,7 +107,7 @@ func (b *Bucket) open(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// hidden is the part of a machine that only readers with a key learn.
+// hidden is the part of a machine that only readers with a key can see.
 type hidden struct {
 	Name       string   `json:"name"`
 	Root       string   `json:"root"`
@@ -168,5 +168,6 @@ func (b *Bucket) reveal(m *Machine) error {
 // Called returns the name of the machine's host, or a substitute if the name is hidden.
 func (m Machine) Called() string { return cmp.Or(m.Name, "machine "+m.ID[:min(8, len(m.ID))]) }
 
-// Recipients returns whom a machine encrypts for; nil: it does not encrypt, or they are hidden.
+// Recipients returns the recipients for which a machine encrypts. It returns nil if the
+// machine does not encrypt, or if they are hidden.
 func (m Machine) Recipients() []string { return strings.Fields(m.recipients) }

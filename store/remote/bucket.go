@@ -24,28 +24,31 @@ import (
 
 // The errors of a bucket.
 var (
-	// ErrMissing: the object does not exist.
+	// ErrMissing means that the object does not exist.
 	ErrMissing = errors.New("the bucket does not have it")
-	// errChanged: another writer has changed the object since it was read.
-	errChanged = errors.New("somebody else has written it meanwhile")
-	// ErrClock: the bucket refuses requests that are signed with this machine's time.
+	// errChanged means that another writer has changed the object since it was read.
+	errChanged = errors.New("another machine has changed it meanwhile")
+	// ErrClock means that the bucket refuses requests that are signed with this machine's
+	// time.
 	ErrClock = errors.New("the bucket refuses this machine's clock")
-	// ErrRefused: the credentials are wrong or expired, or do not allow the request.
+	// ErrRefused means that the credentials are wrong or expired, or do not allow the
+	// request.
 	ErrRefused = errors.New("the bucket refuses")
-	// ErrForged: an object does not match its name or its chain of hashes.
+	// ErrForged means that an object does not match its name or its chain of hashes.
 	ErrForged = errors.New("what the bucket holds is not what was sent")
-	// errUnnamed: without an ETag no conditional write is possible.
-	errUnnamed = errors.New("the server gives no ETag")
+	// errUnnamed means that the server returned no ETag, so that no conditional write is
+	// possible.
+	errUnnamed = errors.New("the server returns no ETag")
 )
 
 const (
-	// patience is how long a request may take; slowest is the rate in bytes per second by
-	// which larger requests get more time.
+	// patience is how long a request may take. A larger request may take longer, by its size
+	// divided by slowest bytes per second.
 	patience = 30 * time.Second
 	slowest  = 16 << 10
 )
 
-// Bucket is the place of a project in a bucket. Nothing is requested before the first call.
+// Bucket is the place of a project in a bucket. No request is sent before the first call.
 type Bucket struct {
 	place Place
 	core  minio.Core
@@ -103,7 +106,7 @@ func Dial(p Place) (*Bucket, error) {
 // stamp is what the server reports about an object.
 type stamp struct {
 	etag string
-	age  time.Duration // by the server's own clock; negative: unknown
+	age  time.Duration // by the server's own clock; negative if unknown
 	now  time.Time     // the server's time of the answer; zero: unknown
 }
 
@@ -162,8 +165,8 @@ func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
 	return info.Size == int64(size), err
 }
 
-// Conditions of put; any other value is the ETag that the object must have. "" is refused: who
-// does not know the ETag of a changing object must not write it.
+// Conditions of put. Any other value is the ETag that the object must have. "" is refused,
+// because an object that changes must not be written without knowing its ETag.
 const (
 	always = "always"
 	absent = "*"
@@ -215,7 +218,7 @@ func (b *Bucket) failed(what, key string, err error) error {
 	case r.Code == "NoSuchBucket":
 		return fmt.Errorf("there is no bucket %s", b.place.Bucket)
 	case r.Code == "RequestTimeTooSkewed":
-		return fmt.Errorf("%w: it says %s", ErrClock, time.Now().UTC().Format("2006-01-02 15:04 MST"))
+		return fmt.Errorf("%w, which is %s", ErrClock, time.Now().UTC().Format("2006-01-02 15:04 MST"))
 	case r.StatusCode == http.StatusUnauthorized, r.StatusCode == http.StatusForbidden, refusals[r.Code]:
 		return fmt.Errorf("%w: %s %s: %d %.60q %.200q; %s", ErrRefused, what, key, r.StatusCode, r.Code, r.Message, b.refusedKeys())
 	case r.StatusCode != 0:
@@ -224,7 +227,7 @@ func (b *Bucket) failed(what, key string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, key, err)
 }
 
-// Hint returns what to do about an error of a bucket, "" if nothing is known.
+// Hint returns advice for an error of a bucket, or "" if there is none.
 func Hint(err error) string {
 	switch {
 	case errors.Is(err, ErrClock):

@@ -1,7 +1,7 @@
-// Package remote keeps copies of histories in an S3-compatible bucket. It sends what a history
-// got since the last time, and reads whole histories back. A bucket serves many machines. Each
-// writes under an id of its own and owns its history; none waits for another, and sending or
-// reading a history needs no listing.
+// Package remote stores copies of histories in an S3-compatible bucket. It sends the
+// additions to a history since the last time, and reads whole histories back. A bucket serves
+// many machines. Each writes under its own id and owns its history. No machine waits for
+// another, and sending or reading a history needs no listing.
 //
 // A project's prefix in its bucket contains
 //
@@ -19,6 +19,6 @@
 // line "cachebro-remote 1 KIND SHA256" and JSON with that hash.
 //
 // A segment is written before the head that names it. So a sender that is killed in between
-// leaves objects that nobody reads. A reader trusts data from a bucket only as far as its hashes
-// go, and reads no more bytes than announced.
+// leaves objects that nobody reads. A reader uses data from a bucket only if its hash
+// matches, and reads no more bytes than announced.
 package remote

@@ -15,9 +15,10 @@ type Known struct {
 }
 
 // Follow brings a store that holds exactly a copy of a machine's history, up to known, to the
-// end named by a head. Data that does not match its hash is an error and is not stored, but what
-// came before it is: reached says how far the store goes, and is the known of the next call.
-// ErrLost: the bucket has less than known. ErrForged: it has something else.
+// end named by a head. Data that does not match its hash is an error and is not stored, but
+// the segments before it are. reached is the end of the stored history and has to be passed
+// as known in the next call. Follow returns ErrLost if the bucket has less than known, and
+// ErrForged if it has something else.
 func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store, o portable.Options) (reached Known, err error) {
 	due, err := b.due(ctx, h, known)
 	if err != nil {

@@ -35,15 +35,15 @@ const (
 	listAfter = 64
 )
 
-// Machine is a writer of the bucket: a history, not a computer. A history that was begun anew,
-// or whose state was copied, gets an id of its own.
+// Machine is a writer of the bucket. It stands for a history and not for a computer: a
+// history that was begun anew, or whose state was copied, gets a new id.
 type Machine struct {
 	ID    string    `json:"id"`
 	Name  string    `json:"name"` // name of its host
 	Root  string    `json:"root"` // the project's root on that host
 	Since time.Time `json:"since"`
 	// Sealed is the encrypted part. If it is set, Name and Root are empty in the bucket, and
-	// also here unless a key opens it.
+	// also here unless a key decrypts it.
 	Sealed string `json:"sealed,omitempty"`
 
 	recipients string // separated by blanks
@@ -65,13 +65,13 @@ type Segment struct {
 	Gen          int    `json:"gen,omitempty"` // of its head when the segment was sent
 }
 
-// Lease is how long a machine keeps its id after its last segment. After that, another machine
-// that has all of the history may continue it under the id.
+// Lease is how long a machine's id is reserved for it after its last segment. After that,
+// another machine that has all of the history may continue it under the id.
 const Lease = 10 * time.Minute
 
 // Claim identifies the machine that took over an id.
 type Claim struct {
-	By   string    `json:"by"`   // 32 hexadecimal digits that at first only that machine's store knows
+	By   string    `json:"by"`   // 32 hexadecimal digits, which at first are known only to that machine's store
 	Time time.Time `json:"time"` // by that machine's clock
 }
 
@@ -96,15 +96,16 @@ type Head struct {
 	// Former lists the machines that wrote under this id before Machine, oldest first.
 	Former []Former `json:"former,omitempty"`
 
-	// The following are written by Prune, see there.
+	// The following fields are written by Prune.
 	Gen     int       `json:"gen,omitempty"`     // how often it has marked
 	Dropped string    `json:"dropped,omitempty"` // hash of the list of segments whose contents may be gone
 	Marked  time.Time `json:"marked,omitzero"`   // when, by the server's clock
 
-	drops string // state of the drops of the whole chain of bases before this head was read
+	drops string // the result of Bucket.drops before this head was read
 }
 
-// Former is a machine whose id another one took over. What it had sent stays attributed to it.
+// Former is a machine whose id another one took over. The versions that it had sent remain
+// attributed to it.
 type Former struct {
 	Machine Machine `json:"machine"`
 	N       uint64  `json:"n"`   // its last segment
@@ -114,7 +115,7 @@ type Former struct {
 // Writer is a machine with the range of versions that it wrote under an id.
 type Writer struct {
 	Machine
-	First, Last uint64 // Last 0: it is the present writer
+	First, Last uint64 // Last is 0 for the present writer
 }
 
 // Writers returns all machines that wrote under the head's id, oldest first.
@@ -175,7 +176,8 @@ type Base struct {
 	N       uint64 `json:"n"`
 	Log     string `json:"log"`
 	Seq     uint64 `json:"seq"`
-	// Drops identifies what had been dropped of it when it was read: see Bucket.drops.
+	// Drops identifies the contents that had been dropped from the base when it was read, see
+	// Bucket.drops.
 	Drops string `json:"drops,omitempty"`
 }
 
@@ -215,8 +217,8 @@ type link struct {
 	Previous string `json:"previous,omitempty"` // the log before it
 	Contents string `json:"contents,omitempty"`
 	Base     *Base  `json:"base,omitempty"` // only in the first segment
-	// Former lists those that wrote before, in the first segment of a machine that took the id
-	// over, because the head is not part of the chain of hashes.
+	// Former lists the former machines. It is set in the first segment of a machine that took
+	// the id over, because the head is not part of the chain of hashes.
 	Former []Former `json:"former,omitempty"`
 	Gen    int      `json:"gen,omitempty"`
 }

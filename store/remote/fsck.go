@@ -17,18 +17,19 @@ type Checked struct {
 	Problems []string `json:"problems,omitempty"`
 	// Dropped counts segments whose contents Prune has removed.
 	Dropped int `json:"dropped"`
-	// Unnamed counts objects that no head names: a sender was killed, or is at work.
+	// Unnamed counts objects that no head names, because a sender was killed or is still
+	// sending.
 	Unnamed      int   `json:"unnamed"`
 	UnnamedBytes int64 `json:"unnamed_bytes"`
 	Foreign      int   `json:"foreign"` // objects that cachebro did not put there
-	// Locked counts machines whose data no given key opens. Names, sizes and hashes of theirs
-	// were checked, but not the data itself.
+	// Locked counts machines whose data none of the given keys decrypts. Their names, sizes
+	// and hashes were checked, but not the data itself.
 	Locked int `json:"locked"`
 }
 
-// Fsck compares the objects in the bucket with the heads: each list and each log by its hash and
-// by the log before it; contents by their size, or with whole also by their hash and the hashes
-// of the single contents.
+// Fsck compares the objects in the bucket with the heads. It checks each list and each log by
+// its hash and by the log before it. It checks contents by their size and, if whole is set,
+// also by their hash and the hashes of the single contents.
 func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	objects, named, ids := map[string]object{}, map[string]bool{"machines": true}, []string{}
 	r.Foreign, err = b.list(ctx, func(o object) error {

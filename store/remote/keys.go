@@ -9,13 +9,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// keySource looks up credentials: in the environment, in the profile (which may name a command,
-// credential_process), then from the machine's role. A daemon may live longer than they are
-// valid. After a refusal the next source is asked first, and each is read anew.
+// keySource looks up credentials in the environment, in the profile (which may name a
+// command, credential_process), and then from the machine's role. A daemon may run longer
+// than they are valid. After a refusal the next source is queried first, and each source is
+// read again.
 type keySource struct {
 	mu      sync.Mutex // guards what follows; a leaf
 	sources []namedSource
-	first   int // the source that is asked first
+	first   int // the source that is queried first
 	used    int // the source that answered last
 	refused []string
 }
@@ -49,8 +50,8 @@ func (k *keySource) IsExpired() bool {
 	return k.sources[k.used].IsExpired()
 }
 
-// refuse notes that credentials were refused, and returns a text about the refused sources. The
-// next request asks another source first.
+// refuse records that credentials were refused, and returns a text about the refused sources.
+// The next request queries another source first.
 func (k *keySource) refuse(v credentials.Value) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,7 +73,8 @@ var refusals = map[string]bool{
 	"XAdminUserNotFound": true, "InvalidSecurity": true, "NotSignedUp": true, "ExpiredTokenException": true,
 }
 
-// refusedKeys makes the credentials be read again, and returns a text about what was tried.
+// refusedKeys causes the credentials to be read again, and returns a text about the sources
+// that were tried.
 func (b *Bucket) refusedKeys() string {
 	v, err := b.creds.GetWithContext(nil)
 	if err != nil {

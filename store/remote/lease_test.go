@@ -72,7 +72,7 @@ func TestTakenOver(t *testing.T) {
 	if err := rh.Add(t.Context(), p, "heir", nil); err != nil {
 		t.Fatal(err)
 	}
-	if rh.Head().Machine.ID != id || !strings.Contains(rh.Note(), "refused when it comes back") {
+	if rh.Head().Machine.ID != id || !strings.Contains(rh.Note(), "can no longer send under it") {
 		t.Errorf("after the lease: %s, %q", rh.Head().Machine.ID, rh.Note())
 	}
 	if err := rr.Add(t.Context(), p, "rival", nil); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// object is an object in the bucket, as a listing shows it.
+// object is an entry of a listing of the bucket.
 type object struct {
-	key     string // below the prefix
+	key     string // relative to the prefix
 	kind    string // the first part of the key
 	machine string // the machine it belongs to; "" for the object "machines", which all share
 	size    int64
@@ -25,14 +25,14 @@ type object struct {
 // maxListed bounds how many objects of a listing are read.
 const maxListed = 50_000_000
 
-// list passes the objects below the prefix in the order of their keys. It counts objects that
-// are not in this package's format, because others may store something there. Only maintenance
-// of the bucket lists it.
+// list calls do with the objects under the prefix in the order of their keys. It counts
+// objects that are not in this package's format, because others may store something there.
+// Only maintenance of the bucket needs a listing.
 func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, err error) {
 	return b.listBelow(ctx, "", do)
 }
 
-// listBelow is list for the objects in one directory.
+// listBelow is like list, for the objects in one directory.
 func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) error) (foreign int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,7 +90,7 @@ func objectOf(key string) (o object, ok bool) {
 	return o, false
 }
 
-// ErrUnlisted: there is a machine's head, but the list of machines does not contain it.
+// ErrUnlisted means that a machine has a head, but the list of machines does not contain it.
 var ErrUnlisted = errors.New("is not in the list of machines, so that readers do not see it (cachebro remote add, there, enters it again)")
 
 // lack returns the ids that are not in the list.
@@ -107,9 +107,9 @@ func (all machines) lack(ids []string) (out []string) {
 	return out
 }
 
-// Everybody returns the machines in a project's list, and the ids of machines that have a head
-// but are not in the list. If the bucket refuses to list objects, those ids are unknown and
-// refused is the error.
+// Everybody returns the machines in a project's list, and the ids of machines that have a
+// head but are not in the list. If the bucket refuses to list objects, these ids are unknown
+// and refused is the error.
 func (b *Bucket) Everybody(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
 	var ids []string
 	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
@@ -128,7 +128,7 @@ type Usage struct {
 	Machines []MachineUsage `json:"machines"` // largest first
 	Objects  int            `json:"objects"`
 	Bytes    int64          `json:"bytes"`
-	// Foreign counts objects below the prefix that cachebro did not put there.
+	// Foreign counts objects under the prefix that cachebro did not put there.
 	Foreign int `json:"foreign,omitempty"`
 }
 
@@ -140,7 +140,7 @@ type MachineUsage struct {
 	Objects  int       `json:"objects"`
 	Bytes    int64     `json:"bytes"`    // size of all its objects
 	Contents int64     `json:"contents"` // the part of Bytes that is contents of files
-	// Unknown: the machine is not in the list of machines.
+	// Unknown means that the machine is not in the list of machines.
 	Unknown bool `json:"unknown,omitempty"`
 }
 

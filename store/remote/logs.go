@@ -12,14 +12,15 @@ import (
 // Log is a segment with the records of its log.
 type Log struct {
 	Segment Segment
-	// Former lists the machines that wrote before, if another one begins with this segment.
+	// Former lists the former machines, if another one begins with this segment.
 	Former []Former
 	portable.Records
 }
 
-// Logs passes the segments that a machine has sent after the known ones, without contents, to a
-// program that keeps the histories of many machines. seq is the newest known version; no version
-// is passed twice. As in Follow, a segment with a wrong hash is an error.
+// Logs calls fn with the segments that a machine has sent after the known ones, without
+// contents. It is for a program that stores the histories of many machines. seq is the newest
+// known version; no version is passed twice. As in Follow, a segment with a wrong hash is an
+// error.
 func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn func(Log) error) error {
 	due, err := b.After(ctx, h, known.N, known.Log)
 	if err != nil {
@@ -54,7 +55,8 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	return nil
 }
 
-// Contents passes the contents of a machine's segment. None may be larger than max bytes.
+// Contents calls fn with the contents of a machine's segment. None may be larger than max
+// bytes.
 func (b *Bucket) Contents(ctx context.Context, machine string, s Segment, max int64, fn func(store.Hash, []byte) error) error {
 	if s.Contents == "" {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Place is where a project's history is sent: s3://BUCKET/PREFIX, with a query for settings that
-// the environment does not give.
+// Place is the destination of a project's history, s3://BUCKET/PREFIX, with a query for
+// settings that are not in the environment.
 type Place struct {
 	Bucket, Prefix string
 	Endpoint       string // scheme and host; "": Amazon's
@@ -74,7 +74,7 @@ func (p Place) String() string {
 	return u.String()
 }
 
-// Short returns the address for people.
+// Short returns the address for display.
 func (p Place) Short() string {
 	s := "s3://" + path.Join(p.Bucket, p.Prefix)
 	if p.Endpoint != "" {

@@ -12,42 +12,44 @@ import (
 	"cachebro/store/portable"
 )
 
-// What Prune drops, and why nothing that is needed goes
+// What Prune drops, and why it never drops needed contents
 //
-// All logs stay, so each history keeps its versions, their numbers and its chain of hashes. Prune
-// drops the contents of segments that were sent before a given age, if none of their versions is
-// newer than that or was still the newest of its path at that time. A history based on another
-// one needs those contents of the base that its own files had at that time; its needs are
-// computed separately. Ages are measured by the server's clock.
+// Logs are never dropped, so each history retains its versions, their numbers and its chain
+// of hashes. Prune drops the contents of segments that were sent longer ago than a given age,
+// if none of their versions is younger than that or was still the newest of its path at that
+// time. A history based on another one also needs those contents of the base that its own
+// files had at that time; they are computed separately. Ages are measured by the server's
+// clock.
 //
-// Dropping takes two steps. First a segment is marked: its number is put into the list that the
-// head names as Dropped, and Gen grows. The head is written with If-Match. So a sender that is
-// active either writes its head before the mark, and the mark fails, or it notices the mark and
-// sends again what it needs. After a grace period for concurrent readers, all heads are read
-// again, and what is marked and not needed by any history is deleted.
+// Dropping takes two steps. First a segment is marked: its number is put into the list that
+// the head names as Dropped, and Gen grows. The head is written with If-Match. So an active
+// sender either writes its head before the mark, and the mark fails, or it notices the mark
+// and sends again the contents that it needs. After a grace period for concurrent readers,
+// all heads are read again, and the marked contents that no history needs are deleted.
 //
-// No name is ever reused: Gen is part of the name or of the bytes of every object written after a
-// mark. An object that existed before a mark and is not named by the head after it will never be
-// named again, however late it is deleted. The same holds for what a killed sender left behind.
+// No name is ever reused: Gen is part of the name or of the bytes of every object written
+// after a mark. An object that existed before a mark and is not named by the head after it
+// will never be named again, so it may be deleted at any later time. The same holds for
+// objects that a killed sender left behind.
 
 // Times that Prune uses in addition to the age.
 const (
-	// Grace is how long marked objects stay.
+	// Grace is how long marked objects are retained.
 	Grace = 24 * time.Hour
 	// skew is how far two clocks of the same server may differ.
 	skew = 15 * time.Minute
 )
 
-// PruneOptions say what Prune drops.
+// PruneOptions define what Prune drops.
 type PruneOptions struct {
-	Age   time.Duration // what was sent more recently stays
+	Age   time.Duration // contents sent more recently are not dropped
 	Grace time.Duration // 0: Grace
 	Dry   bool          // only report what would be done
 }
 
-// Pruned is what Prune did, or with Dry would do.
+// Pruned describes what Prune did or, if Dry is set, would do.
 type Pruned struct {
-	Marked       int   `json:"marked"` // segments whose contents go after the grace period
+	Marked       int   `json:"marked"` // segments whose contents will be deleted after the grace period
 	MarkedBytes  int64 `json:"marked_bytes"`
 	Waiting      int   `json:"waiting"` // segments marked earlier that are still in the grace period
 	Deleted      int   `json:"deleted"` // objects
@@ -69,8 +71,8 @@ type census struct {
 	held    map[string]error // machines from which nothing may be dropped, and why
 }
 
-// census lists the bucket and then reads all heads. So an object that no head names may belong
-// to a segment that is being sent, but never to one that was sent before.
+// census lists the bucket and then reads all heads. In this order an object that no head
+// names may belong to a segment that is being sent, but never to one that was already sent.
 func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	c = census{objects: map[string]object{}, heads: map[string]Head{}, etags: map[string]string{}, needed: map[string]bool{}, held: map[string]error{}}
 	ids := map[string]bool{}
@@ -110,7 +112,7 @@ func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	return c, nil
 }
 
-// need adds the contents that a history needs from what was sent before a time.
+// need records the contents sent before a time that a history needs.
 func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) error {
 	pieces, err := b.pieces(ctx, h)
 	if err != nil {
@@ -159,8 +161,8 @@ func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) 
 	return nil
 }
 
-// Prune drops contents that no history needs any more, as described above. What one call marks,
-// a later call deletes.
+// Prune drops contents that no history needs any more, as described above. Contents marked by
+// one call are deleted by a later call.
 func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error) {
 	if o.Grace == 0 {
 		o.Grace = Grace
@@ -203,7 +205,8 @@ func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error
 	return r, nil
 }
 
-// pruneOne deletes what is due of one machine, then marks what is to go.
+// pruneOne deletes the contents of one machine whose grace period is over, and then marks
+// further contents.
 func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOptions, r *Pruned) error {
 	h := c.heads[id]
 	segs, lists, err := b.listed(ctx, h, 0)
@@ -260,7 +263,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 		}
 	}
 	if !h.Marked.IsZero() && !due || more == 0 && !left {
-		return nil // one mark at a time: a new one would delay the old one
+		return nil // only one mark at a time, because a new one would delay the old one
 	}
 	if !o.Dry {
 		if err := b.mark(ctx, h, c.etags[id], c.now, fresh, more > 0); errors.Is(err, errChanged) {

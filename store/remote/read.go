@@ -36,7 +36,7 @@ func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
 }
 
 const (
-	// maxSegments and maxBases bound how far a reader trusts a bucket.
+	// maxSegments and maxBases limit how much a reader accepts from a bucket.
 	maxSegments = 10_000_000
 	maxBases    = 64
 )
@@ -77,8 +77,8 @@ func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 	return d, err
 }
 
-// drops returns "" as long as nothing was dropped from a history and those it is based on, and
-// otherwise a string that changes with each drop.
+// drops returns "" if no contents were dropped from a history and the histories it is based
+// on. Otherwise it returns a string that changes with each drop.
 func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
 	all := []string{h.Dropped}
 	for depth := 0; h.Base != nil; depth++ {
@@ -117,7 +117,7 @@ func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	if err != nil {
 		return h, err
 	}
-	// What was dropped up to here is not needed by what is read from here on.
+	// Contents dropped before this point are not needed by data that is read after it.
 	h, _, err = b.head(ctx, machine)
 	h.drops = drops
 	return h, err
@@ -157,7 +157,7 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 	}
 }
 
-// cut returns a head as it was when another history was based on it.
+// cut returns a head in the state in which another history was based on it.
 func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	segs, err := b.segments(ctx, h, 0)
 	if err != nil {
@@ -172,7 +172,7 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 }
 
 // segments returns the segments of one machine after the first n, in order. It does not read
-// lists of earlier ones.
+// lists that contain only earlier segments.
 func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, error) {
 	segs, _, err := b.listed(ctx, h, n)
 	return segs, err
@@ -272,14 +272,15 @@ func (b *Bucket) Machines(ctx context.Context) ([]Machine, error) {
 	return all.Machines, err
 }
 
-// Head returns the head of a machine; ErrMissing: it has sent nothing yet.
+// Head returns the head of a machine. It returns ErrMissing if the machine has sent nothing
+// yet.
 func (b *Bucket) Head(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	return h, err
 }
 
-// After returns the segments after the first n, of which the last has this log. ErrLost: the
-// bucket has fewer segments. ErrForged: segment n is a different one now.
+// After returns the segments after segment n, whose log is log. It returns ErrLost if the
+// bucket has fewer segments, and ErrForged if segment n now has another log.
 func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Segment, error) {
 	switch {
 	case h.N < n:
@@ -299,7 +300,7 @@ func (p piece) follows(joint []byte, previous string) (l link, err error) {
 		return l, fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
 	}
 	if len(p.former) > 0 && !slices.Equal(l.Former, p.former) {
-		return l, fmt.Errorf("%w: the head of %s and segment %d name different machines as those that wrote before", ErrForged, p.machine, p.N)
+		return l, fmt.Errorf("%w: the head of %s and segment %d name different former machines", ErrForged, p.machine, p.N)
 	}
 	return l, nil
 }
@@ -349,10 +350,11 @@ func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portabl
 	return j.Log(bytes.NewReader(log))
 }
 
-// SetOrigin notes in a store where its history came from, so that sending to that place continues
-// where the history ended. h comes from Latest and was read before the history was.
+// SetOrigin records in a store where its history came from, so that sending to that place
+// continues where the history ended. h comes from Latest and was read before the history was.
 func SetOrigin(s *store.Store, p Place, h Head) error {
-	// What stayed on the other machine has numbers up to h.Seq, which are given again here.
+	// Versions that were not sent by the other machine have numbers up to h.Seq, which are
+	// assigned again here.
 	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: s.Seq(), Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
 	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
 	if err != nil {

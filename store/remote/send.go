@@ -15,37 +15,39 @@ import (
 	"cachebro/store/portable"
 )
 
-// Errors of a sender that do not go away by trying again.
+// Errors of a sender that a retry does not resolve.
 var (
-	// ErrLost: the bucket no longer has what was sent.
+	// ErrLost means that the bucket no longer has what was sent.
 	ErrLost = errors.New("the bucket has lost what was sent")
-	// ErrTaken: another machine continues this history.
+	// ErrTaken means that another machine continues this history.
 	ErrTaken = errors.New("this history was taken over")
-	// ErrFull: the list of machines has the largest size that readers accept.
+	// ErrFull means that the list of machines has the largest size that readers accept.
 	ErrFull = errors.New("there is no room for another machine: use another prefix")
-	// errCopied: another machine writes under our id, with a copy of our state.
+	// errCopied means that another machine writes under this id, with a copy of this state.
 	errCopied = errors.New("somebody else sends under the same id")
 )
 
-// Names of what a store keeps about sending.
+// The KV sets in which a store records the state of sending.
 const (
 	bucketState = "remote"      // state, origin, claim
 	bucketSent  = "remote-sent" // hashes of the contents that were sent
 )
 
-// state is how far a history has been sent, and where to. It is kept in the history's own store,
-// so replacing the store starts anew.
+// state records where a history is sent and how far it has been sent. It is stored in the
+// history's own store, so replacing the store starts anew.
 type state struct {
 	Place Place `json:"place"`
-	// Recipients are those for whom everything is encrypted; none: no encryption.
+	// Recipients are those for whom everything is encrypted. If it is empty, nothing is
+	// encrypted.
 	Recipients []string          `json:"recipients,omitempty"`
-	Head       Head              `json:"head"` // as the bucket has it or is to have it
+	Head       Head              `json:"head"` // as it is in the bucket, or will be
 	Position   portable.Position `json:"position"`
-	// Note is what the user should know about the id.
+	// Note is a message about the id for the user.
 	Note string `json:"note,omitempty"`
-	// Taken: another machine now writes under the id.
+	// Taken means that another machine now writes under the id.
 	Taken bool `json:"taken,omitempty"`
-	// Based: Prune can see that this history needs the one it is based on.
+	// Based means that this history's head is in the bucket, so that Prune can see that it
+	// needs the history it is based on.
 	Based bool `json:"based,omitempty"`
 	// Next is set while a head is being written, because it is unknown whether that succeeded.
 	Next *next `json:"next,omitempty"`
@@ -70,16 +72,16 @@ type Sender struct {
 	o      portable.PartOptions
 	kv     store.KV
 	sent   store.KV
-	st     *state // nil: it sends nowhere
+	st     *state // nil if there is no destination
 	b      *Bucket
 	etag   string // ETag of the head; "": unknown
 	known  bool   // the bucket's head is known to be st.Head
 	packed packed
-	doubt  bool // the last answer was lost, so what is to be sent may be there already
+	doubt  bool // the last answer was lost, so the object to be sent may already exist
 }
 
-// packed is the last encrypted contents. Encrypting them again would give another hash, so that
-// an object whose answer was lost would not be recognised.
+// packed holds the last encrypted contents. Encrypting them again would result in another
+// hash, so that an object whose answer was lost would not be recognised.
 type packed struct {
 	of   string // hash of the unencrypted contents
 	body []byte
@@ -116,7 +118,7 @@ func (r *Sender) save() error {
 	return r.kv.Set("state", b)
 }
 
-// Place returns where it sends to; false: nowhere.
+// Place returns the destination. It returns false if there is none.
 func (r *Sender) Place() (Place, bool) {
 	if r.st == nil {
 		return Place{}, false
@@ -124,7 +126,8 @@ func (r *Sender) Place() (Place, bool) {
 	return r.st.Place, true
 }
 
-// Recipients returns for whom the history is encrypted; none: it is not encrypted.
+// Recipients returns the recipients for whom the history is encrypted. It is empty if the
+// history is not encrypted.
 func (r *Sender) Recipients() []string {
 	if r.st == nil {
 		return nil
@@ -140,8 +143,7 @@ func (r *Sender) Head() Head {
 	return r.st.Head
 }
 
-// Note returns what the user should know about the id that this history is sent under; "":
-// nothing.
+// Note returns a message for the user about the id under which this history is sent, or "".
 func (r *Sender) Note() string {
 	if r.st == nil {
 		return ""
@@ -149,7 +151,8 @@ func (r *Sender) Note() string {
 	return r.st.Note
 }
 
-// Unsent returns an upper bound of the number of versions not sent yet: some may stay here.
+// Unsent returns an upper bound of the number of versions not sent yet. It is only a bound,
+// because some versions are never sent.
 func (r *Sender) Unsent() uint64 {
 	if r.st == nil {
 		return 0
@@ -158,10 +161,10 @@ func (r *Sender) Unsent() uint64 {
 }
 
 // Add begins to send to a place. It writes to the bucket, so missing rights are noticed here.
-// name is this computer's. If the history came from that place, it continues what was there: under
-// the same id if the id's lease has run out and nothing was sent since, otherwise under a new id.
-// Note tells which, and why. A history that was taken over continues under a new id, based on what
-// it had sent.
+// name is this computer's. If the history came from that place, it is continued, under the
+// same id if the id's lease has expired and nothing was sent since, otherwise under a new id.
+// Note tells which, and why. A history that was taken over continues under a new id, based on
+// what it had sent.
 //
 // to are the age recipients to encrypt for. If none are given, those of the continued history are
 // used. A history without recipients is not encrypted, which is refused next to others that are.
@@ -204,12 +207,12 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 		h, t, err := r.claim(ctx, b, from.Base, st.Head.Machine)
 		switch {
 		case errors.Is(err, errHeld):
-			st.Note = fmt.Sprintf("%v: this history goes on under an id of its own", err)
+			st.Note = fmt.Sprintf("%v: this history continues under a new id", err)
 		case err != nil:
 			return err
 		default:
-			st.Note = fmt.Sprintf("goes on as %s; the machine that sent under this id before is refused when it comes back", h.Machine.ID)
-			h.Machine.Name, h.Machine.Root = name, r.o.Root // without a key they could not be read
+			st.Note = fmt.Sprintf("continues as %s; the machine that used this id before can no longer send under it", h.Machine.ID)
+			h.Machine.Name, h.Machine.Root = name, r.o.Root // they could not be decrypted without a key
 			st.Head, tag = h, t
 		}
 	}
@@ -235,11 +238,12 @@ func (r *Sender) Enlist(ctx context.Context) error {
 	return enter(ctx, b, r.st.Head.Machine)
 }
 
-// errHeld: the id could not be taken over.
+// errHeld means that the id could not be taken over.
 var errHeld = errors.New("not taken over")
 
-// claim takes over the id of the history that this one was resumed from. It writes the head on the
-// condition that nobody else has written it meanwhile. errHeld: the id belongs to another machine.
+// claim takes over the id of the history that this one was resumed from. It writes the head
+// on the condition that nobody else has written it meanwhile. It returns errHeld if the id
+// belongs to another machine.
 func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h Head, st stamp, err error) {
 	var by string
 	if ok, err := r.read("claim", &by); err != nil {
@@ -268,7 +272,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	}
 	was := h.Machine
 	if len(h.Former) == maxFormer {
-		return h, st, fmt.Errorf("%w: %d machines have gone on with it", errHeld, maxFormer)
+		return h, st, fmt.Errorf("%w: %d machines have already continued it", errHeld, maxFormer)
 	}
 	if n := len(h.Former); h.N > 0 && (n == 0 || h.Former[n-1].N < h.N) {
 		h.Former = append(slices.Clone(h.Former), Former{Machine: was, N: h.N, Seq: from.Seq})
@@ -287,7 +291,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	return h, stamp{etag: etag}, err
 }
 
-// Remove ends sending. The bucket keeps what it has.
+// Remove ends sending. Nothing is deleted from the bucket.
 func (r *Sender) Remove() error {
 	if err := r.forget(); err != nil {
 		return err
@@ -327,7 +331,7 @@ func newID() string {
 	return hex.EncodeToString(b)
 }
 
-// errBare: an unencrypted history next to encrypted ones.
+// errBare means that an unencrypted history would be stored next to encrypted ones.
 var errBare = errors.New("the histories there are encrypted: name a recipient for this one too")
 
 // enter adds a machine to the list of those that write here.
@@ -370,7 +374,7 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 	return fmt.Errorf("write machines: %w, again and again", errChanged)
 }
 
-// Send sends one part of what has not been sent; more reports that there is another part.
+// Send sends one part of the unsent history. more is true if there is another part.
 func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	if r.st == nil {
 		return false, nil
@@ -412,10 +416,10 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	return (part.More || r.st.Head.Base != nil && !r.st.Based) && err == nil, err
 }
 
-// based makes sure that the history this one is based on is still complete. Its contents may have
-// been dropped, after they were read, by a Prune that did not know about this history; then
-// everything is sent anew under a new id (whole). Once this history's head is in the bucket and
-// nothing had been dropped until then, Prune drops nothing that this history needs.
+// based makes sure that the history this one is based on is still complete. A Prune that did
+// not know about this history may have dropped contents of it after they were read. Then
+// everything is sent again under a new id (whole). If nothing had been dropped by the time
+// this history's head is in the bucket, Prune never drops contents that this history needs.
 func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 	base := r.st.Head.Base
 	if base == nil || r.st.Based {
@@ -439,7 +443,7 @@ func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 			return false, err
 		}
 		r.st = &state{Place: r.st.Place, Recipients: r.st.Recipients, Head: Head{Machine: m},
-			Note: fmt.Sprintf("the bucket no longer has all of what %s went on behind: all of it is sent again, as %s", r.st.Head.Machine.ID, m.ID)}
+			Note: fmt.Sprintf("the bucket no longer has the whole history that %s continues, so all of it is sent again, as %s", r.st.Head.Machine.ID, m.ID)}
 		r.etag, r.known, r.packed = "", false, packed{}
 		return true, r.save()
 	case r.st.Head.N > 0:
@@ -449,11 +453,12 @@ func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 	return false, nil
 }
 
-// errMarked: contents of this history may have been dropped since the part was made.
+// errMarked means that contents of this history may have been dropped since the part was
+// made.
 var errMarked = errors.New("the bucket was pruned meanwhile")
 
-// heed takes over what Prune has written into our head. Everything sent before then no longer
-// counts as sent.
+// heed adopts the changes that Prune has made to this history's head. Contents sent before
+// then no longer count as sent.
 func (r *Sender) heed(h Head) error {
 	if h.Gen == r.st.Head.Gen {
 		return nil
@@ -519,7 +524,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	}
 	h.Segments = append(slices.Clone(h.Segments), seg)
 
-	// From here on, only a look at the bucket tells whether the head was written.
+	// From this point on, only reading the head from the bucket tells whether it was written.
 	r.st.Next = &next{Head: h, Position: part.To}
 	if err := r.save(); err != nil {
 		return err
@@ -530,7 +535,8 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 		when = absent
 	}
 	etag, err := r.b.put(ctx, headKey(h.Machine.ID), h.body(), when)
-	// Changed by this sender, if the answer to a first attempt was lost; or the head is gone.
+	// If the answer to a first attempt was lost, this sender itself changed the head.
+	// Otherwise another one did, or the head is gone.
 	if errors.Is(err, errChanged) || errors.Is(err, ErrMissing) {
 		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
 			return e
@@ -558,7 +564,7 @@ func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// take makes the head that was being written the present one.
+// take makes the head that was being written the current one.
 func (r *Sender) take(etag string, sent []store.Hash) error {
 	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
 	r.etag, r.known = etag, etag != ""
@@ -573,7 +579,7 @@ func (r *Sender) take(etag string, sent []store.Hash) error {
 	return r.save()
 }
 
-// look compares the bucket's head with ours, unless that is known to be the same.
+// look compares the bucket's head with the stored one, unless they are known to be equal.
 func (r *Sender) look(ctx context.Context) error {
 	if r.known {
 		return nil
@@ -605,14 +611,14 @@ func (r *Sender) look(ctx context.Context) error {
 	return errCopied
 }
 
-// taken returns the error that tells who continues our history. It may include our last segment,
-// to which no answer came.
+// taken returns the error that names the machine that continues this history. That machine's
+// history may include this sender's last segment, whose answer was lost.
 func (r *Sender) taken(h Head) error {
 	r.st.Taken = true
 	if err := r.save(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s goes on with it since %s", ErrTaken, h.Machine.Called(), h.Claim.Time.Format(time.RFC3339))
+	return fmt.Errorf("%w: %s has continued it since %s", ErrTaken, h.Machine.Called(), h.Claim.Time.Format(time.RFC3339))
 }
 
 // anew continues under another id.
@@ -621,6 +627,6 @@ func (r *Sender) anew(ctx context.Context) error {
 	if err := r.Add(ctx, r.st.Place, m.Name, nil); err != nil {
 		return err
 	}
-	r.st.Note = fmt.Sprintf("somebody else sends under the id %s with a copy of this state: this history goes on as %s", m.ID, r.st.Head.Machine.ID)
+	r.st.Note = fmt.Sprintf("another machine sends under the id %s with a copy of this state, so this history continues as %s", m.ID, r.st.Head.Machine.ID)
 	return r.save()
 }

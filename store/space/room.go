@@ -93,7 +93,7 @@ func (r *Room) Check(n int64) error {
 		return err
 	}
 	if floor := r.Floor(total) + r.spent.Load(); free < floor+2*n {
-		return fmt.Errorf("%w: %d MiB free, %d MiB are left alone", ErrFull, free/mib, floor/mib)
+		return fmt.Errorf("%w: %d MiB free, %d MiB must stay free", ErrFull, free/mib, floor/mib)
 	}
 	r.mu.Lock()
 	r.grown += n

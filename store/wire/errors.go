@@ -38,7 +38,7 @@ var (
 	ErrNotRegular  = &Error{Code: "not-regular", Message: "not a regular file"}
 	ErrTooLarge    = &Error{Code: "too-large", Message: "too large"}
 	ErrPermission  = &Error{Code: "permission", Message: "permission denied"}
-	ErrPruned      = &Error{Code: "pruned", Message: "the content of this version is not kept any more"}
+	ErrPruned      = &Error{Code: "pruned", Message: "the content of this version is no longer stored"}
 	ErrConflict    = &Error{Code: "conflict", Message: "file is not as expected"}
 	ErrNoDaemon    = &Error{Code: "no-daemon", Message: "the store daemon is not running"}
 	ErrVersion     = &Error{Code: "version", Message: "the store daemon is of another version"}

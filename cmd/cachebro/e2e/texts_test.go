@@ -269,7 +269,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 			if out := p.cb("diff", p.path(k.name())); !strings.Contains(out, "Binary files") {
 				t.Errorf("diff %s: %s", k.name(), out)
 			}
-			if out := p.refuse(1, "blame", p.path(k.name())); !strings.Contains(out, "is no text") {
+			if out := p.refuse(1, "blame", p.path(k.name())); !strings.Contains(out, "is not a text file") {
 				t.Errorf("blame %s: %s", k.name(), out)
 			}
 			continue

@@ -45,7 +45,7 @@ func Set(text []byte, value any, keys ...string) ([]byte, error) {
 }
 
 func refused(keys []string, err error) error {
-	return fmt.Errorf("%s: %s cannot be set without touching what is around it (%w); edit the file itself", Name, strings.Join(keys, "."), err)
+	return fmt.Errorf("%s: %s cannot be set without changing the text around it (%w); edit the file itself", Name, strings.Join(keys, "."), err)
 }
 
 func valid(value any, keys []string) error {

@@ -63,10 +63,10 @@ func (e *edit) colon(k *yaml.Node) (int, error) {
 		case ':':
 			return end + 1, nil
 		default:
-			return 0, fmt.Errorf("line %d: no colon behind the key", k.Line)
+			return 0, fmt.Errorf("line %d: no colon after the key", k.Line)
 		}
 	}
-	return 0, fmt.Errorf("line %d: no colon behind the key", k.Line)
+	return 0, fmt.Errorf("line %d: no colon after the key", k.Line)
 }
 
 // end returns the offset after a node, which the parser does not report. If the guess is wrong, the

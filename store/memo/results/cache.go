@@ -12,24 +12,24 @@ import (
 // defaultTTL is how long an entry is valid by default.
 const defaultTTL = 5 * time.Minute
 
-// DefaultTools returns which tools' answers are cached: those of tools that only read. Tools that
-// are not listed are off.
+// DefaultTools returns the tools whose answers are cached, which are tools that only read.
+// Tools that are not listed are off.
 func DefaultTools() map[string]bool {
 	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "context": true, "edit": false, "shell": false}
 }
 
 // Options of a Cache. The zero value is usable: memory only, and the default tools.
 type Options struct {
-	Stores []Store          // in the order in which they are asked; nil: one Memory
+	Stores []Store          // in the order in which they are queried; nil: one Memory
 	TTL    time.Duration    // 0: defaultTTL
 	Tools  map[string]bool  // nil: DefaultTools
 	Now    func() time.Time // nil: time.Now
-	// Log gets a line per call at level debug: tool, key and outcome, never
+	// Log receives a line per call at level debug, with tool, key and outcome, but never
 	// arguments or values. nil: nothing.
 	Log *slog.Logger
 }
 
-// Cache returns the answers that it has and computes the others.
+// Cache returns cached answers and computes missing ones.
 type Cache struct {
 	o      Options
 	counts counters
@@ -70,8 +70,8 @@ type Call struct {
 	Tool string
 	Args any           // everything that the answer depends on, except what Uses lists; encodes to JSON
 	TTL  time.Duration // 0: the cache's
-	// Holds reports whether all of these still have these versions. nil: an entry ends only
-	// by its age.
+	// Holds reports whether all of uses still have the recorded versions. If it is nil, an
+	// entry becomes invalid only by its age.
 	Holds func(ctx context.Context, uses []Used) bool
 	// Compute computes the answer.
 	Compute func(ctx context.Context) (Answer, error)
@@ -81,12 +81,13 @@ type Call struct {
 type Answer struct {
 	Value []byte
 	Uses  []Used
-	// Once: the answer is right now but must not be kept, because its input was changing.
+	// Once means that the answer is valid now but must not be cached, because its input was
+	// changing.
 	Once bool
 }
 
-// Do answers a call, from a store if one has a valid entry. hit reports that nothing was computed
-// for this call. The value must not be changed.
+// Do answers a call, from a store if one has a valid entry. hit is true if nothing was
+// computed for this call. The value must not be changed.
 func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err error) {
 	if !c.o.Tools[call.Tool] {
 		c.counts.add(call.Tool, func(n *Counts) { n.Bypassed++ })
@@ -127,7 +128,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		}
 		if f.err != nil {
 			if errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, errPanic) {
-				continue // the caller that computed has gone; ours has not
+				continue // the caller that computed was cancelled; this call was not
 			}
 			return nil, false, f.err
 		}
@@ -162,7 +163,7 @@ func (c *Cache) compute(ctx context.Context, call *Call, key, full string, f *fl
 	}
 }
 
-// land ends a flight. Whoever waits for it then looks at its result.
+// land ends a flight. Callers that wait for it then check its result.
 func (c *Cache) land(full string, f *flight) {
 	c.mu.Lock()
 	delete(c.flying, full)
@@ -183,7 +184,7 @@ func (c *Cache) ttl(call *Call) time.Duration {
 	return c.o.TTL
 }
 
-// lookup asks the stores in turn, and copies a found entry to the stores before.
+// lookup queries the stores in order, and copies a found entry to the stores that lacked it.
 func (c *Cache) lookup(ctx context.Context, call *Call, key, full string, stores []Store) (Entry, bool) {
 	now, ttl := c.o.Now(), c.ttl(call)
 	for i, s := range stores {
@@ -218,8 +219,8 @@ func (c *Cache) put(ctx context.Context, call *Call, key string, e Entry, stores
 	}
 }
 
-// Get returns the entry of a call without checking its uses, unless call.Holds is set. It is for
-// callers that check themselves.
+// Get returns the entry of a call without checking its uses, unless call.Holds is set. It is
+// for callers that check the uses themselves.
 func (c *Cache) Get(ctx context.Context, call Call) (Entry, bool) {
 	key, full, err := Key(call.Tool, call.Args)
 	if err != nil || !c.o.Tools[call.Tool] {

@@ -1,19 +1,20 @@
-// Package results caches answers that are costly to compute until their input changes. In
-// observe → version → index → serve it belongs to "serve": observation tells which files an
-// answer depends on and when one of them changes, so that an answer may be reused without being
-// computed again.
+// Package results caches answers that are costly to compute until their input changes. It
+// belongs to the "serve" stage of observe → version → index → serve. Observation determines
+// which files an answer depends on and when one of them changes, so that an answer may be
+// reused without being computed again.
 //
-// A Cache wraps any function. Its key is a hash of the tool's name and its arguments as canonical
-// JSON. An Entry holds the versions of its input (Used). The caller decides whether those are
-// still valid; if one is not, the entry counts as absent, however new it is. A time to live
-// limits the age of what nobody can check. Errors are never stored. Identical calls that arrive
-// while one is being computed wait for it, and then check for themselves whether its answer is
-// valid for them, because it may have begun before a write that they must see.
+// A Cache wraps any function. Its key is a hash of the tool's name and its arguments as
+// canonical JSON. An Entry holds the versions of its input (Used). The caller decides whether
+// those are still valid; if one is not, the entry counts as absent, however new it is. A time
+// to live limits the age of answers whose input cannot be checked. Errors are never stored.
+// Identical calls that arrive while one is being computed wait for it, and then check for
+// themselves whether its answer is valid for them, because it may have begun before a write
+// that they must see.
 //
-// Entries are kept in stores, which are asked and filled in order: Memory (an LRU), Kept (a part of
-// the project's database with a budget of its own) and Redis, one server or a cluster, for
-// machines that work on the same code. A store that fails counts as empty. Nobody waits for a
-// write to Redis.
+// Entries are held in stores, which are queried and filled in order: Memory (an LRU), Kept (a
+// part of the project's database with its own budget) and Redis, one server or a cluster, for
+// machines that work on the same code. A store that fails counts as empty. Writes to Redis
+// are asynchronous.
 //
 // # Format
 //
@@ -23,6 +24,6 @@
 //
 // # Locks
 //
-// Cache.mu guards the calls in flight, Memory.mu and Kept.mu their tables. All are leaves; none is
-// held over disk, network or a callback.
+// Cache.mu guards the calls in flight, Memory.mu and Kept.mu their tables. No other lock is
+// taken while one of them is held, and none is held over disk, network or a callback.
 package results

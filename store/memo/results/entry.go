@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Used is one input of an answer: a file, a directory with everything below it, or anything else
-// whose version the caller can determine.
+// Used is one input of an answer. It is a file, a directory with its subtree, or anything
+// else whose version the caller can determine.
 type Used struct {
 	Path    string `json:"p"`
 	Version string `json:"v"`
@@ -32,14 +32,14 @@ func (e *Entry) size() int {
 	return n
 }
 
-// Store is a place for entries. Its methods may be called concurrently. An error means that the
-// store could not be asked, never that there is no entry.
+// Store is a place for entries. Its methods may be called concurrently. An error means that
+// the store could not be queried, never that there is no entry.
 type Store interface {
 	// Name is its name in the status: memory, disk, redis.
 	Name() string
 	Get(ctx context.Context, key string) (Entry, bool, error)
-	// Set stores an entry for ttl, provided that there is room. A store may do so later, or drop
-	// the entry.
+	// Set stores an entry for ttl, if there is room. A store may store it later, or drop the
+	// entry.
 	Set(ctx context.Context, key string, e Entry, ttl time.Duration) error
 	// Clear removes every entry and nothing else.
 	Clear(ctx context.Context) error

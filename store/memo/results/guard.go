@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// A Redis server is not trusted. The client library allocates any length that a reply announces,
-// and recurses as deeply as the reply is nested: a reply of 24 bytes ended the process. So each
-// connection has a guard that follows the protocol and closes the connection at the first reply
-// of a kind that we never ask for.
+// A Redis server is not trusted. The client library allocates any length that a reply
+// announces, and recurses as deeply as the reply is nested, so that a reply of 24 bytes could
+// crash the process. Therefore each connection has a guard that parses the protocol and
+// closes the connection at the first reply of a kind that is never requested.
 const (
 	guardLine  = 64 << 10         // bytes of a line
 	guardReply = redisLargest * 2 // bytes of one reply, everything nested in it included
@@ -22,7 +22,7 @@ const (
 	guardDepth = 16               // arrays in arrays
 )
 
-// errHostile: the server sent something that is no answer to any of our requests.
+// errHostile means that the server sent data that cannot be an answer to any request.
 var errHostile = errors.New("the server does not answer like a Redis server")
 
 // guardedConn is a connection with its guard. Only one goroutine reads at a time.
@@ -31,7 +31,7 @@ type guardedConn struct {
 	guard guard
 }
 
-// Read returns what passes the guard.
+// Read returns the data that the guard accepts.
 func (c *guardedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if bad := c.guard.see(b[:n]); bad != nil {
@@ -49,8 +49,8 @@ func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// guardedDial connects as the client library would, and passes the result to ended: the library
-// itself retries until its time is over, and reports only that.
+// guardedDial connects as the client library would, and passes the result to ended, because
+// the library itself retries until its time is over and then reports only the timeout.
 func guardedDial(wait time.Duration, secure *tls.Config, ended func(error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: wait, KeepAlive: 5 * time.Minute}

@@ -28,8 +28,8 @@ const partBytes = 400 << 10
 // headBytes is the size of a head: parts (4), total bytes (8), time in ns (8), expiry in ns (8).
 const headBytes = 28
 
-// Kept stores entries on disk, next to the versions and never at their expense: it has a budget
-// of its own, and drops the oldest entries first.
+// Kept stores entries on disk in the database of the versions. It has its own budget, so that
+// it takes no space from the versions, and drops the oldest entries first.
 type Kept struct {
 	kv     KV
 	budget int64
@@ -145,7 +145,7 @@ func (k *Kept) Get(_ context.Context, key string) (Entry, bool, error) {
 	}
 	raw, err := k.dec.DecodeAll(packed, nil)
 	if err != nil {
-		return Entry{}, false, nil // replaced while it was read, or damaged: there is none
+		return Entry{}, false, nil // replaced while it was read, or damaged, so there is no entry
 	}
 	e, err := decodeEntry(raw)
 	return e, err == nil, nil
@@ -186,8 +186,8 @@ func (k *Kept) Set(_ context.Context, key string, e Entry, ttl time.Duration) er
 	return k.remove(drop)
 }
 
-// excessLocked removes the entries that must go, but never spare, from the table and returns their
-// keys in the database. k.mu is held.
+// excessLocked removes entries beyond the budget, but never spare, from the table and returns
+// their keys in the database. k.mu is held.
 func (k *Kept) excessLocked(spare string) (keys []string) {
 	if k.used <= k.budget {
 		return nil

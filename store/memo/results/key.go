@@ -8,10 +8,11 @@ import (
 	"fmt"
 )
 
-// Key identifies a call: the tool's name, a colon and the first 16 hex digits of the SHA-256 of
-// the canonical JSON of [tool, args]. full is the whole hash in hex. An entry holds it as well, so
-// that a collision of short hashes is a miss. Arguments have the same key if their JSON differs
-// only in the order of keys, in spaces and in the spelling of exponents.
+// Key returns the key of a call, which is the tool's name, a colon and the first 16 hex
+// digits of the SHA-256 of the canonical JSON of [tool, args]. full is the whole hash in hex.
+// An entry holds it as well, so that a collision of short hashes is a miss. Arguments have
+// the same key if their JSON differs only in the order of keys, in spaces and in the spelling
+// of exponents.
 func Key(tool string, args any) (key, full string, err error) {
 	raw, err := canonical([]any{tool, args})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"cachebro/store/leaf/cache"
 )
 
-// Memory keeps the most recently used entries.
+// Memory caches the most recently used entries in memory.
 type Memory struct {
 	entries *cache.Cache[string, Entry]
 }

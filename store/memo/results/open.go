@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Settings are what a user can configure about the cache.
+// Settings are the user's settings of the cache.
 type Settings struct {
 	Off    bool
 	TTL    time.Duration // 0: defaultTTL

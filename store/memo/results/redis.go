@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// redisWait bounds one request. On a network where an answer takes longer, computing is as
+	// redisWait limits the time of one request. If an answer takes longer, computing is as
 	// fast.
 	redisWait = 150 * time.Millisecond
-	// After redisFails failures in a row nothing is asked for redisPause. After the pause a
-	// single failure suffices. In a cluster the next request may go to another node, so there
-	// it takes redisFails again.
+	// After redisFails consecutive failures no request is sent for redisPause. After the
+	// pause a single failure suffices for another pause. In a cluster it takes redisFails
+	// failures again, because the next request may go to another node.
 	redisFails = 6
 	redisPause = 2 * time.Second
 	// redisQueue is how many writes may wait; more are dropped.
@@ -35,8 +35,9 @@ const (
 // ErrURL means that the address of a Redis cannot be parsed.
 var ErrURL = errors.New("not the address of a Redis: redis://[user:password@]host:port[/db], rediss:// for TLS, ?addr=host:port for each other node of a cluster")
 
-// commands are the few commands in use. Through go-redis's interface of all commands, or a
-// pipeline, five hundred commands and their replies would be linked into the binary: 3 MB.
+// commands lists the few commands in use. With go-redis's interface of all commands, or a
+// pipeline, five hundred commands and their replies would be linked into the binary, which
+// takes 3 MB.
 type commands interface {
 	Get(ctx context.Context, key string) *redis.StringCmd
 	Set(ctx context.Context, key string, value any, ttl time.Duration) *redis.StatusCmd
@@ -50,20 +51,20 @@ type commands interface {
 type Redis struct {
 	c      commands
 	nodes  func(ctx context.Context, fn func(ctx context.Context, c commands) error) error // calls fn for each master of a cluster, otherwise for c
-	host   string                                                                          // for the status: without user and password
+	host   string                                                                          // address without user and password, for the status
 	wait   time.Duration                                                                   // redisWait
 	after  int32                                                                           // number of failures that count as already seen after a pause
 	prefix string
 
-	failures atomic.Int32 // failures in a row
-	until    atomic.Int64 // ns: nothing is asked before
+	failures atomic.Int32 // consecutive failures
+	until    atomic.Int64 // ns; no request is sent before that time
 
 	queue  chan func(context.Context)
 	done   chan struct{} // closed by Close; ends the writer
 	writer sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
-	since   time.Time  // time of the first failure in a row
+	since   time.Time  // time of the first of the consecutive failures
 	why     error
 	connect error // why no connection could be made
 }
@@ -155,18 +156,18 @@ func (r *Redis) Name() string { return "redis" }
 // Host returns the address without user and password.
 func (r *Redis) Host() string { return r.host }
 
-// Down returns since when every request has failed, and why. Zero: the server is up, or was not
-// asked yet.
+// Down returns since when every request has failed, and why. since is zero if the server is
+// up or no request has been sent yet.
 func (r *Redis) Down() (since time.Time, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since, r.why
 }
 
-// errDown: the server failed a moment ago and is not asked again yet.
+// errDown means that the server failed recently and no request is sent yet.
 var errDown = errors.New("redis does not answer")
 
-// ask runs one operation within its time limit.
+// ask runs one operation with a time limit.
 func (r *Redis) ask(ctx context.Context, within time.Duration, op func(context.Context) error) error {
 	if time.Now().UnixNano() < r.until.Load() {
 		return errDown
@@ -227,12 +228,13 @@ func (r *Redis) Get(ctx context.Context, key string) (e Entry, ok bool, err erro
 	}
 	e, err = decodeEntry(raw)
 	if err != nil {
-		return Entry{}, false, nil // somebody else's, or a later format
+		return Entry{}, false, nil // another program's value, or a later format
 	}
 	return e, true, nil
 }
 
-// Set implements Store. The write is queued, so that nobody waits for the network.
+// Set implements Store. The write is queued, so that the caller does not wait for the
+// network.
 func (r *Redis) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
 	if len(e.Value) > redisLargest {
 		return nil
@@ -255,7 +257,7 @@ func (r *Redis) later(job func(context.Context)) error {
 	}
 }
 
-// each passes the keys with our prefix, some at a time, node by node.
+// each calls fn with the keys that have this prefix, some at a time, node by node.
 func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c commands, keys []string) error) error {
 	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
 	scan := func(ctx context.Context, c commands) error {
@@ -273,7 +275,7 @@ func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c command
 	return r.ask(ctx, 10*time.Second, func(ctx context.Context) error { return r.nodes(ctx, scan) })
 }
 
-// Clear implements Store. Keys with other prefixes stay.
+// Clear implements Store. Keys with other prefixes are not deleted.
 func (r *Redis) Clear(ctx context.Context) error {
 	return r.each(ctx, func(ctx context.Context, c commands, keys []string) error {
 		var all errgroup.Group // one DEL per key, because keys of a cluster lie in different slots

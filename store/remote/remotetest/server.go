@@ -1,7 +1,7 @@
-// Package remotetest is for tests of code that talks to a bucket: an object server with conditional
-// writes, and faults between the server and its clients. The server is versitygw if
-// CACHEBRO_VERSITYGW names it (make fleet-test), otherwise a small one of our own, which knows the
-// requests that cachebro makes and no signatures.
+// Package remotetest is for tests of code that uses a bucket. It provides an object server
+// with conditional writes, and faults between the server and its clients. The server is
+// versitygw if CACHEBRO_VERSITYGW names it (make fleet-test), otherwise a small built-in one,
+// which supports the requests that cachebro makes and ignores signatures.
 package remotetest
 
 import (
@@ -129,7 +129,7 @@ func (s *Server) Asked() int {
 	return s.asked
 }
 
-// Took returns how many bytes the bodies of the requests had.
+// Took returns the total size of the request bodies in bytes.
 func (s *Server) Took() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +291,7 @@ func etagOf(b []byte) string {
 	return `"` + hex.EncodeToString(h[:]) + `"`
 }
 
-// serve is our own server.
+// serve is the built-in server.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && strings.TrimSuffix(r.URL.Path, "/") == "/"+Bucket && r.URL.Query().Get("list-type") == "2" {
 		s.list(w, r.URL.Query())

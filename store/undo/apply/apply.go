@@ -214,7 +214,7 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 // inOrder carries out the steps of one goroutine. If files were displaced, it waits once at
 // the end for late writers of all old files.
 func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
-	if c.prepares { // the mount identifies by its thread the process that prepared a file
+	if c.prepares { // the mount recognises the announced files by the thread that creates them
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
@@ -281,7 +281,7 @@ func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 		}
 		all, err := s.fetch(ctx, ns)
 		if err == nil && (len(all) == 0 || len(all) > len(ns)) {
-			err = fmt.Errorf("%d contents came for %d steps", len(all), len(ns))
+			err = fmt.Errorf("the daemon sent %d contents for %d steps", len(all), len(ns))
 		}
 		if err != nil {
 			return nil, err

@@ -64,7 +64,7 @@ func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (change
 	}
 	if len(failed) > 0 {
 		slices.Sort(failed)
-		w.left = append(w.left, fmt.Sprintf("attributes are not as they were: %s (%v)", strings.Join(failed, ", "), why))
+		w.left = append(w.left, fmt.Sprintf("some attributes could not be restored: %s (%v)", strings.Join(failed, ", "), why))
 	}
 	return changed
 }
@@ -74,12 +74,12 @@ func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
 	if !set.Has(attrs.Capability) {
 		return
 	}
-	err := errors.New("they come back only with the owner who had them")
+	err := errors.New("they are restored only together with the owner who had them")
 	if m, _ := set.All(); h.fresh && h.uid && h.gid {
 		err = unix.Fsetxattr(int(f.Fd()), attrs.Capability, []byte(m[attrs.Capability]), 0)
 	}
 	if err != nil {
-		w.left = append(w.left, fmt.Sprintf("it does not get its capabilities: %v", err))
+		w.left = append(w.left, fmt.Sprintf("its capabilities were not restored: %v", err))
 	}
 }
 

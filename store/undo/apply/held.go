@@ -58,7 +58,7 @@ func (w *worker) hold(fi fs.FileInfo) error {
 
 // open returns the conflict for a file that another process has open for writing.
 func (w *worker) open(fi fs.FileInfo, what string) error {
-	by, hint := displace.Writers(fi), "end that first"
+	by, hint := displace.Writers(fi), "end that process first"
 	if by != "" {
 		by = " " + by
 	}
@@ -144,7 +144,7 @@ func (w *worker) withLog(content []byte) error {
 }
 
 // errLog is the error of withLog.
-var errLog = errors.New("its log holds changes that are not part of this, and would be applied to the older content; take both back, or close the database properly first")
+var errLog = errors.New("its log holds changes that this plan does not undo and that would be applied to the older content; restore both files, or close the database properly first")
 
 // withDatabase returns an error if the step changes the log of a database that is open, or
 // that the plan does not change.

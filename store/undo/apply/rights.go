@@ -67,7 +67,7 @@ func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (h
 			if !h.gid {
 				h.gid = f.Chown(-1, gid) == nil
 			}
-			w.left = append(w.left, fmt.Sprintf("it does not belong to %d:%d as it did (%s)", uid, gid, reason(err)))
+			w.left = append(w.left, fmt.Sprintf("its owner %d:%d could not be restored (%s)", uid, gid, reason(err)))
 		}
 		if !fi.IsDir() {
 			h.mode &^= setID // the kernel has cleared them
@@ -95,7 +95,7 @@ func (w *worker) lent(h holder, m fs.FileMode) fs.FileMode {
 	}
 	for bit, name := range map[fs.FileMode]string{fs.ModeSetuid: "set-user-ID", fs.ModeSetgid: "set-group-ID"} {
 		if m&off&bit != 0 {
-			w.left = append(w.left, "it does not get the "+name+" bit: that comes back only with the owner who had given it")
+			w.left = append(w.left, "the "+name+" bit was not restored: it is restored only together with the owner who had set it")
 		}
 	}
 	return m &^ off
@@ -152,7 +152,7 @@ func (w *worker) chmod() error {
 		}
 		if uid, gid, ok := w.whose(nil); ok && w.step.Owned {
 			if err := w.root.Lchown(w.name, uid, gid); err != nil {
-				w.left = append(w.left, fmt.Sprintf("it does not belong to %d:%d as it did (%s)", uid, gid, reason(err)))
+				w.left = append(w.left, fmt.Sprintf("its owner %d:%d could not be restored (%s)", uid, gid, reason(err)))
 			}
 		}
 		return nil

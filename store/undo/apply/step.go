@@ -275,8 +275,7 @@ func (w *worker) isSo() bool {
 	return false
 }
 
-// rename renames a path. Both names are given relative to the root, because one call needs a
-// common directory.
+// rename renames the step's path to its destination, which must not exist.
 func (w *worker) rename() error {
 	to, name, err := w.places.of(string(w.step.To), true)
 	if err != nil {
@@ -285,8 +284,8 @@ func (w *worker) rename() error {
 	if _, err := to.Lstat(name); err == nil {
 		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
 	}
-	// The opened directories are compared, because a directory on the way may have been
-	// replaced by a symlink.
+	// The opened directories are used, because a directory on the way may have been replaced
+	// by a symlink.
 	from, err := w.root.Open(".")
 	if err != nil {
 		return err

@@ -32,8 +32,9 @@ func (w *worker) create(content []byte) error {
 }
 
 // begun reports whether the file holds only the beginning of content, because a process was
-// killed while writing it. The file's time must then still be the time of writing. For the
-// whole content see there. (The kernel's clock for files is slightly behind.)
+// killed while writing it. The file's time must then still be the time of writing. The method
+// there handles a file with the whole content. (The kernel's clock for files is slightly
+// behind.)
 func (w *worker) begun(content []byte) bool {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 || fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {

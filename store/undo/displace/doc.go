@@ -28,4 +28,4 @@ var ErrGivenBack = errors.New("was written to meanwhile")
 
 // ErrAppended means that the file is displaced, and the data that a process wrote to it
 // meanwhile is at the end of the file that has its name now.
-var ErrAppended = errors.New("was taken back, and what was written to it meanwhile is at its end")
+var ErrAppended = errors.New("was restored, and the data written to it meanwhile was appended")

@@ -104,7 +104,7 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 		s := &rest[i]
 		err := ctx.Err()
 		if missing[string(s.Path)] {
-			err = errors.New("what it names is not kept any more")
+			err = errors.New("the commit that it names is no longer stored")
 		} else if err == nil && late[i] {
 			err = w.expect(ctx, s)
 		}
@@ -350,7 +350,7 @@ func (w *work) step(s *wire.GitStep) error {
 		defer in.Close()
 		return w.write(p, in, s.Mode, owner{s.UID, s.GID})
 	}
-	return fmt.Errorf("a step of this program does not know: %q", s.Do)
+	return fmt.Errorf("this cachebro does not know the step %q", s.Do)
 }
 
 func (w *work) content(s *wire.GitStep) (io.ReadCloser, error) {

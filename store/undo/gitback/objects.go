@@ -169,7 +169,7 @@ func (w *work) missing(ctx context.Context, dir, from string, lost []string) (ne
 			}
 		}
 	}
-	for _, rel := range lost { // a pack whose index does not exist
+	for _, rel := range lost { // packs whose index was not lost
 		if strings.HasPrefix(rel, "pack/") && !packs[stem(rel)] {
 			if _, err := w.root.Lstat(path.Join(dir, "objects", stem(rel)+".idx")); err == nil {
 				need[stem(rel)] = true

@@ -1,6 +1,6 @@
-// Package redistest starts real Redis servers on the loopback, for tests and benchmarks of what is
-// shared through them: a single one, or three as a cluster. No program code imports it. Servers
-// keep nothing on disk and end with Stop.
+// Package redistest starts real Redis servers on the loopback, for tests and benchmarks,
+// either a single one or a cluster of three. No program code imports it. Servers store
+// nothing on disk and end with Stop.
 package redistest
 
 import (
@@ -138,7 +138,8 @@ func (s *Server) Stop() {
 	<-s.done
 }
 
-// Cluster is three nodes that share the slots. If one is lost, only its own slots are.
+// Cluster is three nodes that share the slots. If one node is lost, only its own slots are
+// lost.
 type Cluster struct{ Nodes []*Server }
 
 // StartCluster runs a cluster with its files in dir.
