@@ -14,27 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keys that exist only for a moment.
+// Keys that are deleted right after they were written.
 var (
 	keyScratch = []byte("~scratch")
 	keyFiller  = []byte("~filler")
 )
 
 const (
-	// rotateLeast is how many bytes a value log file must have to be worth ending.
+	// rotateLeast is how many bytes a value log file must have to make it worthwhile to begin
+	// a new one.
 	rotateLeast = 128 << 10
 
-	// The share of a value log file that may be deleted contents: for the daemon's own
-	// collections, when the user asks for space, and after a purge.
+	// The share of deleted contents above which a value log file is rewritten, for the
+	// daemon's own collections, when the user asks for space, and after a purge.
 	WasteSome   = 0.15
 	WasteLittle = 0.03
 	WasteNone   = 1e-9
 )
 
-// Compact returns deleted space to the file system. Badger frees a value only after compaction
-// has merged the deletion of its key, and never in the value log file that it writes to. So
-// Compact begins a new file, flushes the memtable, merges all tables, and then rewrites the
-// value log files in which more than the share waste is deleted.
+// Compact returns deleted space to the file system. Badger frees a value only after
+// compaction has merged the deletion of its key, and never in the value log file that it
+// writes to. So Compact begins a new file, flushes the memtable, merges all tables, and then
+// rewrites the value log files whose share of deleted bytes is above waste.
 func (d *DB) Compact(ctx context.Context, waste float64) error {
 	if !d.enter() {
 		return ErrClosed
@@ -88,9 +89,10 @@ func (d *DB) flush() error {
 	return d.bdb.DropPrefix(keyScratch)
 }
 
-// rotate makes Badger begin a new value log file, so that the last one can be rewritten as well.
-// Badger does so only when a file is full, so rotate fills it. The filling is deleted in the
-// ordinary way, which counts it as free. A file with fewer than least bytes is left alone.
+// rotate makes Badger begin a new value log file, so that the last one can be rewritten as
+// well. Badger does so only when a file is full, so rotate fills it. The filling is deleted
+// in the ordinary way, which counts it as free. A file with fewer than least bytes is not
+// ended.
 func (d *DB) rotate(least int64) error {
 	dir := filepath.Join(d.dir, "db")
 	last, used := lastValueLog(dir)

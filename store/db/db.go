@@ -23,11 +23,11 @@ const mib = int64(1) << 20
 
 // The errors of the database; it also returns space.ErrFull.
 var (
-	// ErrLocked: another process has the database open.
+	// ErrLocked means that another process has the database open.
 	ErrLocked = errors.New("the store is in use by another process")
-	// ErrDamaged: a file of the database, or a record in it, cannot be read.
+	// ErrDamaged means that a file of the database, or a record in it, cannot be read.
 	ErrDamaged = errors.New("the store is damaged")
-	// ErrClosed: the database was closed.
+	// ErrClosed means that the database was closed.
 	ErrClosed = errors.New("the store is closed")
 )
 
@@ -40,7 +40,7 @@ type DB struct {
 	bdb  *badger.DB
 	room *space.Room
 
-	// gate keeps small writes (Update) out while Badger flushes.
+	// gate blocks small writes (Update) while Badger flushes.
 	gate sync.RWMutex
 
 	closed atomic.Bool
@@ -54,8 +54,8 @@ type Options struct {
 	Log      *slog.Logger // not nil
 }
 
-// Open opens the database of the store in dir, creating it if it is missing.
-// Errors: ErrLocked, ErrDamaged, space.ErrFull.
+// Open opens the database of the store in dir, creating it if it is missing. It returns
+// ErrLocked, ErrDamaged or space.ErrFull.
 func Open(dir string, room *space.Room, o Options) (*DB, error) {
 	bdb, err := openBadger(dir, o)
 	if err != nil {
@@ -90,8 +90,9 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 	return nil, openError(err)
 }
 
-// openError classifies the error with which Badger failed to open. A refusal by the system says
-// nothing about the files: if it passed for damage, a whole history might be moved away.
+// openError classifies the error with which Badger failed to open. An error of the system
+// does not mean that the files are damaged. If it were reported as damage, the user might
+// move a whole history away.
 func openError(err error) error {
 	if why := refusal(err); why != nil {
 		return fmt.Errorf("%w: %w", why, err)
@@ -99,8 +100,8 @@ func openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// refusal returns the system error behind err, nil if there is none. Of the errors that it
-// wraps, Badger keeps only the text.
+// refusal returns the system error that caused err, or nil if there is none. It compares
+// texts, because Badger preserves only the text of an error.
 func refusal(err error) error {
 	for _, e := range []syscall.Errno{unix.ENOSPC, unix.EDQUOT, unix.EACCES, unix.EPERM, unix.EFBIG, unix.EIO, unix.ENFILE, unix.EMFILE, unix.ENOMEM, unix.EROFS} {
 		if !errors.Is(err, e) && !strings.Contains(err.Error(), e.Error()) {
@@ -114,10 +115,10 @@ func refusal(err error) error {
 	return nil
 }
 
-// dropEmpty removes empty value log and memtable files. A process leaves one if it is killed while
-// Badger creates it (before it has a size) or deletes it (it truncates first). Such a file holds
-// nothing, but Badger refuses to open with it. Call this only when nobody has the store open,
-// because a running Badger may be about to fill the file.
+// dropEmpty removes empty value log and memtable files. A process leaves one if it is killed
+// while Badger creates it (before it has a size) or deletes it (it truncates first). Such a
+// file holds nothing, but Badger refuses to open with it. It must be called only when no
+// process has the store open, because a running Badger may be about to fill the file.
 func dropEmpty(dir string) {
 	lock, err := os.Open(dir)
 	if err != nil {
@@ -145,10 +146,11 @@ func dropEmpty(dir string) {
 // valueThreshold is the size in bytes from which values are stored in the value log.
 const valueThreshold = 1024
 
-// badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of blobs, these about 30
-// MB of anonymous memory. Values of valueThreshold bytes and more go to the value log, so that
-// compaction moves only keys and small deltas. Versions resemble their neighbours: zstd over
-// blocks of 32 KiB reduces each to 62 bytes, Snappy over the default 4 KiB to 105.
+// badgerOptions limits Badger's memory. Its defaults take 1 GB after 300 MiB of blobs, these
+// options about 30 MB of anonymous memory. Values of valueThreshold bytes and more go to the
+// value log, so that compaction moves only keys and small deltas. Versions resemble their
+// neighbours: zstd over blocks of 32 KiB reduces each to 62 bytes, Snappy over the default 4
+// KiB to 105.
 func badgerOptions(dir string, o Options) badger.Options {
 	opt := badger.DefaultOptions(filepath.Join(dir, "db")).
 		WithLogger(badgerLog{o.Log}).
@@ -193,15 +195,15 @@ func tableSize(dir string) int64 {
 
 const mostTables = 1000
 
-// Shut refuses new calls. It returns false if that was done before. Close must follow.
+// Shut makes new calls fail. It returns false if Shut was called before. Close must follow.
 func (d *DB) Shut() bool { return !d.closed.Swap(true) }
 
 // Closed reports whether Shut was called.
 func (d *DB) Closed() bool { return d.closed.Load() }
 
-// Close waits for calls in progress, then writes out what is pending and releases the files. It
-// calls ready in between. After an error of ready the files stay as after a kill, locked until
-// the process ends.
+// Close waits for calls in progress, calls ready, writes all pending data and releases the
+// files. If ready returns an error, the files are left as after a kill, locked until the
+// process ends.
 func (d *DB) Close(ready func() error) error {
 	// Badger unmaps its files, so no call may be using them. This cannot be a lock, because
 	// calls nest. New calls are refused by now.
@@ -268,7 +270,7 @@ func (d *DB) Update(fn func(txn *badger.Txn) error) error {
 	return d.bdb.Update(fn)
 }
 
-// Damaged wraps an error of Badger's in ErrDamaged, or in ErrClosed if Badger was closed.
+// Damaged wraps an error of Badger in ErrDamaged, or in ErrClosed if Badger was closed.
 func Damaged(err error) error {
 	if err == nil || errors.Is(err, ErrDamaged) {
 		return err

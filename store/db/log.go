@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// badgerLog forwards Badger's warnings and errors and drops the rest.
+// badgerLog forwards Badger's warnings and errors and drops all other messages.
 type badgerLog struct{ l *slog.Logger }
 
 func (b badgerLog) Errorf(f string, a ...any)   { b.l.Error(line(f, a), "from", "badger") }

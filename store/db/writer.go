@@ -28,7 +28,7 @@ func (w *Writer) Snapshot() *badger.Txn {
 	return w.ro
 }
 
-// Close drops what was not committed.
+// Close drops writes that were not committed.
 func (w *Writer) Close() {
 	w.Txn.Discard()
 	if w.ro != nil {
@@ -37,8 +37,8 @@ func (w *Writer) Close() {
 	}
 }
 
-// Commit commits the last transaction. If one was not enough, the earlier ones are committed
-// already.
+// Commit commits the last transaction. If one transaction was not enough, the earlier ones
+// are already committed.
 func (w *Writer) Commit() error {
 	err := w.Txn.Commit()
 	w.Close()

@@ -1,7 +1,8 @@
-// Package diff compares two versions of a text by lines: the edits between them, unified hunks
-// that patch(1) applies, and which lines of one version correspond to which lines of the other. It
-// is at the serve end of observe → version → index → serve: a re-read of a changed file is
-// answered with its output, so a wrong hunk would be a lie told to a reader.
+// Package diff compares two versions of a text by lines. It computes the edits between them,
+// unified hunks that patch(1) applies, and which lines of one version correspond to which
+// lines of the other. It belongs to the "serve" stage of observe → version → index → serve. A
+// repeated read of a changed file is answered with its output, so a wrong hunk would deceive
+// a reader.
 //
 // Lines are byte strings and keep their final "\n". UTF-8 is not decoded, so invalid UTF-8, NULs
 // and carriage returns pass through, and a last line without a newline differs from the same line

@@ -7,7 +7,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// The reasons for which Merge refuses.
+// The errors with which Merge refuses.
 var (
 	ErrSameLines = errors.New("the same lines were changed in both")
 	ErrEncodings = errors.New("the encodings of the two texts do not go together")
@@ -67,8 +67,8 @@ func Merge(base, a, b []byte) ([]byte, error) {
 	return text.Like(like, out)
 }
 
-// spelling returns the content whose encoding the merged text gets. Lines of an unknown code page
-// are not mixed with lines in UTF-8.
+// spelling returns the content whose encoding the merged text gets. It returns false if lines
+// of an unknown code page would be mixed with lines in UTF-8.
 func spelling(base, a, b []byte) (like []byte, ok bool) {
 	o, x, y := text.EncodingOf(base), text.EncodingOf(a), text.EncodingOf(b)
 	if (x == text.SingleByte) != (y == text.SingleByte) && !ascii(a) && !ascii(b) {

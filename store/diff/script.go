@@ -27,7 +27,7 @@ func Compare(old, new []byte) *Script {
 	return CompareLines(Lines(old), Lines(new))
 }
 
-// CompareLines is Compare for texts that are already split.
+// CompareLines is like Compare, for texts that are already split.
 func CompareLines(old, new [][]byte) *Script {
 	return &Script{Old: old, New: new, Edits: compareLines(old, new)}
 }
@@ -50,8 +50,9 @@ func (s *Script) Removed() int {
 	return n
 }
 
-// Without returns the new text, but keeps the removed old lines stay and leaves out the added new
-// lines out. It returns false if one of these lines is in no edit.
+// Without returns the new text with two changes: the old lines listed in stay are not
+// removed, and the new lines listed in out are not added. It returns false if one of these
+// lines is in no edit.
 func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 	stays, drops := map[int]bool{}, map[int]bool{}
 	for _, n := range stay {
@@ -114,8 +115,8 @@ func (s *Script) Unmoved(first, last int) bool {
 	return shift == 0 && first >= 1 && last <= len(s.New)
 }
 
-// compareLines interns the lines, trims what both texts have in common at the beginning and end,
-// searches the rest and returns tidied edits.
+// compareLines interns the lines, trims the common beginning and end of both texts, searches
+// the remaining lines and returns tidied edits.
 func compareLines(a, b [][]byte) []Edit {
 	lo := 0
 	for lo < len(a) && lo < len(b) && bytes.Equal(a[lo], b[lo]) {

@@ -7,8 +7,9 @@ import (
 	"github.com/sergi/go-diff/diffmatchpatch"
 )
 
-// searchLimit ends the search for the shortest script. What is left then is replaced as a whole,
-// which is correct but longer; texts that differ so much are sent in full anyway.
+// searchLimit is the time after which the search for the shortest script ends. The remaining
+// lines are then replaced as a whole, which is correct but longer; texts that differ so much
+// are sent in full anyway.
 const searchLimit = 200 * time.Millisecond
 
 // maxDistinct is how many different lines can be distinguished: the number of usable runes. Texts
@@ -17,11 +18,11 @@ const maxDistinct = utf8.MaxRune - surrogates
 
 const surrogates = 0xE000 - 0xD800
 
-// search finds the edits between two sequences of line numbers below n, with go-diff's bisection.
-// That works on runes, so each line number becomes a rune. Surrogates are left out, because go-diff
-// converts runes to strings, which would make them all equal. Numbers that occur in only one
-// sequence can match nothing, so they are removed first: if every hundredth line of a file was
-// replaced, nothing is left to search after that.
+// search finds the edits between two sequences of line numbers below n, with go-diff's
+// bisection. The bisection works on runes, so each line number becomes a rune. Surrogates are
+// left out, because go-diff converts runes to strings, which would make them all equal.
+// Numbers that occur in only one sequence can match nothing, so they are removed first: if
+// every hundredth line of a file was replaced, nothing is left to search after that.
 func search(a, b []int32, n int) []Edit {
 	inA, inB := make([]bool, n), make([]bool, n)
 	for _, x := range a {
@@ -57,8 +58,8 @@ func search(a, b []int32, n int) []Edit {
 	return m.edits()
 }
 
-// sift keeps the numbers that the other side also has, as runes, with their positions, and marks
-// the others as gone.
+// sift returns the numbers that the other side also has, as runes, with their positions, and
+// marks all other numbers as gone.
 func sift(in []int32, has []bool, gone []bool) (kept []rune, at []int32) {
 	kept, at = make([]rune, 0, len(in)), make([]int32, 0, len(in))
 	for i, x := range in {

@@ -2,9 +2,9 @@ package diff
 
 import "bytes"
 
-// tidy slides pure insertions and deletions along equal lines: up to the previous edit if they then
-// meet it (fewer hunks), otherwise down as far as possible. That puts an added function after its
-// predecessor's closing brace, as git does.
+// tidy slides pure insertions and deletions along equal lines. An edit slides up if it then
+// meets the previous edit (which makes fewer hunks), otherwise down as far as possible.
+// Sliding down puts an added function after its predecessor's closing brace, as git does.
 func tidy(a, b [][]byte, in []Edit) []Edit {
 	out := make([]Edit, 0, len(in))
 	for i, e := range in {

@@ -43,9 +43,9 @@ func (s *Script) Hunks(context int) []Hunk {
 	return out
 }
 
-// Row is one printed line of a diff. Known is the number of leading new lines that a reader knows
-// who has the old text and all rows up to this one. It tells how much a diff that is cut here has
-// shown.
+// Row is one printed line of a diff. Known is the number of leading new lines known to a
+// reader that has the old text and all rows up to this one. It tells how many lines a diff
+// that is cut here has shown.
 type Row struct {
 	Text  []byte // with its prefix and final newline
 	Known int
@@ -123,8 +123,8 @@ func (s *Script) Body(context int) []byte {
 	return out
 }
 
-// Unified returns a whole unified diff with file header; empty if the texts are equal. The names go
-// into the header unchanged: pass "/dev/null" for a file that does not exist.
+// Unified returns a whole unified diff with file header; empty if the texts are equal. The
+// names go into the header unchanged: "/dev/null" stands for a file that does not exist.
 func Unified(oldName, newName string, old, new []byte, context int) []byte {
 	s := Compare(old, new)
 	if len(s.Edits) == 0 {

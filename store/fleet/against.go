@@ -21,9 +21,9 @@ import (
 // ErrUntrue means that an audit file differs from what the machines have sent.
 var ErrUntrue = errors.New("the audit file is not what the bucket has")
 
-// Against compares an audit file with the buckets of its projects: each machine's chain of segments
-// up to the time at which the file was made, and the versions in their logs that match the file's
-// query. Pass it to Verify, then call Missing.
+// Against compares an audit file with the buckets of its projects. It checks each machine's
+// chain of segments up to the time at which the file was made, and the versions in their logs
+// that match the file's query. The caller passes it to Verify, and then calls Missing.
 type Against struct {
 	ctx     context.Context
 	buckets map[string]*remote.Bucket // by place
@@ -43,12 +43,12 @@ type versionKey struct {
 	seq     int64
 }
 
-// NewAgainst returns a comparison with the buckets that Add names.
+// NewAgainst returns a comparison with the buckets that are later added by Add.
 func NewAgainst(ctx context.Context) *Against {
 	return &Against{ctx: ctx, buckets: map[string]*remote.Bucket{}, due: map[versionKey][sha256.Size]byte{}, seen: map[string]bool{}}
 }
 
-// Add names the bucket of a project.
+// Add adds the bucket of a project.
 func (a *Against) Add(p remote.Place, b *remote.Bucket) { a.buckets[place(p)] = b }
 
 func (a *Against) head(h auditHead) error {
@@ -57,8 +57,8 @@ func (a *Against) head(h auditHead) error {
 	return nil
 }
 
-// Kept returns the time from which on versions are in the file: older ones were dropped from the
-// database. Zero: none were.
+// Kept returns the time since which versions are in the file, because older ones were dropped
+// from the database. It returns the zero time if none were dropped.
 func (a *Against) Kept() time.Time { return a.kept }
 
 func (a *Against) machine(m auditMachine) error {
@@ -141,7 +141,8 @@ func (a *Against) machine(m auditMachine) error {
 // errBehind ends the reading after the last segment that an audit file covers.
 var errBehind = errors.New("behind the end")
 
-// sameAuthors returns what differs. The bucket may know that an id was handed over meanwhile.
+// sameAuthors returns a description of the difference, or "". It is not a difference if an id
+// was handed over since the file was made.
 func sameAuthors(m auditMachine, all []author) string {
 	for i, w := range m.Writers {
 		last := w.Last
@@ -189,8 +190,8 @@ func (a *Against) version(line []byte, v auditVersion) error {
 	return nil
 }
 
-// Missing returns nil if the file lacks nothing that its query selects: neither a version nor a
-// machine that had sent something when the file was made.
+// Missing returns an error if the file lacks a version that its query selects, or a machine
+// that had sent something when the file was made.
 func (a *Against) Missing() error {
 	if len(a.due) > 0 {
 		first := versionKey{}

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An audit file consists of lines of JSON. After each comes a blank and a SHA-256 over the sum of
-// the line before, a newline and this line's JSON, so that each line vouches for all lines before
-// it. The first line holds the query. Then come the machines with the ends of their chains of
-// segments in the bucket, the versions by time, and a last line with counts. Its sum stands for
-// the whole file.
+// An audit file consists of lines of JSON. After each JSON text comes a blank and a SHA-256
+// over the sum of the line before, a newline and this line's JSON, so that each sum covers
+// all lines before it. The first line holds the query. Then come the machines with the ends
+// of their chains of segments in the bucket, the versions by time, and a last line with
+// counts. Its sum stands for the whole file.
 const auditFormat = "cachebro-audit 1"
 
 type auditHead struct {
@@ -31,7 +31,7 @@ type auditHead struct {
 	Session string    `json:"session,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	Until   time.Time `json:"until,omitzero"`
-	// Kept: older versions were dropped from the database.
+	// Kept is the time before which versions were dropped from the database.
 	Kept time.Time `json:"kept,omitzero"`
 }
 
@@ -152,9 +152,9 @@ type Auditor interface {
 	version(line []byte, v auditVersion) error
 }
 
-// Verify reads what Export wrote and returns its sum and number of versions. ErrAudit: a byte was
-// changed, added or removed; the error names the line. Whether the lines are true is a separate
-// question, which with answers; with may be nil.
+// Verify reads what Export wrote and returns its sum and number of versions. It returns
+// ErrAudit if a byte was changed, added or removed; the error names the line. Whether the
+// lines agree with the buckets is checked by with, which may be nil.
 func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	in := bufio.NewReaderSize(r, auditLine)
 	var have, end auditEnd

@@ -13,12 +13,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// errAuthors: the bucket now names another machine as the writer of versions.
+// errAuthors means that the bucket now names another machine as the writer of versions.
 var errAuthors = errors.New("the bucket names another machine as the one that wrote them")
 
 // author is a machine with the range of versions that it wrote under an id.
 type author struct {
-	first, last int64 // last math.MaxInt64: it is the present writer
+	first, last int64 // last is math.MaxInt64 for the present writer
 	name, root  string
 	hidden      bool // no key opens the name
 }
@@ -35,9 +35,9 @@ func authorsOf(h remote.Head) (out []author) {
 	return out
 }
 
-// authors updates the table of writers from a head. Known names stay, and so does the range of a
-// machine that handed the id over. errAuthors: the head contradicts the table. chained: the head's
-// former machines come from the chain of hashes.
+// authors updates the table of writers from a head. It does not change known names, or the
+// range of a machine that handed the id over. It returns errAuthors if the head contradicts
+// the table. chained means that the head's former machines come from the chain of hashes.
 func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chained bool) (conflict error) {
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `select first, last, name, root from writers where machine = $1 order by first for update`, id)
@@ -72,9 +72,9 @@ func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chai
 	return cmp.Or(err, conflict)
 }
 
-// merged combines the known authors of versions up to seq with those that a head names for these
-// and later versions. forgetful: the head was written by a program that does not name former
-// machines.
+// merged combines the known authors of versions up to seq with those that a head names for
+// these and later versions. forgetful means that the head was written by a program that does
+// not name former machines.
 func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	if len(have) == 0 {
 		return want, nil
@@ -97,8 +97,8 @@ func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	return append(out, want[len(out):]...), nil
 }
 
-// mayBe reports whether a head agrees about an author. open: it was the present writer, and may have
-// handed the id over meanwhile.
+// mayBe reports whether a head agrees about an author. open means that the author was the
+// present writer, and may have handed the id over meanwhile.
 func (a author) mayBe(w author, open bool) bool {
 	if a.first != w.first || a.last != w.last && !open {
 		return false

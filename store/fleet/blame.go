@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Line is a line of a file with the version that wrote it. If the version has no number, it is older
-// than what is kept.
+// Line is a line of a file with the version that wrote it. If the version has no number, it
+// is older than the versions in the database.
 type Line struct {
 	Text []byte
 	Version
@@ -27,17 +27,17 @@ type Line struct {
 // ErrNoText means that no text of the file is available.
 var ErrNoText = errors.New("no text of it is in the bucket")
 
-// maxContents bounds the bytes of contents kept while they are compared; contentMax is the largest
-// single content.
+// maxContents limits the bytes of contents held in memory while they are compared; contentMax
+// is the largest single content.
 const (
 	maxContents = 256 << 20
 	contentMax  = 256 << 20
 )
 
-// Blame returns who wrote each line of a project's file, on whatever machine: the file as the
-// machine has it, or as the machine that closed it last if q.Machine is "". If another machine had a
-// content at the same path before, the content came from there, by a pull or a copy, and its lines
-// are attributed to that machine.
+// Blame returns who wrote each line of a project's file, on any machine. It uses the file as
+// it is on q.Machine or, if that is "", on the machine that closed it last. If another
+// machine had a content at the same path before, the content came from that machine, by a
+// pull or a copy, and its lines are attributed to it.
 func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
 	q.Project = place(p)
 	ids, writers, err := d.machines(ctx, q)
@@ -75,8 +75,8 @@ type walk struct {
 	held     int
 }
 
-// newest returns the last version of a file: of a named machine by its own order, otherwise by time
-// among all machines. A named machine has few histories.
+// newest returns the last version of a file. On a named machine that is the last in its own
+// order, otherwise the last by time among all machines. A named machine has few histories.
 func (w *walk) newest(q Query, ids, writers []int64) (v Version, ok bool, err error) {
 	if writers == nil {
 		return w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) order by v.time desc, v.seq desc`, q.path(), ids)
@@ -105,8 +105,8 @@ func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {
 	return v, err == nil, err
 }
 
-// lines does the work. It keeps which lines of the newest version are not attributed yet, and where
-// they are in the version that it has reached.
+// lines attributes the lines. It tracks which lines of the newest version are not attributed
+// yet, and where they are in the version that it has reached.
 func (w *walk) lines(v Version) ([]Line, error) {
 	now, err := w.content(v)
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 		return nil, fmt.Errorf("%w: %q is not a text file", ErrNoText, v.Path)
 	}
 	var out []Line
-	var left []int // for each line of now, the line of out; -1: attributed
+	var left []int // for each line of now, the line of out; -1 if attributed
 	for i, l := range diff.Compare(nil, now).New {
 		out = append(out, Line{Text: l})
 		left = append(left, i)
@@ -159,7 +159,8 @@ func (w *walk) lines(v Version) ([]Line, error) {
 	return out, nil
 }
 
-// origin returns where a version's content first appeared at this path. It goes to each version once.
+// origin returns the version in which a version's content first appeared at this path. It
+// returns each version only once.
 func (w *walk) origin(v Version) (Version, error) {
 	o, ok, err := w.one(`v.blob = $1 and v.path = $2 and v.machine = any($3) and v.op <> 'baseline' order by v.time, v.machine, v.seq`, v.Blob, v.Path, w.machines)
 	key := [2]int64{o.machine, o.Seq}
@@ -213,7 +214,7 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 	return v, false, nil
 }
 
-// errDropped: Prune may have dropped the version.
+// errDropped means that Prune may have dropped the version.
 var errDropped = errors.New("the version before is not kept")
 
 // content returns the content of a version. It comes from the first segment with a version of this

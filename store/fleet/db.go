@@ -19,9 +19,9 @@ import (
 var migrations embed.FS
 
 var (
-	// ErrNewer: the tables have been changed by a later version of the program.
+	// ErrNewer means that the tables were changed by a later version of the program.
 	ErrNewer = errors.New("the tables were made by a newer version of cachebro-fleet")
-	// ErrUnknown: there is no such machine or project.
+	// ErrUnknown means that there is no such machine or project.
 	ErrUnknown = errors.New("the database knows no such machine or project")
 )
 
@@ -31,12 +31,12 @@ type DB struct {
 	days sync.Map // time.Time, midnight: days that have a table
 }
 
-// Open connects to the database at a postgres:// address and creates its tables. Settings that the
-// address does not give come from libpq's environment and files. conns is the number of concurrent
-// statements, unless the address gives pool_max_conns.
+// Open connects to the database at a postgres:// address and creates its tables. Settings
+// that are not in the address come from libpq's environment and files. conns is the number of
+// concurrent statements, unless the address gives pool_max_conns.
 //
-// Nothing here outlives a transaction on the server, so the address may be that of a pgbouncer that
-// gives each transaction another connection.
+// No state on the server outlives a transaction, so the address may be that of a pgbouncer
+// that uses another connection for each transaction.
 func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	c, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -59,7 +59,8 @@ func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	return d, nil
 }
 
-// maxConns is the most connections opened without being asked; a server has 100 by default.
+// maxConns is the largest number of connections opened by default; a server allows 100 by
+// default.
 const maxConns = 50
 
 // Close closes the connections.

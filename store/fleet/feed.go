@@ -19,9 +19,9 @@ import (
 // Fed describes what was added.
 type Fed struct {
 	Machines int // number of machines that write to the project
-	Busy     int // of them, those that another process is feeding
-	Problems int // of them, those whose history could not be read completely
-	// Unlisted is the error if the bucket refuses to be listed, so that machines missing from
+	Busy     int // number of these that another process is feeding
+	Problems int // number of these whose history could not be read completely
+	// Unlisted is the error if the bucket refuses a listing, so that machines missing from
 	// the list of machines could not be found.
 	Unlisted error
 	Segments int
@@ -124,8 +124,8 @@ func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
 	return out, err
 }
 
-// machine feeds one machine. busy: another process is doing so. problem is what is already known to
-// be wrong with it.
+// machine feeds one machine. busy is true if another process is doing so. problem is an
+// already known problem of the machine.
 func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f Fed, busy bool, err error) {
 	if was.id == 0 {
 		const enter = `insert into machines as m (project, machine, name, root, since) values ($1, $2, $3, $4, $5)
@@ -157,8 +157,8 @@ func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remot
 	return f, false, err
 }
 
-// lease is how long, after its last step, a process that feeds a machine keeps others away. It only
-// saves them work: each segment counts once even without it.
+// lease is how long, after its last step, a process that feeds a machine excludes other
+// processes. It only saves work, because each segment is added exactly once even without it.
 const lease = "1 minute"
 
 // follow adds the segments that the database lacks.
@@ -171,8 +171,8 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	}
 	me := rand.Text()
 	defer func() {
-		// Also if it is unknown whether the next statement was carried out. If this fails, the lease
-		// expires.
+		// The lease is released even if it is unknown whether the next statement took it. If
+		// the release fails, the lease expires.
 		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
 	}()
 	err = d.pool.QueryRow(ctx, `update machines m set fed_by = $2, fed_until = now() + $3::interval
@@ -183,7 +183,7 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	if err != nil {
 		return f, false, err
 	}
-	if uint64(was.n) > h.N { // another process was ahead of us
+	if uint64(was.n) > h.N { // another process has read further
 		h, err = b.Head(ctx, h.Machine.ID)
 		if err != nil {
 			return f, false, err
@@ -221,10 +221,10 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	return f, false, errors.Join(authors, err)
 }
 
-// errFed: another process has already added the segment.
+// errFed means that another process has already added the segment.
 var errFed = errors.New("somebody else feeds this machine")
 
-// add stores a segment and steps to it in one transaction.
+// add stores a segment and advances the machine's row to it in one transaction.
 func (d *DB) add(ctx context.Context, id int, l remote.Log) error {
 	err := d.tables(ctx, l.Versions)
 	if err == nil {
@@ -264,7 +264,7 @@ func addTo(ctx context.Context, tx pgx.Tx, id int, l remote.Log) error {
 			last = &t
 		}
 	}
-	// What a crash of the server loses is fed again.
+	// Rows lost in a crash of the server are fed again.
 	if _, err := tx.Exec(ctx, `set local synchronous_commit = off`); err != nil {
 		return err
 	}
@@ -325,8 +325,8 @@ func orNull(s string) *string {
 var versionColumns = []string{"machine", "seq", "time", "op", "path", "path_bytes", "other", "blob", "size", "missing", "prev",
 	"session", "agent", "prompt", "action", "class", "comm", "segment"}
 
-// versionOf returns a version in the form of the tables, without the columns of other tables: the names of
-// machine and project, and the title of its action.
+// versionOf returns a version in the form of the tables. It omits the columns of other
+// tables, namely the names of machine and project, and the title of the action.
 func versionOf(machine string, segment uint64, v store.Version) Version {
 	_, action := actionOf(v)
 	out := Version{

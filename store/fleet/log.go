@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Query selects versions. The zero value selects everything, except what scans found and what is
-// excluded from the histories.
+// Query selects versions. The zero value selects all versions, except those made by scans and
+// those of excluded paths.
 type Query struct {
-	Project      string    // address, or the end of it
+	Project      string    // address, or its end
 	Machine      string    // host name, or an id or its beginning
-	Path         string    // a file, or a directory with everything below it
+	Path         string    // a file, or a directory with its subtree
 	Session      string    // id or its beginning
-	Since, Until time.Time // zero: no bound
+	Since, Until time.Time // the zero time means no bound
 	Limit        int       // 0: no limit
 }
 
@@ -39,15 +39,16 @@ type Version struct {
 	Agent     string    `json:"agent,omitempty"`
 	Prompt    string    `json:"prompt,omitempty"`
 	Tool      string    `json:"tool,omitempty"`
-	Action    string    `json:"action,omitempty"` // the command, in words
+	Action    string    `json:"action,omitempty"` // the command, for display
 	Comm      string    `json:"comm,omitempty"`
 
 	machine, prev, segment int64
 	action                 string // id of the action; not read from the tables
 }
 
-// selected looks up the action of each version separately. The planner would otherwise read all
-// actions, of which an hour of a large fleet has one in a thousand.
+// selected looks up the action of each version separately. With a plain join the planner
+// would read all actions, although a query for an hour of a large fleet needs only one in a
+// thousand.
 const selected = `select v.time, p.place, coalesce(w.name, '?'), m.machine, v.seq, v.op, v.path, v.path_bytes, coalesce(v.other, ''), v.blob, v.size,
 	coalesce(v.missing, ''), coalesce(v.session, ''), coalesce(v.agent, ''), coalesce(v.prompt, ''), coalesce(a.tool, ''),
 	coalesce(a.title, ''), coalesce(v.comm, ''), v.machine, v.prev, v.segment
@@ -61,8 +62,8 @@ func scanned(rows pgx.CollectableRow) (v Version, err error) {
 	return v, err
 }
 
-// scope is what a query refers to: only these machines, or all if nil, and of their versions only
-// those of these writers, or all if nil.
+// scope is the set of rows that a query refers to. It holds the machines, or nil for all, and
+// the writers of the versions, or nil for all.
 type scope struct {
 	machines, writers []int64
 	file, dir         bool // whether the query's path is known as a file, as a directory
@@ -153,7 +154,7 @@ func (d *DB) machines(ctx context.Context, q Query) (machines, writers []int64, 
 	return machines, writers, err
 }
 
-// Log passes the versions that a query selects, newest first.
+// Log calls fn with the versions that a query selects, newest first.
 func (d *DB) Log(ctx context.Context, q Query, fn func(Version) error) error {
 	in, err := d.scope(ctx, q)
 	if err != nil {
@@ -177,7 +178,7 @@ func (q Query) statement(in scope, order string) (sql string, vals []any) {
 	return sql, vals
 }
 
-// each passes the versions that a query selects, by time.
+// each calls fn with the versions that a query selects, ordered by time.
 func each(ctx context.Context, db asked, q Query, in scope, order string, fn func(Version) error) error {
 	sql, vals := q.statement(in, order)
 	rows, err := db.Query(ctx, sql, vals...)

@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pruned is what Prune has dropped.
+// Pruned describes what Prune has dropped.
 type Pruned struct {
 	Days  []string  // names of the tables
-	Since time.Time // older versions are no longer kept
+	Since time.Time // older versions are no longer in the database
 }
 
-// keptSince returns the time since which versions are kept; zero: all are.
+// keptSince returns the time since which versions are in the database. It returns the zero
+// time if none were dropped.
 func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	rows, _ := db.Query(ctx, `select since from retention`)
 	since, err := pgx.CollectOneRow(rows, pgx.RowTo[time.Time])
@@ -25,8 +26,8 @@ func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	return since.UTC(), err
 }
 
-// Prune drops the days that ended before a time, by the machines' clocks, and everything that only
-// they needed. The buckets keep what they have.
+// Prune drops the days that ended before a time, by the machines' clocks, and all rows that
+// only these days needed. It does not change the buckets.
 func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) {
 	p.Since = before.UTC().Truncate(24 * time.Hour)
 	rows, _ := d.pool.Query(ctx, `select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -35,7 +36,8 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) 
 	if err != nil {
 		return p, err
 	}
-	// Recorded first, so that what is missing from here on never looks as if it had not existed.
+	// The time is recorded first, so that dropped versions never look as if they had not
+	// existed.
 	_, err = d.pool.Exec(ctx, `insert into retention (since) values ($1) on conflict (one) do update set since = greatest(retention.since, excluded.since)`, p.Since)
 	if err != nil {
 		return p, err

@@ -29,7 +29,7 @@ func other(v store.Version) string {
 	return string(v.From)
 }
 
-// class returns nil for tracked versions, which most are.
+// class returns the name of a class, or nil for tracked, the most frequent class.
 func class(c store.Class) *string {
 	if c == event.Tracked {
 		return nil
@@ -38,7 +38,7 @@ func class(c store.Class) *string {
 	return &s
 }
 
-// action is something that was done: a tool call, a plan (such as an undo), or a process's work.
+// action is a tool call, a plan (such as an undo), or the work of a process.
 type action struct {
 	id, kind, session, agent, prompt, tool, title string
 	first, last                                   int64

@@ -112,7 +112,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		case class == ignore.Excluded && under(path, r.places.Root+"/.git"):
 			r.refuseLocked("wrote " + name)
 		case o.looked:
-			r.refuseLocked("changed " + name + ", which it had read before, so the next run may print something else")
+			r.refuseLocked("changed " + name + ", which it had looked at, so the next run may print something else")
 		default: // must be there, as the command left it
 			s.Made = true
 			if s.Stat.Kind != dir {

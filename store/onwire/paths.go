@@ -14,9 +14,9 @@ type Paths struct {
 	Mountpoint func() string // "" while nothing is mounted
 }
 
-// Clean parses a client's path once, at the edge. The path is relative to the root, or absolute inside
-// the root or the mountpoint. Anything that could refer to a place outside is refused, not repaired.
-// Trailing and double slashes and "." are removed.
+// Clean parses a path when it enters the daemon. The path is relative to the root, or
+// absolute inside the root or the mountpoint. A path that could lead out of the project is
+// refused, not repaired. Trailing and double slashes and "." are removed.
 func (ps Paths) Clean(raw []byte) (store.Path, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return "", wire.Errorf(wire.ErrBadRequest, "", "path contains a NUL byte")

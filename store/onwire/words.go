@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Display makes a path safe for a sentence: characters that act on a terminal or end a line are
-// quoted.
+// Display makes a path safe for use in a sentence. It quotes characters that act on a
+// terminal or end a line.
 func Display(p store.Path) string {
 	if p == "" {
 		return "."
@@ -17,7 +17,7 @@ func Display(p store.Path) string {
 	return visible.Name(string(p))
 }
 
-// Told returns a path for a sentence to a model.
+// Told returns a path for use in a sentence to a model.
 func Told(p store.Path) string { return visible.Told(string(p)) }
 
 // ShellName returns a path as a word of a command line that may be pasted into a shell.
@@ -37,11 +37,12 @@ func Below(p, dir string) (string, bool) {
 	return "", false
 }
 
-// Under reports whether a path is dir or below it. It is false for the path "".
+// Under reports whether a path is dir or lies in its subtree. It returns false for the path
+// "".
 func Under(p string, dir store.Path) bool {
 	_, ok := Below(p, string(dir))
 	return ok && p != ""
 }
 
-// Clock formats the time of day of a moment in ns since the epoch.
+// Clock formats the time of day of a time in ns since the epoch.
 func Clock(ns int64) string { return Time(ns).Format("15:04") }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holding is what one of a user's stores takes.
+// Holding is the space that one of a user's stores takes.
 type Holding struct {
-	Used  int64     // allocated bytes without the ballast; of shared pack files only a share
+	Used  int64     // allocated bytes without the ballast; shared pack files count in part
 	Wrote time.Time // when something was last stored
 }
 
-// idleAfter is when a store that nobody writes to counts as idle. It then gives way to the others
-// until it is idleShare times smaller than they are.
+// idleAfter is the time without writes after which a store counts as idle. Its share is then
+// reduced in favour of the other stores, down to one idleShare-th of theirs.
 const (
 	idleAfter = 7 * 24 * time.Hour
 	idleShare = 4
@@ -50,7 +50,7 @@ func (r *Room) NoteWrote(now time.Time) error {
 	return err
 }
 
-// Where pack files are in a store's directory. Stores may share these files.
+// The place of pack files in a store's directory. Stores may share these files.
 const (
 	PacksDir = "packs"
 	PackExt  = ".pack"
@@ -74,8 +74,8 @@ func Measure(dir string) (h Holding) {
 	return h
 }
 
-// allocated sums up the files below dir without the ballast. A pack file shared by n stores counts
-// with one nth in each, so that all of them together count it once.
+// allocated sums up the files in dir's subtree without the ballast. A pack file shared by n
+// stores counts with one nth in each, so that all of them together count it once.
 func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) {
 	ballast := filepath.Join(dir, ballastFile)
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -98,8 +98,8 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 	return sum
 }
 
-// Shared returns how much space the pack files take that siblings also have, and how much of it is
-// not counted in Holding.Used.
+// Shared returns the size of the pack files that siblings also have, and the part of it that
+// is not counted in Holding.Used.
 func Shared(dir string) (all, elsewhere int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is well-formed
 	for _, f := range files {
@@ -112,10 +112,10 @@ func Shared(dir string) (all, elsewhere int64) {
 	return all, elsewhere
 }
 
-// Allot divides a cap among stores and returns what each may take. If all of them fit, each may also
-// take what is left. Otherwise the largest give way first, down to one common level; the level of
-// idle stores is a quarter of it. So a project in use can always have limit/n, and an idle one
-// limit/4n, whatever the others take.
+// Allot divides a cap among stores and returns what each may take. If all of them fit, each
+// may also take the remaining space. Otherwise the largest are reduced first, down to one
+// common level; the level of idle stores is a quarter of it. So a project in use can always
+// have limit/n, and an idle one limit/4n, regardless of the other stores.
 func Allot(limit int64, all []Holding, now time.Time) []int64 {
 	out := make([]int64, len(all))
 	weight := make([]int64, len(all)) // in quarters

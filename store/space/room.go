@@ -18,10 +18,10 @@ type Options struct {
 	// MinFree is the free space in bytes to leave on the file system; 0: 2 GiB or 5 %, whichever
 	// is less, but never under Reserve.
 	MinFree int64
-	// Ballast is the largest size in bytes of the file that is deleted to open the store on a full
-	// disk; <= 0: none. Small stores have a smaller one.
+	// Ballast is the largest size in bytes of the file that is deleted to open the store on a
+	// full disk; <= 0 means none. Small stores have a smaller ballast.
 	Ballast int64
-	// ReadOnly: nothing is written, so no ballast is made.
+	// ReadOnly means that nothing is written, so no ballast is created.
 	ReadOnly bool
 }
 
@@ -29,17 +29,18 @@ const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
 
-	// Reserve is how much Badger may allocate after a batch was accepted: three memtable logs,
-	// the tables they are flushed to, one compaction.
+	// Reserve is how much Badger may allocate after a batch was accepted, for three memtable
+	// logs, the tables they are flushed to, and one compaction.
 	Reserve = 24 * mib
 )
 
 // ErrFull means that the file system is below the free-space floor. Nothing was written.
 var ErrFull = errors.New("not enough free space for the store")
 
-// Room watches the file system below the store. Badger writes through mapped files, and on a full
-// disk the process would die of SIGBUS, from which Go cannot recover. So every write asks here
-// first, and a preallocated ballast file is deleted if a store has to be opened on a full disk.
+// Room watches the file system of the store. Badger writes through mapped files, and on a
+// full disk the process would die of SIGBUS, from which Go cannot recover. So every write
+// calls Check first, and a preallocated ballast file is deleted if a store has to be opened
+// on a full disk.
 type Room struct {
 	dir string
 	opt Options
@@ -47,7 +48,7 @@ type Room struct {
 	// spent is the size of the deleted ballast, which must not be filled with data.
 	spent atomic.Int64
 
-	// mu guards size, sized, grown and wrote; a leaf lock.
+	// mu guards size, sized, grown and wrote. No other lock is taken while it is held.
 	mu    sync.Mutex
 	size  int64     // size of the directory when it was last measured
 	sized time.Time // when it was last measured
@@ -139,12 +140,13 @@ func (r *Room) ForFlush() error {
 	return nil
 }
 
-// enough returns the space that opening or closing takes: the logs are written out as tables, and
-// these may be merged with existing ones.
+// enough returns the space that opening or closing takes, because the logs are written out as
+// tables, which may be merged with existing ones.
 func (r *Room) enough() int64 { return min(max(2*r.Tables(), 4*mib), 16*mib) }
 
-// Refill creates the ballast again, twice enough, once there is room for it above the floor. Until
-// then its size counts as used; otherwise the store would fill the space that was freed to open it.
+// Refill creates the ballast again, with twice the size of enough, once there is room for it
+// above the floor. Until then its size counts as used; otherwise the store would fill the
+// space that was freed to open it.
 func (r *Room) Refill() {
 	if r.opt.ReadOnly || r.opt.Ballast < 0 {
 		return
@@ -183,9 +185,9 @@ func (r *Room) Refill() {
 	r.spent.Store(0)
 }
 
-// Usage returns the allocated size of the directory without the ballast. Of shared files it counts
-// only a share (see allocated). It is measured at most every 2 s or after 16 MiB, unless fresh is
-// set, because that looks at every file.
+// Usage returns the allocated size of the directory without the ballast. Shared files count
+// in part (see allocated). The size is measured again only after 2 s or 16 MiB, or if fresh
+// is set, because measuring reads the stat of every file.
 func (r *Room) Usage(now time.Time, fresh bool) int64 {
 	r.mu.Lock()
 	size, ok := r.size+r.grown, !fresh && r.grown < 16*mib && now.Sub(r.sized) < 2*time.Second && now.After(r.sized)

@@ -47,14 +47,15 @@ type Fact struct {
 	Value, Before Value
 	Session       store.SessionID
 	Plan          string
-	cancels       map[int]bool // for a fact of a plan: the facts that it takes back
+	cancels       map[int]bool // for a fact of a plan, the facts that it undoes
 }
 
 const root = 1
 
-// Oracle is the model of a history: facts about cells, from which everything is derived by brute
-// force. It decides cell by cell what undo, redo and restore should do: a cell that is as the undone
-// facts left it gets the value from before them. The rules of settle make the result a tree.
+// Oracle is the model of a history. It holds facts about cells, from which everything is
+// derived by brute force. It decides cell by cell what undo, redo and restore should do. A
+// cell that is still as the undone facts left it gets the value from before them. The rules
+// of settle make the result a tree.
 type Oracle struct {
 	Facts []Fact
 	kind  map[int]uint32 // S_IFMT, by node
@@ -122,7 +123,7 @@ func sorted[V any](m map[Cell]V) []Cell {
 	})
 }
 
-// walk passes the entries of a tree, parents first.
+// walk calls fn with the entries of a tree, parents first.
 func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)) {
 	kids := map[int][]Cell{}
 	for _, c := range sorted(cells) {
@@ -182,7 +183,7 @@ func (o *Oracle) places(cells map[Cell]Value) map[int][]Cell {
 	return out
 }
 
-// cancelled returns the facts that a plan has taken back, unless the plan's own fact was taken back
+// cancelled returns the facts that a plan has undone, unless the plan's own fact was undone
 // as well.
 func (o *Oracle) cancelled() map[int]bool {
 	gone := map[int]bool{}
@@ -194,7 +195,7 @@ func (o *Oracle) cancelled() map[int]bool {
 	return gone
 }
 
-// effective returns the facts without those that were taken back and those that took them back.
+// effective returns the facts without those that were undone and those that undid them.
 func (o *Oracle) effective() []Fact {
 	gone := o.cancelled()
 	return slices.DeleteFunc(slices.Clone(o.Facts), func(f Fact) bool { return gone[f.Seq] || len(f.cancels) > 0 })
@@ -293,7 +294,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 	return out
 }
 
-// Restore decides how to bring back the tree of a moment.
+// Restore decides how to restore the tree as of an operation.
 func (o *Oracle) Restore(op int) *Outcome {
 	out, now, then := o.outcome(o.effective()), o.Cells(o.ops), o.Cells(op)
 	alive := o.places(then)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle drops, changes or adds goals until the result is a tree in which nobody else's work is lost,
-// and records conflicts for the cells concerned.
+// settle drops, changes or adds goals until the result is a tree in which no work of others
+// is lost, and records conflicts for the cells concerned.
 func (o *Oracle) settle(out *Outcome) {
 	now := o.Cells(o.ops)
 	drop := func(c Cell, why string) {
@@ -91,8 +91,8 @@ func (o *Oracle) settle(out *Outcome) {
 	})
 }
 
-// bringBack gives a node the place that the oldest of the undone facts gave it, or else its last
-// place.
+// bringBack restores a node at the place that the oldest of the undone facts gave it, or else
+// at its last place.
 func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	var had []Fact
 	for _, f := range out.facts {
@@ -125,7 +125,8 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	return false
 }
 
-// instead returns the directory that is now at the last place of directory n; 0: there is none.
+// instead returns the directory that is now at the last place of directory n, or 0 if there
+// is none.
 func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int {
 	for _, f := range slices.Backward(o.Facts) {
 		if is := after[f.Cell].Node; f.Cell.Kind == EntryCell && f.Value.Node == n && o.kind[is] == unix.S_IFDIR && places[is] != nil {
@@ -135,8 +136,9 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 	return 0
 }
 
-// endangered returns the nodes that would have no place although the undone facts gave them one and
-// others have changed them since: written to a file, or put something into a directory.
+// endangered returns the nodes that would have no place although the undone facts gave them
+// one and others have changed them since, by writing to a file or by adding an entry to a
+// directory.
 func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (nodes []int) {
 	is := o.places(now)
 	for n := 2; n <= len(o.kind); n++ {

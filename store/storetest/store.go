@@ -1,7 +1,7 @@
-// Package storetest is for tests of packages that use a store. It provides empty stores; a Tree, a
-// file system in memory whose operations return the changes that a daemon would pass to
-// Store.Apply; and an Oracle, which knows what happened to a tree and what taking something back
-// should do.
+// Package storetest is for tests of packages that use a store. It provides empty stores; a
+// Tree, a file system in memory whose operations return the changes that a daemon would pass
+// to Store.Apply; and an Oracle, which records what happened to a tree and decides what an
+// undo should do.
 package storetest
 
 import (

@@ -32,7 +32,7 @@ type File struct {
 	Data   string
 	Target string
 	Mtime  int64
-	closed int // bytes that the store has, on which a tail may build; -1: none
+	closed int // bytes that the store has and that a tail may follow; -1: none
 }
 
 func NewTree() *Tree { return &Tree{Files: map[store.Path]*File{}, next: 100} }
@@ -185,7 +185,7 @@ func (t *Tree) Empty(p store.Path) bool {
 	return true
 }
 
-// free draws a path that does not exist, in a directory that does.
+// free draws a path that does not exist, in an existing directory.
 func (t *Tree) free(r *rapid.T) (store.Path, bool) {
 	dirs := append([]store.Path{""}, t.Paths(func(_ store.Path, n *File) bool { return n.dir() })...)
 	p := rapid.SampledFrom(dirs).Draw(r, "dir")
@@ -345,7 +345,7 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 				return nil, err
 			}
 			if n != nil && t.Links(n) > 1 && !st.Apart {
-				// In place, so that the file's other names keep sharing it.
+				// The file is written in place, so that its other names still refer to it.
 				cs = append(cs, t.Write(st.Path, string(b)))
 				if n.Mode != st.Mode {
 					cs = append(cs, t.Chmod(st.Path, st.Mode&0o7777))

@@ -27,7 +27,7 @@ func rounded(sum, size int) int {
 	return max((sum+unit/2)/unit, min(1, size))
 }
 
-// EstimateString is Estimate for a string, which it does not copy.
+// EstimateString is like Estimate, for a string, which it does not copy.
 func EstimateString(s string) int {
 	return Estimate(unsafe.Slice(unsafe.StringData(s), len(s)))
 }

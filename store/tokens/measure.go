@@ -48,8 +48,8 @@ func (s *Sum) mark(i int) {
 	}
 }
 
-// Changed returns Measure(new), where s is Measure(old). It only cuts the part between the first and
-// the last difference, and a little around it, into pieces.
+// Changed returns Measure(new), where s is Measure(old). It splits only the part from the
+// first to the last difference, and a little text around it, into pieces.
 func (s Sum) Changed(old, new []byte) Sum {
 	if len(s.marks) == 0 || len(old) != s.size {
 		return Measure(new)

@@ -63,8 +63,8 @@ const (
 	shapes
 )
 
-// longest is the last length with a cost of its own. Longer pieces add perExtra for each further
-// byte.
+// longest is the last length with a separate cost. Longer pieces add perExtra for each
+// further byte.
 const longest = 24
 
 // piece returns end, shape and length (with its leading character) of the piece that starts at
@@ -158,8 +158,8 @@ func punct(b []byte, i, j int) (end, shape, length int) {
 	return j, sPunct, n
 }
 
-// blanks scans white space: up to the last line end in the run, or, if there is none, all but the
-// last blank, which belongs to the next piece.
+// blanks scans white space up to the last line end in the run. If the run has no line end, it
+// scans all but the last blank, which belongs to the next piece.
 func blanks(b []byte, i int) (end, shape, length int) {
 	last := -1
 	j := i

@@ -1,5 +1,5 @@
-// Package difftest applies unified diffs, for tests of the code that makes and reads them. It shares
-// no code with what it tests.
+// Package difftest applies unified diffs, for tests of the code that makes and reads them. It
+// shares no code with the tested packages.
 package difftest
 
 import (
@@ -13,8 +13,9 @@ import (
 // ErrApply means that the diff does not fit the text or is not a unified diff.
 var ErrApply = errors.New("diff does not apply")
 
-// Apply applies a unified diff exactly: every context and removed line must be where the hunk says,
-// without fuzz or offsets. It skips file headers before the first hunk and does not change old.
+// Apply applies a unified diff exactly: every context and removed line must be at the
+// position given by the hunk, without fuzz or offsets. It skips file headers before the first
+// hunk and does not change old.
 func Apply(old, patch []byte) ([]byte, error) {
 	a := &applier{old: lines(old)}
 	rows := lines(patch)

@@ -1,6 +1,6 @@
-// Package fleettest runs real PostgreSQL servers for tests. No program code imports it. A server has
-// a fresh cluster in a directory of its own, with the collation that most databases have, listens
-// only on a socket there, and is removed with the test.
+// Package fleettest runs real PostgreSQL servers for tests. No program code imports it. A
+// server has a fresh cluster in its own directory, with the collation that most databases
+// have, listens only on a socket there, and is removed at the end of the test.
 package fleettest
 
 import (
@@ -92,8 +92,8 @@ func Postgres(t testing.TB) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?host=%s", url.QueryEscape(dir))
 }
 
-// Bouncer puts a pgbouncer in front of a server, which gives each transaction another connection,
-// and returns its address. If none is installed, the test is skipped.
+// Bouncer starts a pgbouncer in front of a server and returns its address. The pgbouncer uses
+// another connection for each transaction. If none is installed, the test is skipped.
 func Bouncer(t testing.TB, address string) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")

@@ -18,7 +18,7 @@ type State string
 const (
 	OK      State = "ok"
 	Stale   State = "stale"   // the code differs from what it was when the document was true
-	Missing State = "missing" // an explicitly named path that is no file and never was one
+	Missing State = "missing" // an explicitly named path that is not a file and never was one
 )
 
 // Status is a pair and its state.
@@ -29,7 +29,7 @@ type Status struct {
 	State     State
 	Seq       uint64 // of the baseline
 	Time      int64  // its time, ns; 0: unknown
-	By        string // who said that the document was true; "": nobody
+	By        string // who declared that the document was true; "" if nobody did
 	Changes   []Change
 	DocEdited bool // the document was written after the newest of the changes
 	DocGone   bool // the document is declared but does not exist
@@ -41,15 +41,15 @@ type Change struct {
 	Path     store.Path
 	What     string        // changed, added, deleted, moved
 	To       store.Path    // of moved
-	Was      store.Hash    // content in the baseline; zero: it did not exist
-	First    store.Version // the version that made it differ; Seq 0: no longer in the log
+	Was      store.Hash    // content in the baseline; zero if it did not exist
+	First    store.Version // the version that made it differ; Seq is 0 if it is no longer in the log
 	Last     store.Version // the newest one
 	Versions int           // from First to Last
 }
 
 // Filter selects pairs. The zero value selects all.
 type Filter struct {
-	// Ref is a document, a file, or a directory above either. Name is a named group of
+	// Ref is a document, a file, or a directory that contains one. Name is a named group of
 	// cachebro.yml; if it exists, it is used instead of Ref.
 	Ref, Name string
 	// Explicit leaves out inferred pairs.
@@ -187,9 +187,10 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 	return c, nil
 }
 
-// Mark records, on behalf of by, that the documents of the selected pairs describe the code as of a
-// position in the log (0: now). It returns the state of the marked pairs before, and the position.
-// edited: mark only pairs whose document was written after the code.
+// Mark records, on behalf of by, that the documents of the selected pairs describe the code
+// as of a position in the log (0: now). It returns the state of the marked pairs before the
+// mark, and the position. If edited is set, it marks only pairs whose document was written
+// after the code.
 func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	freshFor = int64(time.Minute)
 )
 
-// Follow reads the versions that have been added to the log, unless Options.Busy. The first call
-// begins with the project as it is.
+// Follow reads the versions that have been added to the log, unless Options.Busy returns
+// true. The first call begins with the present state of the project.
 func (s *Sync) Follow(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	return ctx.Err()
 }
 
-// undone returns to the stored state after a batch that could not be processed.
+// undone restores the stored state after a batch that could not be processed.
 func (s *Sync) undone(err error) error {
 	return errors.Join(err, s.load())
 }
@@ -134,7 +134,7 @@ func (s *Sync) take(v store.Version) error {
 	return s.touched(v)
 }
 
-// content returns a version's text, nil if it has none or it is not kept.
+// content returns a version's text, or nil if it has none or the text is not stored.
 func (s *Sync) content(v store.Version) ([]byte, error) {
 	if v.Deleted() || v.Blob == (store.Hash{}) {
 		return nil, nil
@@ -146,7 +146,7 @@ func (s *Sync) content(v store.Version) ([]byte, error) {
 	return b, err
 }
 
-// read updates what a document names, from a version of it.
+// read updates the paths that a document names, from a version of the document.
 func (s *Sync) read(v store.Version) error {
 	text, err := s.content(v)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *Sync) renamed(v store.Version) {
 	}
 }
 
-// recheck updates a document's pairs after what it names has changed: new pairs begin with the code as
-// of seq, and pairs that are gone end.
+// recheck updates a document's pairs after the paths that it names have changed. New pairs
+// begin with the code as of seq, and pairs that the document no longer names end.
 func (s *Sync) recheck(doc store.Path, seq uint64, now int64) error {
 	before := s.active[doc]
 	s.activate(doc)
@@ -236,7 +236,7 @@ func (s *Sync) touched(v store.Version) error {
 				b.Fresh = &fresh{PID: v.Actor.PID, Prompt: v.Actor.Prompt, Time: v.Time}
 			}
 		case v.Op == store.OpBaseline && v.Prev == 0 && there(v):
-			// The file existed before anything was recorded of it.
+			// The file existed before its first recorded version.
 			if _, had := b.Members[v.Path]; had || v.Seq <= b.Seq {
 				continue
 			}

@@ -7,7 +7,7 @@ import (
 )
 
 // gitWrote checks the pairs that one git process has written to, as of its last write. Later
-// versions are not git's.
+// versions were not written by git.
 func (s *Sync) gitWrote(at uint64) error {
 	for k := range s.byGit {
 		if err := s.together(k, at); err != nil {
@@ -28,7 +28,7 @@ func (s *Sync) together(k key, at uint64) error {
 	}
 	now, err := s.members(k, false, at)
 	if err != nil {
-		return nil // too many: Check says so
+		return nil // too many; Check reports it
 	}
 	differ := differing(b.Members, now)
 	for _, p := range differ {

@@ -11,7 +11,7 @@ import (
 	"cachebro/store/knowledge/manifest"
 )
 
-// How says how a pair came to be.
+// How is the way in which a pair was created.
 type How string
 
 // The values of How, most explicit first.
@@ -23,7 +23,7 @@ const (
 
 // Ref is a path, directory or pattern that a document names.
 type Ref struct {
-	Spec string `cbor:"1,keyasint"` // as in cachebro.yml: relative to the project
+	Spec string `cbor:"1,keyasint"` // relative to the project, as in cachebro.yml
 	How  How    `cbor:"2,keyasint"`
 }
 
@@ -42,9 +42,9 @@ var (
 	fence       = regexp.MustCompile("^ {0,3}(```+|~~~+)")
 )
 
-// refsIn returns what a document is about. If a comment says so, only the comment counts; "documents
-// nothing" means that the paths in the text are to be ignored. Examples in fenced blocks are
-// skipped.
+// refsIn returns the code that a document is about. If the document has a cachebro comment,
+// only the comment counts; "documents nothing" means that the paths in the text are to be
+// ignored. Examples in fenced blocks are skipped.
 func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 	if len(text) > maxDoc {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/glob"
 )
 
-// Limits of what one spec may stand for, and of the length of a spec and of a document's path. What
-// is kept of a pair is one setting of the store.
+// Limits of the files that one spec may stand for, and of the length of a spec and of a
+// document's path. They exist because each pair is stored as one setting of the store.
 const (
 	maxMembers = 5000
 	maxBytes   = 400 << 10 // of all paths and hashes
@@ -24,8 +24,8 @@ var ErrTooMany = errors.New("stands for too many files")
 
 func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 
-// covers reports whether a spec stands for a path: the path itself, one below it, or one that
-// matches.
+// covers reports whether a spec stands for a path, because it is that path, a directory that
+// contains it, or a pattern that matches it.
 func covers(spec string, p store.Path) bool {
 	s := strings.TrimSuffix(spec, "/")
 	if s == "." || string(p) == s || strings.HasPrefix(string(p), s+"/") {
@@ -49,12 +49,13 @@ func root(spec string) store.Path {
 	return store.Path(s)
 }
 
-// there reports whether a version is a file that can be documented.
+// there reports whether a version is an existing file that can be documented.
 func there(v store.Version) bool {
 	return !v.Deleted() && v.Class == 0 && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
 }
 
-// ident returns a hash that distinguishes contents, including those that the store does not keep.
+// ident returns a hash that distinguishes contents, including those that are not in the
+// store.
 func ident(v store.Version) store.Hash {
 	switch {
 	case v.Blob != (store.Hash{}):
@@ -67,8 +68,8 @@ func ident(v store.Version) store.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "%d bytes of %d", v.Stat.Size, v.Stat.Mtime))
 }
 
-// members returns what a spec stands for as of a position in the log, without the document itself.
-// With file, only the file of that name counts.
+// members returns the files that a spec stands for as of a position in the log, without the
+// document itself. If file is set, only the file of that name counts.
 func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, error) {
 	out := map[store.Path]store.Hash{}
 	asked := map[store.Path]bool{}

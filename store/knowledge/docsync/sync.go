@@ -14,9 +14,10 @@ import (
 
 // Options of Open.
 type Options struct {
-	IsDoc  func(path string) bool // is it a document, judging by its name
-	IsCode func(path string) bool // is it something that a document may describe, judging by its name
-	// Busy: Follow stops early while others need the machine more; nil: it never does.
+	IsDoc  func(path string) bool // reports whether a file is a document, judging by its name
+	IsCode func(path string) bool // reports whether a document may describe a file, judging by its name
+	// Busy, if not nil, reports whether the machine is needed for other work. Follow then
+	// stops early.
 	Busy func() bool
 }
 
@@ -26,20 +27,20 @@ type key struct {
 	spec string
 }
 
-// baseline is the code of a pair when the document was true.
+// baseline is the state of a pair's code when the document was true.
 type baseline struct {
 	Seq     uint64                    `cbor:"1,keyasint"`           // as of this version
-	Time    int64                     `cbor:"2,keyasint"`           // ns; when that was found or stated
-	By      string                    `cbor:"3,keyasint,omitempty"` // who stated it; "": it was found
+	Time    int64                     `cbor:"2,keyasint"`           // ns; when the baseline was created or declared
+	By      string                    `cbor:"3,keyasint,omitempty"` // who declared it; "" if nobody did
 	Members map[store.Path]store.Hash `cbor:"4,keyasint,omitempty"`
 	Fresh   *fresh                    `cbor:"5,keyasint,omitempty"`
-	// Ended is when the pair ended, 0 while it exists. It is kept for a while, because some
-	// editors and git delete a document and write it anew.
+	// Ended is when the pair ended, 0 while it exists. An ended baseline is retained for a
+	// while, because some editors and git delete a document and create it again.
 	Ended int64 `cbor:"6,keyasint,omitempty"`
 }
 
-// fresh records who created the code of a new pair, and when. What the same process or prompt writes
-// within freshFor still belongs to the creation.
+// fresh records who created the code of a new pair, and when. Writes of the same process or
+// prompt within freshFor still belong to the creation.
 type fresh struct {
 	PID    uint32 `cbor:"1,keyasint,omitempty"`
 	Prompt string `cbor:"2,keyasint,omitempty"`
@@ -54,7 +55,7 @@ type Sync struct {
 	dec   cbor.DecMode
 	pins  atomic.Pointer[map[store.Hash]struct{}]
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	at       uint64
 	clock    int64 // time of the version at position at, 0 if unknown
 	begun    bool
@@ -64,7 +65,7 @@ type Sync struct {
 	exact    map[string]map[key]bool // pairs by what they stand for, without patterns
 	globs    map[key]bool
 	active   map[store.Path][]Ref // the pairs of each document that are in exact and globs
-	changed  map[string]any       // settings to be written; nil: to be deleted
+	changed  map[string]any       // settings to be written; nil values are deleted
 	byGit    map[key]bool         // pairs to which the git process with the pid git has just written
 	git      uint32
 }
@@ -147,8 +148,8 @@ func (s *Sync) documents() map[store.Path]bool {
 	return all
 }
 
-// refs returns what a document is about: what is stated explicitly, or otherwise what the paths in it
-// suggest.
+// refs returns the code that a document is about. If it is not declared explicitly, it is
+// inferred from the paths in the document.
 func (s *Sync) refs(doc store.Path) []Ref {
 	refs, has := s.docs[doc]
 	var said []Ref
@@ -215,8 +216,8 @@ func (s *Sync) watching(p store.Path) (out []key) {
 	return out
 }
 
-// Pinned reports whether a content is part of a baseline. A diff starts from it, so it is kept as long
-// as the base of a reader's diff.
+// Pinned reports whether a content is part of a baseline. A diff starts from it, so retention
+// treats it like the base of a reader's diff.
 func (s *Sync) Pinned(h store.Hash) bool {
 	_, ok := (*s.pins.Load())[h]
 	return ok

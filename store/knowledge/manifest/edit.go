@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set returns text with the value at keys (nodes, auth, summary) set to value, a string or a []string.
-// It adds missing mappings after the existing ones. Every byte outside of the value stays. If text
-// already has this value, it is returned unchanged.
+// Set returns text with the value at keys (nodes, auth, summary) set to value, a string or a
+// []string. It adds missing mappings after the existing ones. Every byte outside of the value
+// is unchanged. If text already has this value, it is returned unchanged.
 func Set(text []byte, value any, keys ...string) ([]byte, error) {
 	if err := valid(value, keys); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	return e.splice(from, end, inline(value, flow)), nil
 }
 
-// items makes a block list contain list. The lines of items that stay are not touched, so their
-// comments stay as well.
+// items makes a block list contain list. The lines of items that are in both are not changed,
+// so their comments are preserved.
 func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 	var old []string
 	for _, c := range v.Content {
@@ -152,7 +152,7 @@ func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 		}
 		old = append(old, c.Value)
 	}
-	// Items that stay must be in the same order; otherwise every item is written anew.
+	// Retained items must be in the same order; otherwise every item is written again.
 	keep := make([]bool, len(old))
 	j := 0
 	for i := range old {
@@ -218,7 +218,7 @@ func (e *edit) fill(n, k *yaml.Node, value any, keys []string) ([]byte, error) {
 	return e.append(e.nextLine(colon), n.Column-1+e.step(n), value, keys), nil
 }
 
-// append inserts keys and value as lines of their own at an offset at which a line begins.
+// append inserts keys and value as separate lines at an offset at which a line begins.
 func (e *edit) append(at, indent int, value any, keys []string) []byte {
 	var b strings.Builder
 	if at > 0 && e.text[at-1] != '\n' {

@@ -18,8 +18,8 @@ const Name = "cachebro.yml"
 // maxSize bounds the file, which is written by hand.
 const maxSize = 1 << 20
 
-// Manifest is the content of a cachebro.yml. Invalid entries are left out and reported in Problems;
-// the others count.
+// Manifest is the content of a cachebro.yml. Invalid entries are left out and reported in
+// Problems.
 type Manifest struct {
 	Nodes    []Node // in the order of the file
 	Docs     []Pair
@@ -31,7 +31,7 @@ type Node struct {
 	Name    string
 	Kind    string
 	Summary string
-	Source  []string // paths and patterns; empty: the name is the path
+	Source  []string // paths and patterns; if empty, the name is the path
 	Uses    []string // nodes that this one depends on
 	Line    int      // 1-based
 }

@@ -12,7 +12,7 @@ func find(n *yaml.Node, key string) int {
 	return -1
 }
 
-// with returns the tree that an edit should lead to: n with the value at keys set.
+// with returns the tree that an edit should result in, which is n with the value at keys set.
 func with(n *yaml.Node, value any, keys []string) *yaml.Node {
 	if len(keys) == 0 {
 		return leaf(value)

@@ -69,8 +69,8 @@ func (e *edit) colon(k *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: no colon after the key", k.Line)
 }
 
-// end returns the offset after a node, which the parser does not report. If the guess is wrong, the
-// result is not the wanted text, and Set refuses it.
+// end returns the offset after a node, which the parser does not report. If the offset is
+// wrong, the edit does not produce the wanted tree, and Set refuses it.
 func (e *edit) end(n *yaml.Node) (int, error) {
 	at := e.at(n)
 	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
