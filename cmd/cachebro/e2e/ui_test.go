@@ -714,7 +714,7 @@ func TestPrunePage(t *testing.T) {
 	if done := g.post("prune", form); !strings.Contains(done, "of 4 versions") {
 		t.Errorf("after it:\n%s", done)
 	}
-	if none := g.get("prune?keep=2"); !strings.Contains(none, "nothing to drop: no version is older than 1s and has 2 newer ones") {
+	if none := g.get("prune?keep=2"); !strings.Contains(none, "nothing to drop: no version is older than 1s and followed by 2 newer ones") {
 		t.Errorf("again:\n%s", none)
 	}
 }
