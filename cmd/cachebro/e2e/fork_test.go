@@ -149,7 +149,7 @@ func TestForkAndMerge(t *testing.T) {
 		t.Errorf("dry run:\n%s%s", out, differ(merged, plainTree(t, p.dir)))
 	}
 	out := p.refuseOut(1, "fork", "merge", f.dir)
-	for _, want := range []string{"M a.txt (with", "conflict: b.txt: the same lines", "A new.txt", "D c/gone.txt", "M c/run.sh", "conflict: g/log: it is open for writing"} {
+	for _, want := range []string{"M a.txt (merged with", "conflict: b.txt: the same lines", "A new.txt", "D c/gone.txt", "M c/run.sh", "conflict: g/log: it is open for writing"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
@@ -213,7 +213,7 @@ func TestForkMergeOfShapes(t *testing.T) {
 	if out := p.cb("fork", "diff", f.dir); out != "M dir\nD dir/x.txt\nM file\nA file/in\nA fork.txt\nD gone\nD gone/y.txt\nD hollow\nD kept\nD kept/z.txt\nD name.txt\nA new/empty\n" {
 		t.Errorf("fork diff:\n%s", out)
 	}
-	if out := p.refuseOut(1, "fork", "merge", f.dir); !strings.Contains(out, "conflict: fork.txt: renamed from name.txt") || strings.Count(out, "\nconflict: ") != 1 {
+	if out := p.refuseOut(1, "fork", "merge", f.dir); !strings.Contains(out, "conflict: fork.txt: it was renamed from name.txt") || strings.Count(out, "\nconflict: ") != 1 {
 		t.Errorf("merge:\n%s", out)
 	}
 	f.sh("mv fork.txt project.txt") // that settles it

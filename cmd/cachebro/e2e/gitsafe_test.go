@@ -179,7 +179,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 
 	// Others' commits.
 	p.sh("git branch -D feature; git reset -q --hard HEAD~1")
-	number := p.operation("feature was")
+	number := p.operation("feature deleted, was")
 	p.sh(who + "echo theirs >theirs.txt; git add .; git commit -qm theirs; git branch feature HEAD~1")
 	after := p.sh(gitState)
 	if said := p.refuse(1, "undo", "--git", number, "--yes", "--dir", p.dir); said != "" {

@@ -381,13 +381,13 @@ func TestForkDiffOfAnEncoding(t *testing.T) {
 	if err := os.WriteFile(f.path("a.txt"), []byte(wide.spell(t, "one\ntwo\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := p.cb("fork", "diff", "--patch", f.dir); !strings.Contains(out, "a.txt: UTF-8 is UTF-16 LE now\n") {
+	if out := p.cb("fork", "diff", "--patch", f.dir); !strings.Contains(out, "a.txt: encoding UTF-8 → UTF-16 LE\n") {
 		t.Errorf("fork diff: %q", out)
 	}
 	if err := os.WriteFile(f.path("a.txt"), []byte(wide.spell(t, "one\nTWO\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := p.cb("fork", "diff", "--patch", f.dir); !strings.Contains(out, "UTF-16 LE now\n") || !strings.Contains(out, "\n-two\n+TWO\n") {
+	if out := p.cb("fork", "diff", "--patch", f.dir); !strings.Contains(out, "UTF-16 LE\n") || !strings.Contains(out, "\n-two\n+TWO\n") {
 		t.Errorf("fork diff: %q", out)
 	}
 }
