@@ -29,15 +29,15 @@ run() { go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-emp
 if [ $# -gt 0 ]; then
 	run -- -p 1 $flags "$@"
 else
-	# The tests wait for half of their time: for mounts, servers and the kernel. So there is
-	# one package more at a time than processors, and those that take longest begin first.
+	# As many packages at a time as processors, and those that take longest begin first. One
+	# more fills the processors, and then tests that wait for a process meet their deadlines.
 	longest='cachebro/cmd/cachebro/e2e$'
 	ordered=$(printf '%s\n' "$all" | grep -E "$longest" && printf '%s\n' "$all" | grep -E "$slow" | grep -vE "$longest" && printf '%s\n' "$all" | grep -vE "$slow")
 	# A test that fails is run again on its own, at most twice, and named: on a loaded
 	# machine one in thousands may meet its deadline. What fails each time, panics or does
 	# not build fails.
 	run --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again" \
-		--packages="$(echo $ordered)" -- -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" $flags
+		--packages="$(echo $ordered)" -- -p "$(getconf _NPROCESSORS_ONLN)" $flags
 	[ ! -s "$tmp/again" ] || { echo "run again:" && cat "$tmp/again"; }
 fi
 scripts/nomounts.sh "$tmp/before" || status=1
