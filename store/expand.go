@@ -125,10 +125,10 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 // replacedUnseen adds what must have happened unseen to the directories of a change. One
 // that is not the directory that the store knows by its path has replaced it, and what was
 // recorded below the path before it was made is gone. Of a directory that a rename replaces,
-// or in whose place another is made, nothing is left. Where only watched commands are
-// recorded, others do this between them.
+// or in whose place another is made, nothing is left. In a history that scans complete, they
+// find that themselves (see Options.Unscanned).
 func (b *batch) replacedUnseen(c *Change) error {
-	if !isDir(c.Stat) {
+	if !b.s.opt.Unscanned || !isDir(c.Stat) {
 		return nil
 	}
 	unseen := *c

@@ -35,6 +35,9 @@ type Options struct {
 	// contents of present files are also dropped before those that an undo needs. It is used
 	// for the history of files that are in no project.
 	MaxAge time.Duration
+	// Unscanned says that nobody looks for changes that were not recorded, as for files that
+	// are in no project. Then a directory's inode tells whether it was replaced unseen.
+	Unscanned bool
 	// Ballast is the size in bytes of a preallocated file that is freed to open the store
 	// on a full disk; 0: 32 MiB; < 0: none.
 	Ballast int64

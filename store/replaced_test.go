@@ -7,9 +7,15 @@ import (
 	"cachebro/store/storetest"
 )
 
+func unscanned() store.Options {
+	o := storetest.Options()
+	o.Unscanned = true
+	return o
+}
+
 // What was in a directory that somebody replaced unseen is not in the one that takes its place.
 func TestReplacedUnseen(t *testing.T) {
-	s := storetest.Open(t, t.TempDir(), storetest.Options())
+	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
 	storetest.Apply(t, s, x.Mkdir("d", storetest.DirMode), x.Mkdir("d/sub", storetest.DirMode), x.Write("d/sub/s", "s\n"),
 		x.Write("d/x", "1\n"), x.Mkdir("to", storetest.DirMode), x.Write("to/y", "2\n"))
@@ -37,7 +43,7 @@ func TestReplacedUnseen(t *testing.T) {
 
 // What was recorded in the directory that took the place is still there when it moves.
 func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
-	s := storetest.Open(t, t.TempDir(), storetest.Options())
+	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
 	storetest.Apply(t, s, x.Mkdir("d", storetest.DirMode), x.Write("d/old", "1\n"))
 	last, _, err := s.Current("d/old")

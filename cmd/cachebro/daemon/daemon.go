@@ -209,7 +209,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		so.Log = o.Log
 	}
 	if d.outside() {
-		so.MaxAge = limits.OutsideFor
+		so.MaxAge, so.Unscanned = limits.OutsideFor, true
 	}
 	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)

@@ -76,36 +76,43 @@ func (m *meetings) forget(session string) {
 func (ss *Sessions) meetOnce(session string) {
 	ss.meet(session)
 	for _, inner := range ss.Places.SessionsWithin(session) {
-		ss.meet(inner)
+		if ss.meet(inner) { // its hook is just reporting it: ask again for the next process
+			ss.met.forget(inner)
+		}
 	}
 }
 
-// meet asks about one session. It waits no longer than a hook would.
-func (ss *Sessions) meet(session string) {
+// meet asks about one session. It waits no longer than a hook would. It returns true if nobody
+// knows the session yet, though nobody failed to answer.
+func (ss *Sessions) meet(session string) (unknown bool) {
 	if session == "" || !ss.met.due(session) {
-		return
+		return false
 	}
 	roots := ss.Places.SessionProjects(session)
 	others := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == ss.Paths.Root })
 	if len(others) == 0 {
-		return
+		return true
 	}
 	// Join first, so that no event falls between our question and the hooks' next report.
 	if err := ss.Places.JoinSession(session, ss.Paths.Root); err != nil {
 		ss.Log.Warn("join a session", "err", err)
-		return
+		return false
 	}
+	unknown = true
 	for _, root := range others {
 		shared, err := ss.ask(root, session)
 		if err != nil || !shared.Known {
+			unknown = unknown && err == nil
 			continue // its daemon may not be running; the next process asks again
 		}
+		unknown = false
 		if err := ss.takeShared(store.SessionID(session), shared); err != nil {
 			ss.Log.Warn("ask another project about a session", "root", root, "err", err)
 			continue
 		}
 		ss.met.known(session)
 	}
+	return unknown
 }
 
 func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
