@@ -576,7 +576,7 @@ func TestPages(t *testing.T) {
 		eval[any](b, `document.querySelector("#plan textarea").value = "Say which key, please."`)
 		b.shot("comment-light")
 		eval[any](b, `document.querySelector("#plan form .go").click()`)
-		b.until("it is kept", `document.querySelector("#plan")?.innerText.includes("goes with the next prompt")`)
+		b.until("it is saved", `document.querySelector("#plan")?.innerText.includes("will be sent with the next prompt")`)
 		said := p.prompt("p3", "Go on")
 		if !strings.Contains(said, "Say which key, please.") || !strings.Contains(said, "src/client.go:8") {
 			t.Errorf("the next prompt got %q", said)
