@@ -23,7 +23,7 @@ type change struct {
 	unkept     bool // the present content may be lost
 }
 
-// unsafeNote is added to the answer when the store could not be told of an edit.
+// unsafeNote is added to the answer when the store could not record an edit.
 const unsafeNote = "\n(cachebro's store does not respond, so this change may be missing from its history)"
 
 // apply writes c.after. Without a mount it first hands the old content to the store; with one

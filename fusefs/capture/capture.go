@@ -89,7 +89,7 @@ func (c *Capture) Close(ctx context.Context) error {
 }
 
 // Introduce is called before a store daemon learns of this mount. It reports all files that are
-// being written, because the daemon begins with a scan, and only an earlier daemon was told of
+// being written, because the daemon begins with a scan, and only an earlier daemon heard of
 // these files, or an earlier mountd opened them.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scans.running.Store(true)

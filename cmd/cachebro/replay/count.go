@@ -26,7 +26,7 @@ type result struct {
 	reads, stubs, diffs int
 	edits, unplaced     int
 	full, sent, oracle  int // tokens of reads and edits
-	expiring            int // like oracle, but for an oracle that lets a base expire as cachebro does
+	expiring            int // like oracle, with bases that expire as they do in cachebro
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int

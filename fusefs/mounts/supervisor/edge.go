@@ -260,7 +260,7 @@ func (e *edge) unwatch() {
 	}
 }
 
-// end ends the watch for good.
+// end ends the watch; it is not started again.
 func (e *edge) end() {
 	e.looking.Lock()
 	defer e.looking.Unlock()

@@ -180,7 +180,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 const maxHeld = 4000
 
 // Hold returns why a reader's edit of a file must wait, namely that others have changed the
-// file since the reader was shown it or told of a change, and how. It does so once for each
+// file since the reader last saw it or heard of a change, and how. It does so once for each
 // content. "" means that the edit need not wait.
 func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
 	h, _, how, ok := rd.Shown.ShownSince(r, p)
