@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/sessions"
+	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/wire"
 )

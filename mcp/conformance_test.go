@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/readers/conformance"
+	"cachebro/scripts/testkit/conformance"
 )
 
 // The conformance suite of the read decision, over both transports: what holds

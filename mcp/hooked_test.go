@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"cachebro/store/readers/conformance"
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store/wire"
 )
 

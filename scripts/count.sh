@@ -3,10 +3,9 @@
 # packages, types, commands, and what makes code hard to read, per 1,000 lines.
 # Usage: scripts/count.sh [DIR]    DIR is another Go project to compare with
 set -eu
-list=$(cd "$(dirname "$0")" && pwd)/support.txt
 cd "${1:-$(dirname "$0")/..}"
-# Not shipped: the packages that support tests, and what other projects call theirs.
-support="^($(paste -sd'|' "$list"))/|(^|/)(scripts|testdata|internal/test[a-z]*)/"
+# Not shipped: programs for development and what supports tests, here and in other projects.
+support='(^|/)(scripts|e2e|testdata|internal/test[a-z]*)/'
 all=$(git ls-files '*.go')
 tests=$(printf '%s\n' "$all" | grep '_test\.go$' || true)
 helps=$(printf '%s\n' "$all" | grep -v '_test\.go$' | grep -E "$support" || true)

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 # Test binaries without tables for debuggers are linked in half the time.
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false -ldflags=-s"
 # Packages whose tests mount, start servers or play sessions.
-slow='cachebro/(cmd/cachebro|cmd/cachebro/(e2e|replay|daemon)|cmd/cachebro-fleet|fusefs|fusefs/(capture|mounts/supervisor|past)|store/(fleet|memo|memo/results|remote|portable)|mcp|hooks)$'
+slow='cachebro/(cmd/cachebro|cmd/cachebro/(e2e|daemon)|scripts/replay|cmd/cachebro-fleet|fusefs|fusefs/(capture|mounts/supervisor|past)|store/(fleet|memo|memo/results|remote|portable)|mcp|hooks)$'
 all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 if [ "${1:-}" = quick ]; then # Go keeps the results of packages that did not change
 	go vet ./...

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"

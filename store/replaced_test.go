@@ -3,8 +3,8 @@ package store_test
 import (
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 )
 
 func unscanned() store.Options {

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/scripts/testkit/fleettest"
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/fleet/fleettest"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 )
 
 // told runs a command and returns what it says.

@@ -4,10 +4,10 @@ import (
 	"crypto/sha256"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/keep"
-	"cachebro/store/storetest"
 )
 
 // The contents below a whole history: what refers to them, retention, purge and

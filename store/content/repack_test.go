@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store/content"
-	"cachebro/store/storetest"
 )
 
 // editedText changes one of a text's lines.

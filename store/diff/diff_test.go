@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/diff/difftest"
+	"cachebro/scripts/testkit/difftest"
 	"cachebro/store/leaf/text"
 )
 

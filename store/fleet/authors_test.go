@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/fleettest"
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/fleet/fleettest"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 )
 
 // successor goes on with a box's history on another machine, under its id if that has

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/fleettest"
+	"cachebro/scripts/testkit/remotetest"
 	"cachebro/store"
-	"cachebro/store/fleet/fleettest"
-	"cachebro/store/remote/remotetest"
 )
 
 // TestMachineDay counts what a machine's day takes in its bucket: 300 segments of one to

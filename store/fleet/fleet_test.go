@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/fleettest"
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/fleet/fleettest"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 
 	"github.com/jackc/pgx/v5"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/fleet/fleettest"
+	"cachebro/scripts/testkit/fleettest"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/fleettest"
 	"cachebro/store"
-	"cachebro/store/fleet/fleettest"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/fleet/fleettest"
+	"cachebro/scripts/testkit/fleettest"
+	"cachebro/scripts/testkit/remotetest"
 	"cachebro/store/remote"
-	"cachebro/store/remote/remotetest"
 )
 
 // TestTampering: whatever is changed in the database or in the bucket is found by an

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store/space"
-	"cachebro/store/storetest"
 )
 
 // What a store takes can be seen from outside, open or not; when it was written

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/storetest"
+	"cachebro/scripts/testkit/storetest"
 )
 
 // clock is the time of the last change, in ns.

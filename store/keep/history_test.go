@@ -3,9 +3,9 @@ package keep
 import (
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/content"
-	"cachebro/store/storetest"
 )
 
 type (

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 )
 
 func TestPrune(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 
 	"pgregory.net/rapid"
 )

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/content"
-	"cachebro/store/storetest"
 
 	"github.com/klauspost/compress/zstd"
 )

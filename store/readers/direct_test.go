@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 )
 
 // project is files in memory, with every content they ever had.

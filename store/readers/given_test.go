@@ -3,9 +3,9 @@ package readers_test
 import (
 	"testing"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 )
 
 // What a session was given as our own words is known of it and of no other session, after a

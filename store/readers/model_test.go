@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 	"cachebro/store/tokens"
 
 	"pgregory.net/rapid"

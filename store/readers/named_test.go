@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 )
 
 // named is a client whose calls bear names, a minute apart.

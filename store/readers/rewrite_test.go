@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 )
 
 // client plays Claude Code: what its Read delivers, what a hook makes of it,

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 )
 
 // disk is a KV in memory; broken makes it fail.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 )
 
 // The texts of labels are a surface that models and people read.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 
 	"filippo.io/age"
 )

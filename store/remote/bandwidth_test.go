@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 )
 
 // TestBandwidth: what goes to a bucket against what changed, over the histories that

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"testing"
 
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 )
 
 // copied is what one machine keeps of another's history.

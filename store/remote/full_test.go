@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 )
 
 // TestNoRoomForAnotherMachine: a list of machines that nobody takes any more for its size

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/remote/remotetest"
+	"cachebro/scripts/testkit/remotetest"
 )
 
 // Keys are rotated while a daemon lives: what its environment had is refused from then on,

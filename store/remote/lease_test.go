@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 )
 
 // resumed is what a machine has sent, on another one that goes on with it.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 )
 
 // What lies in the bucket is counted to the byte, whose it is, and what is not ours.

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"

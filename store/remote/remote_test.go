@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 )
 
 var here = portable.Options{Program: "1", Root: "/p", Buckets: []string{"notes"}}

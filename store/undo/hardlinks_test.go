@@ -3,8 +3,8 @@ package undo
 import (
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 )
 
 // links are two names of one file, made before anybody acted.

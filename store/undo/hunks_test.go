@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/storetest"
 
 	"pgregory.net/rapid"
 )

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/keep"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"

@@ -3,8 +3,8 @@ package undo
 import (
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 )
 
 // doctor writes a canary and takes it back. undo after that once took back the

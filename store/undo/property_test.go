@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 
 	"pgregory.net/rapid"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 )
 
 // TestDraftReadsWhatItWrites: a draft hands over the contents that were read to count

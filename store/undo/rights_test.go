@@ -4,9 +4,9 @@ import (
 	"path"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/attrs"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"

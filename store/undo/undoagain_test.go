@@ -6,9 +6,9 @@ import (
 	"maps"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/keep"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 )

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/scripts/testkit/conformance"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/onwire"
 	"cachebro/store/readers"
-	"cachebro/store/readers/conformance"
 	"cachebro/store/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/storetest"
+	"cachebro/scripts/testkit/storetest"
 )
 
 // The limit was fixed at 160 MiB: with more than that alive, the collector ran for half

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	"cachebro/scripts/testkit/redistest"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/memo/results"
-	"cachebro/store/memo/results/redistest"
 	"cachebro/store/wire"
 )
 

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/fleet/fleettest"
-	"cachebro/store/remote/remotetest"
+	"cachebro/scripts/testkit/fleettest"
+	"cachebro/scripts/testkit/remotetest"
 
 	"go.yaml.in/yaml/v3"
 )

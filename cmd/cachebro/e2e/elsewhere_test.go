@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/remote/remotetest"
+	"cachebro/scripts/testkit/remotetest"
 )
 
 // What another machine did is taken back here, and what it had is restored, while one

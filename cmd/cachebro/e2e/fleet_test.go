@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/remote/remotetest"
+	"cachebro/scripts/testkit/remotetest"
 )
 
 // story is the history of a machine, "" being this one, and what countFile was in it.

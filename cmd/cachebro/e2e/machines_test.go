@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/remotetest"
 	"cachebro/store/remote"
-	"cachebro/store/remote/remotetest"
 )
 
 // machine is the id under which a project's history is in its bucket.

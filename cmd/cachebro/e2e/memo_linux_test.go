@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/memo/results/redistest"
+	"cachebro/scripts/testkit/redistest"
 )
 
 // What a command said in one clone is repeated in another one on another machine, as long

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"cachebro/store/remote/remotetest"
+	"cachebro/scripts/testkit/remotetest"
 )
 
 // let gives a project's processes what a server asks for.

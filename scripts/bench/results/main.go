@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/scripts/testkit/redistest"
 	"cachebro/store"
 	"cachebro/store/memo/results"
-	"cachebro/store/memo/results/redistest"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/memo/results/redistest"
+	"cachebro/scripts/testkit/redistest"
 )
 
 // need skips where there is no redis-server, unless it must be there.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/onwire"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

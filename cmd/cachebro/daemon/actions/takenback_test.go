@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/storetest"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
 )

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 )

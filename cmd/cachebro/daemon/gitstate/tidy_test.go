@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store/leaf/limits"
-	"cachebro/store/storetest"
 )
 
 // Over the budget what was lost first goes first, indexes and objects each within their

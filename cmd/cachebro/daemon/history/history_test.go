@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/history"
+	"cachebro/scripts/testkit/daemontest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

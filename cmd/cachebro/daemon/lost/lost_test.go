@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/lost"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/readers"
-	"cachebro/store/storetest"
 )
 
 var (

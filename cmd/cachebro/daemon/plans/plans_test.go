@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/wire"
 )

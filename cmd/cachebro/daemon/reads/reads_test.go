@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/reads"
+	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/readers"
 	"cachebro/store/wire"

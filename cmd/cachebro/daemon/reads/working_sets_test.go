@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/reads"
+	"cachebro/scripts/testkit/daemontest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/spool"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/scripts/testkit/daemontest"
+	"cachebro/scripts/testkit/remotetest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/portable"
-	"cachebro/store/remote/remotetest"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/answers"
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/sessions"
+	"cachebro/scripts/testkit/daemontest"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/memo/results"
 	"cachebro/store/readers"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/wire"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

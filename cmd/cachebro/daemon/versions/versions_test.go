@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

@@ -11,11 +11,11 @@
 // cannot reconstruct the file's bytes counts as false. Savings are counted in tokens, and in
 // the bill, where a text is paid for again with each request that carries it.
 //
-//	go run ./cmd/cachebro/replay               both ways, all sessions
-//	go run ./cmd/cachebro/replay -mode hooks -session 08 -v
-//	go run ./cmd/cachebro/replay -mode hooks -outputs hooks/reshape/testdata/corpus
-//	go run ./cmd/cachebro/replay -mode hooks -vary 7
-//	go run ./cmd/cachebro/replay -mode hooks -client codex
+//	go run ./scripts/replay               both ways, all sessions
+//	go run ./scripts/replay -mode hooks -session 08 -v
+//	go run ./scripts/replay -mode hooks -outputs hooks/reshape/testdata/corpus
+//	go run ./scripts/replay -mode hooks -vary 7
+//	go run ./scripts/replay -mode hooks -client codex
 //
 // It takes no locks: one goroutine plays one session after the other.
 package main

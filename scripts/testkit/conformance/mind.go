@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"cachebro/scripts/testkit/difftest"
 	"cachebro/store/diff"
-	"cachebro/store/diff/difftest"
 	"cachebro/store/leaf/text"
 )
 

@@ -1,6 +1,6 @@
-// Package fleettest runs real PostgreSQL servers for tests. No program code imports it. A
-// server has a fresh cluster in its own directory, with the collation that most databases
-// have, listens only on a socket there, and is removed at the end of the test.
+// Package fleettest runs real PostgreSQL servers for tests. A server has a
+// fresh cluster in its own directory, with the collation that most databases have, listens
+// only on a socket there, and is removed at the end of the test.
 package fleettest
 
 import (

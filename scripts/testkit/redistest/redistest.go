@@ -1,6 +1,5 @@
 // Package redistest starts real Redis servers on the loopback, for tests and benchmarks,
-// either a single one or a cluster of three. No program code imports it. Servers store
-// nothing on disk and end with Stop.
+// either a single one or a cluster of three. Servers store nothing on disk and end with Stop.
 package redistest
 
 import (

@@ -16,11 +16,11 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/onwire"
-	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 

@@ -30,7 +30,7 @@ func TestReplay(t *testing.T) {
 	if *all {
 		names = nil
 	}
-	traces, err := loadAll("../../../testdata/traces", names)
+	traces, err := loadAll("../../testdata/traces", names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestReplay(t *testing.T) {
 		v := o
 		v.mode, v.seed = "hooks", 1
 		var err error
-		if v.corpus, err = loadCorpus("../../../hooks/reshape/testdata/corpus"); err != nil {
+		if v.corpus, err = loadCorpus("../../hooks/reshape/testdata/corpus"); err != nil {
 			t.Fatal(err)
 		}
 		rs, err := replay(traces[:2], v)
