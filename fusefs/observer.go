@@ -22,7 +22,7 @@ type Caller struct {
 // Process is an immutable description of a process, cached by pid and start time.
 type Process struct {
 	PID    uint32
-	Start  uint64 // as procfs.Stat has it
+	Start  uint64 // start time, in the unit of procfs.Stat
 	Parent *Process
 	UID    uint32
 	Comm   string
@@ -34,27 +34,27 @@ type Process struct {
 	Image    uint64            // differs between the programs that it runs one after another; 0 if unknown
 	Session  map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
 
-	// Front is set if its process group was in the foreground of its terminal when last looked
-	// at. Then it is not a background job.
+	// Front is set if its process group was in the foreground of its terminal when that was last
+	// checked. Such a process is not a background job.
 	Front atomic.Bool
 
 	command atomic.Pointer[Command]
-	peeks   atomic.Int32 // how often processes.peek looked at it
-	peeked  atomic.Int64 // when processes.peek last looked, in Unix ns
+	peeks   atomic.Int32 // how often processes.peek examined it
+	peeked  atomic.Int64 // when processes.peek last examined it, in Unix ns
 }
 
 // Command is the command line with which a process was started, secrets included.
 type Command struct {
-	Args []string // the first ones, some KiB of them
-	Cut  bool     // there are more
+	Args []string // the first arguments, up to some KiB
+	Cut  bool     // there are more arguments than Args holds
 	Dir  string   // its working directory, "" if unknown
 }
 
-// Command returns nil until the command is known, and always if it cannot be read. It
-// is read in the background; no request waits for it.
+// Command returns the command of p, or nil if it cannot be read or has not been read yet. It is
+// read in the background; no request waits for that.
 func (p *Process) Command() *Command { return p.command.Load() }
 
-// SetCommand sets the command of a process that has ended, for code that knows it.
+// SetCommand sets the command of a process that has ended, whose command can no longer be read.
 func (p *Process) SetCommand(c *Command) { p.command.Store(c) }
 
 // File is an inode as an Observer sees it. An Observer may use it after the call that passed it, but
@@ -62,30 +62,30 @@ func (p *Process) SetCommand(c *Command) { p.command.Store(c) }
 type File interface {
 	// ID returns the node id, which is never reused within one mount.
 	ID() uint64
-	// Path returns one current name, slash-separated and relative to the root. It returns "" if
-	// there is no name any more.
+	// Path returns one current path, slash-separated and relative to the root. It returns "" if
+	// the file has no name any more.
 	Path() string
-	// Paths returns all current names that are known, Path first. There may be more names that
-	// were never looked up; then Stat().Nlink is greater.
+	// Paths returns all current paths that are known, starting with Path. If Stat().Nlink is
+	// greater than their number, the file has more names, which were never looked up.
 	Paths() []string
-	// Open returns a new read-only descriptor of the content on the source. It works even if the
-	// last name was removed, as long as a handle is open. It never goes through the mountpoint. It
-	// returns ESTALE if the inode cannot be found any more.
+	// Open opens the file on the source read-only, never through the mountpoint. It works even
+	// after the last name was removed, as long as a handle is open. It returns ESTALE if the
+	// inode cannot be found any more.
 	Open() (*os.File, error)
 	// Stat returns the present attributes from the source.
 	Stat() (event.Stat, error)
-	// At calls fn with a path that leads to the inode on the source and to nothing else, for
-	// functions that need a path, such as those for extended attributes. It returns ENOTSUP if
-	// the system has no such path.
+	// At calls fn with a path that leads to this inode on the source, whatever its names become.
+	// Functions such as those for extended attributes need a path. It returns ENOTSUP if the
+	// system has no such path.
 	At(fn func(path string) error) error
-	// Mark returns 31 bits that the Observer may use as it likes, and MarkTimes. They are zero at
-	// first and after the kernel has forgotten the inode.
+	// Mark returns 32 bits: MarkTimes, and 31 that the Observer may use as it likes. They are zero
+	// at first, and again after the kernel has forgotten the inode.
 	Mark() *atomic.Uint32
 }
 
-// MarkTimes is set in a File's Mark before its times are set through the mount, while the
-// inode's order is held. Code that compares the times with earlier ones must ignore a difference
-// while it is set. The Observer clears it.
+// MarkTimes is the bit of a File's Mark that is set before the file's times are set through the
+// mount, while the inode's order is held. While it is set, different times do not mean that the
+// content has changed. The Observer clears it.
 const MarkTimes uint32 = 1 << 31
 
 // TailMin is the minimum length of the unchanged beginning of a file for which TailFrom is
@@ -97,9 +97,9 @@ type Change struct {
 	File   File
 	Caller Caller
 	Op     event.Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
-	// Name is the name that is removed or replaced, for OpUnlink and OpRename.
+	// Name is the path that is removed or replaced, for OpUnlink and OpRename.
 	Name string
-	// Append means that the first write is at the end, by a handle that can write nowhere else.
+	// Append means that the first write is at the end, through a handle that can only append.
 	Append bool
 	// Cancel is closed when the request is cancelled; every wait ends then.
 	Cancel <-chan struct{}
@@ -112,29 +112,29 @@ type Closed struct {
 	Writer Caller
 	Op     event.Op // OpCreate if the file was made since it was last closed, OpTruncate for truncate(2), else OpWrite
 	Stat   event.Stat
-	// TailFrom, if ≥ 0, means that all bytes before this offset are as they were at the previous
-	// close of this inode or, if there was none, at its Before. It is -1 if that is unknown, 0 if
-	// a process may have written to the source directly, and Stat.Size if the content did not
-	// change.
+	// TailFrom, if ≥ 0, means that all bytes before this offset are the same as at the previous
+	// close of this inode or, if there was none, at its Before. It is -1 if nothing is known
+	// about them, 0 if a process may have written to the source directly, and Stat.Size if the
+	// content did not change.
 	TailFrom int64
 	// LastPath is File.Path() or, if there is no name any more, the last name.
 	LastPath string
-	// Idle means that no process closed the file; it merely was not written to for a while.
+	// Idle means that no process has closed the file, but it was not written to for a while.
 	Idle bool
-	// Held means that a handle was flushed and is not released yet. A Releaser is called at its
-	// RELEASE, which usually follows at once.
+	// Held means that a handle was flushed but is not released yet. A Releaser is called when
+	// it is, which is usually at once.
 	Held bool
 	Time time.Time
 }
 
-// Event is an operation on names or attributes that succeeded.
+// Event is an operation on names or attributes that has succeeded.
 type Event struct {
 	Op     event.Op
 	File   File // the inode; nil for OpRmdir and if it is not known
 	Caller Caller
 	Path   string
 	Path2  string     // OpRename, OpExchange, OpLink: the new name
-	Target string     // where the symlink points; for OpSymlink, and for OpUnlink, OpRename or OpLink of a symlink
+	Target string     // where the symlink points, if Op is OpSymlink or File is a symlink
 	Stat   event.Stat // after the operation (for OpUnlink and OpRmdir: before)
 	// Replaced is the inode that lost its name to OpRename, if any, or the one that got
 	// the name Path in OpExchange.
@@ -144,52 +144,54 @@ type Event struct {
 	Time     time.Time
 }
 
-// Observer receives everything that happens on the mount, synchronously from the handler of the
-// request. A handler holds no lock of fusefs while it calls. Methods return quickly, except
-// Before, which may wait until the old content is safe (bounded, and ended by Change.Cancel). No
-// method can fail a request. Methods may be called from many goroutines at once; for one inode,
-// the order of calls is the order in which operations took effect.
+// Observer receives everything that happens on the mount. The handler of a request calls it
+// synchronously, holding no lock of fusefs. Methods return quickly, except that Before may wait
+// for a limited time until the old content is safe; Change.Cancel ends that wait. No method can
+// fail a request. Methods may be called from many goroutines at once. For one inode, the calls
+// come in the order in which the operations took effect.
 type Observer interface {
-	// Before is called before an operation that destroys content: the first write to a clean
-	// inode, a truncation, the unlinking or replacing of a name. After a Closed the next
-	// modification calls Before again; between Before and Closed further writes to the same
-	// inode do not. For OpUnlink and OpRename it is called for every name; Stat().Nlink tells
-	// whether it is the last. It is called for regular files only. A file that was made is
-	// written without it until its first Closed.
+	// Before is called before an operation that destroys the content of a regular file: the
+	// first write to a clean inode, a truncation, the removal or replacement of a name. Further
+	// writes to the inode do not call it again until after the next Closed. For OpUnlink and
+	// OpRename it is called for every name; if Stat().Nlink is 1, that name is the last. For a
+	// new file it is not called until after the first Closed.
 	Before(Change)
-	// Closed: see the package comment for what counts as closed.
+	// Closed is called after a file was closed. The package comment says what counts as closed.
 	Closed(Closed)
-	// Done: an operation on names or attributes has succeeded.
+	// Done is called after an operation on names or attributes has succeeded.
 	Done(Event)
-	// Opened: a file was opened for reading (reads only; a hot path).
+	// Opened is called after a file was opened read-only. It is called often.
 	Opened(f File, c Caller)
-	// Synced: fsync(2) was called and the source has synced the file; returns
-	// when the content is durable on the observer's side as well (bounded).
+	// Synced is called by fsync(2) after the source has synced the file. It returns when the
+	// Observer's copy is durable as well, or after a limited time.
 	Synced(f File, cancel <-chan struct{})
-	// Outside: the overlay noticed that a process changed a file on the source, without
-	// going through the mount.
+	// Outside is called when the overlay notices that a process changed a file on the source,
+	// bypassing the mount.
 	Outside(f File, before, after event.Stat)
 }
 
-// Finder is an Observer that wants to see the state of a name that it may not have heard
-// of before the name is removed, moved or replaced, before its mode, owner or attributes
-// change, and before its file gets another name. It is not called for the last name of a
-// regular file that is removed, because Before is. The operation may still fail. target
-// is where a symlink points.
+// Finder is an Observer that also receives the state of files before their names or attributes
+// change, because it may never have heard of them.
 type Finder interface {
+	// Found is called before a name is removed, moved or replaced, before the mode, owner or
+	// attributes of its file change, and before its file gets another name. The operation may
+	// still fail. It is not called when the last name of a regular file is removed, because
+	// Before is. target is where a symlink points.
 	Found(f File, name, target string, st event.Stat)
 }
 
-// Describer is an Observer that wants to know when the command of a process becomes
-// known, which may be before or after it is told what the process does.
+// Describer is an Observer that also receives the commands of processes.
 type Describer interface {
+	// Described is called when the command of a process becomes known. That may be before or
+	// after the Observer's first call about that process.
 	Described(p *Process)
 }
 
-// Releaser is an Observer that wants to know when a handle that could write ends.
-// Nobody waits for that request, so some microseconds of work are cheaper there than
-// in a goroutine that must be woken. fd, if not negative, is a readable descriptor of
-// the file for the duration of the call; its offset must not be used.
+// Releaser is an Observer that is also called when a handle that could write is released.
 type Releaser interface {
+	// Released is called by the request that ends the handle. Nobody waits for that request,
+	// so some microseconds of work are cheaper here than in a goroutine that must be woken.
+	// fd, if not negative, is a readable descriptor of the file for the duration of the call;
+	// its offset must not be used.
 	Released(f File, fd int)
 }

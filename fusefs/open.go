@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFlags are the flags of open(2) that concern our own descriptor. The kernel
-// deals with the others: creation is decided already; the offset of an append comes
-// with each write (an O_APPEND descriptor would send the pages of a mapping to the
-// end too); O_DIRECT would need aligned buffers; execve(2) sends a flag of the
-// kernel's own (FMODE_EXEC), which openat2(2) refuses.
+// keepFlags are the flags of open(2) with which we open our own descriptor. The others are
+// dropped. Creation is decided already. O_APPEND is not needed, because each write carries its
+// offset, and it would send the pages of a mapping to the end too. O_DIRECT would need aligned
+// buffers. execve(2) sends a flag of the kernel's own (FMODE_EXEC), which openat2(2) refuses.
 const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW | unix.O_DIRECTORY | sys.OpenFlags
 
-// Open opens a file. If the source differs from what the kernel has cached, the cache is dropped
-// before the reply; otherwise the first read would return new bytes cut at the old length.
+// Open opens a file. If the source differs from what the kernel has cached, it drops the kernel's
+// cache before it replies; otherwise the first read would return new bytes cut at the old length.
 func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -58,10 +57,10 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	return fuse.OK
 }
 
-// agree drops the kernel's pages of a file that has changed on the source. gen is what
-// peek returned before the source was asked. unsure: pages were dropped, and if the file
-// changes again the kernel may still use an old size, because it ignores attributes that
-// cross a notification.
+// agree drops the kernel's pages of a file that has changed on the source. gen is what peek
+// returned before sx was read from the source. If it drops pages it returns unsure: when the file
+// changes again, the kernel may still use an old size, because it ignores attributes that arrive
+// during a notification.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {
@@ -88,8 +87,8 @@ func openFlags(n *inode, flags uint32) (reply uint32) {
 	return reply
 }
 
-// opened registers the descriptor and fills the reply. A handle that cannot write needs
-// no FLUSH. reads: fd can be read whatever flags say.
+// opened registers fd as a handle of n and fills in the reply. A handle that cannot write needs
+// no FLUSH. reads means that fd can be read even if flags do not allow it.
 func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
 	out.OpenFlags = openFlags(n, flags)
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
@@ -98,14 +97,14 @@ func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, 
 	out.Fh = o.addHandle(n, fd, flags, c, reads || flags&unix.O_ACCMODE == unix.O_RDWR, unique).fh
 }
 
-// openTrunc is open(2) with O_TRUNC of a file that exists.
+// openTrunc handles open(2) with O_TRUNC of an existing file.
 func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n.order.Lock()
 	defer n.order.Unlock()
 	spoilt := n.spoilt.Load()
 	var sx sys.Stat
 	flags := int(in.Flags) & keepFlags
-	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // with O_TRUNC: odd, but Linux does it
+	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // Linux truncates even then
 	if reads {
 		flags |= unix.O_RDWR
 	}
@@ -127,13 +126,13 @@ func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fus
 	n.fresh.Store(spoilt)
 	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if reads {
-		o.closeContent(n, c, event.OpTruncate, false) // its FLUSH will not be sent
+		o.closeContent(n, c, event.OpTruncate, false) // the kernel sends no FLUSH for a read-only handle
 	}
 	return fuse.OK
 }
 
-// truncate sets the size of fd, which is open on n. old is the stamp of the file before.
-// It needs n.order, and n.begin must have been called.
+// truncate sets the size of n through its descriptor fd. old is the file's stamp before that.
+// The caller holds n.order and has called n.begin.
 func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
 		// Another process truncates the file before its writer has closed it.
@@ -161,10 +160,10 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 	return err
 }
 
-// Flush is sent at each close(2) of a descriptor that can write, by every process that has it. A
-// file that was only made or emptied stays dirty until its RELEASE, which follows at once when
-// this was the last descriptor: a shell that redirects opens the file, duplicates the descriptor
-// and closes the first one before the command writes a byte.
+// Flush handles FLUSH, which the kernel sends whenever a process closes a descriptor that can
+// write. A file that was only made or emptied stays dirty until its RELEASE, which follows at once
+// if this was the last descriptor. That is because a shell that redirects output opens the file,
+// duplicates the descriptor and closes the first one before the command writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -183,9 +182,9 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return fuse.OK
 }
 
-// closeHandle is closeContent for a handle that is still open: it takes the attributes
-// from it, and c has been looked up already. held: the handle stays open for the moment.
-// It needs n.order.
+// closeHandle is like closeContent, but reads the attributes through h, which is still open, and
+// takes a caller that was looked up already. held means that h stays open for now. The caller
+// holds n.order.
 func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -193,8 +192,8 @@ func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	o.closeAs(n, n.writes, c, event.OpWrite, false, held, &sx, err, gen)
 }
 
-// Release ends a handle. Nobody waits for it, and it must not wait for an
-// operation on the inode: that case is finished in the background.
+// Release ends a handle. No process waits for it. It must not wait for an operation on the inode;
+// if one is running, the handle is finished in the background.
 func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	h := o.handles.take(in.Fh)
 	if h == nil {
@@ -219,14 +218,14 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}()
 }
 
-// finish ends a handle that could write; it needs node.order and unlocks it.
+// finish ends a handle that could write. The caller has locked h.node.order; finish unlocks it.
 func (o *contents) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
-	// The RELEASE of one redirection can come after the next one has truncated the file.
-	// Then the close of that next one reports what the file becomes.
+	// The RELEASE of one redirection can arrive after the next redirection has truncated the
+	// file. Then the content is reported when that next one closes the file.
 	if w := n.writes; w != nil && w.dirty && !(w.empty && n.writersBeside(h)) {
-		// The process may be gone; the one that opened the file is the best we know.
+		// The process that closed it may be gone. The one that opened the file is the best guess.
 		c := h.owner
 		if w.writer.PID != 0 {
 			c = w.writer
@@ -247,7 +246,7 @@ func (o *contents) finish(h *handle) {
 	h.release()
 }
 
-// Fsync makes a file's content durable on the source, then with the Observer.
+// Fsync makes a file's content durable on the source, then in the Observer's copy.
 func (o *contents) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {

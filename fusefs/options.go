@@ -7,57 +7,60 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// Classifier says which class a path belongs to. The path is slash-separated
-// and relative to the root.
+// Classifier decides which paths are captured.
 type Classifier interface {
+	// Class returns the class of a path, which is slash-separated and relative to the root.
 	Class(path string, isDir bool) ignore.Class
 }
 
-// FDStore holds descriptors of files that could not be opened again by name. Its methods
-// are called while requests wait, and must not block.
+// FDStore holds descriptors of files that another server could not open again by name. Its
+// methods are called while requests wait, and must not block.
 type FDStore interface {
-	// Keep holds a duplicate of fd for the handle fh; false if it cannot.
+	// Keep stores a duplicate of fd for the handle fh. It returns false if it cannot.
 	Keep(fh uint64, fd int) bool
-	// Drop releases it.
+	// Drop closes the descriptor that is stored for fh.
 	Drop(fh uint64)
 }
 
-// Options describe a mount. Source and Mountpoint are needed.
+// Options describes a mount. Source and Mountpoint are required.
 type Options struct {
 	// Source is the source directory, opened before the mount covers it. The
 	// server keeps it open; the caller closes it after Wait.
 	Source *os.File
 	// Mountpoint is an absolute path.
 	Mountpoint string
-	// FD, if above 0, is a /dev/fuse descriptor that is mounted on Mountpoint
-	// already. The server owns it from then on.
+	// FD, if above 0, is a /dev/fuse descriptor that is already mounted on Mountpoint. The
+	// server owns it from then on.
 	FD int
-	// Ledger, if not nil, is a file from NewLedger in which the server notes what another
-	// one must know to take over after a kill.
+	// Ledger, if not nil, is a file from NewLedger. In it the server notes what another
+	// server needs to take over the mount if this one is killed.
 	Ledger *os.File
-	// TakeOver: FD is the connection of a server that was killed, and Ledger its ledger.
+	// TakeOver means that FD is the connection of a server that was killed, and Ledger is
+	// that server's ledger.
 	TakeOver bool
-	// FDStore keeps descriptors of files that cannot be opened by name; nil: they are lost.
+	// FDStore stores descriptors of files that cannot be opened by name. If it is nil, a
+	// server that takes over cannot open them.
 	FDStore FDStore
-	// Kept are the descriptors that the FDStore held, by handle; the server owns them.
+	// Kept are the descriptors that the FDStore held, by handle. The server owns them.
 	Kept map[uint64]*os.File
-	// AllowOther lets other users in; permissions are checked in any case.
+	// AllowOther lets other users use the mount. Permissions are checked in any case.
 	AllowOther bool
 	ReadOnly   bool
-	// Outside: somebody may write to the source without going through the
-	// mount, so the kernel may trust what it cached for one second only.
+	// Outside means that a process may write to the source, bypassing the mount. Then the
+	// kernel may trust its cache for one second only.
 	Outside bool
-	// Hidden is a path relative to the root that is not shown, or "".
+	// Hidden, if not "", is a path relative to the root that the mount does not show.
 	Hidden string
-	// Observer receives everything that happens on the mount; nil: nothing is reported.
+	// Observer, if not nil, receives everything that happens on the mount.
 	Observer Observer
-	// NoCommands: the command lines of processes are not read.
+	// NoCommands turns off the reading of processes' command lines.
 	NoCommands bool
-	// commandOf takes the place of /proc in tests.
+	// commandOf, if not nil, replaces /proc in tests.
 	commandOf func(*Process) *Command
-	// Classifier; nil: .git is excluded, all else is tracked.
+	// Classifier decides which paths are captured. If it is nil, .git is excluded and
+	// everything else is tracked.
 	Classifier Classifier
-	// Logger; nil: nothing is logged.
+	// Logger, if not nil, receives log messages.
 	Logger *slog.Logger
 }
 
@@ -65,7 +68,7 @@ type Options struct {
 type Stats struct {
 	Inodes   int
 	Handles  int
-	Dirty    int // inodes that were written and not yet closed
+	Dirty    int // inodes that were written and are not closed yet
 	Threads  int
 	Requests map[string]uint64 // by FUSE operation
 }

@@ -10,12 +10,12 @@ import (
 	"cachebro/fusefs/sys"
 )
 
-// maxForgotten bounds how many files that were made through the mount are remembered after the
-// kernel forgot them. Each takes about 100 bytes.
+// maxForgotten limits how many of the files that the kernel has forgotten are remembered. Each
+// takes about 100 bytes.
 const maxForgotten = 20_000
 
-// moment is a time by two clocks, in ns: the clock that file times come from, which can be set,
-// and the monotonic clock.
+// moment is one point in time, in ns, by two clocks: the wall clock, which file times come from
+// and which can be set back, and the monotonic clock.
 type moment struct{ wall, steady int64 }
 
 var began = time.Now()
@@ -29,9 +29,9 @@ func currentMoment() moment {
 // made through the mount and then forgotten by the kernel. It works only while Server.SetOutside
 // is on.
 type outsideWrites struct {
-	mu        sync.Mutex // guards the rest
-	start     moment     // files with an older ctime are found by the first scan
-	forgotten map[key]int64
+	mu        sync.Mutex    // guards the rest
+	start     moment        // files with an older ctime are left to the first scan
+	forgotten map[key]int64 // when the kernel forgot a file, in Unix ns
 }
 
 // noteForgotten records when the kernel forgot n. Changes up to that time are already known.
@@ -43,7 +43,7 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
-		// There are too many to remember. From now on, files that changed before now are not
+		// There are too many to remember. Files that changed before this moment will not be
 		// reported.
 		clear(s.forgotten)
 		s.start = now
@@ -68,10 +68,11 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
-// noteOutside reports a file to the Observer that the kernel did not know and that was made or
-// changed directly on the source since the mount: a new file, or a file that replaced another in
-// an atomic save. made was taken before the file was looked up on the source. If the server has
-// made a file since then, n may be that file.
+// noteOutside reports n to the Observer if it was made or changed directly on the source since the
+// mount began. The caller has just looked it up, and the kernel did not know it: it may be a new
+// file, or one that replaced another in an atomic save. made was taken before the file was looked
+// up on the source. If the server has made a file since then, n may be that file, and nothing is
+// reported.
 func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
@@ -86,9 +87,10 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	}
 }
 
-// Beside is called when a path of the source was changed bypassing the mount. It makes the kernel
-// drop its cached data of the path, and reports the change to git. name means that the name
-// appeared, disappeared, or leads to another file now. dir means that the path is a directory.
+// Beside is called after a path of the source was changed, bypassing the mount. It makes the
+// kernel drop its cached data of the path, and notes the change for git's fsmonitor. name means
+// that the name appeared, disappeared, or leads to another file now. dir means that the path is a
+// directory.
 func (s *Server) Beside(p string, name, dir bool) {
 	o := s.fs
 	switch {
@@ -123,7 +125,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 	}
 }
 
-// inodeAt returns the inode at a path of the source, or nil if the kernel does not know it.
+// inodeAt returns the inode at path p of the source, or nil if the kernel does not know it.
 func (o *namespace) inodeAt(p string) *inode {
 	if p == "." {
 		return o.root.node
@@ -135,7 +137,8 @@ func (o *namespace) inodeAt(p string) *inode {
 	return o.table.find(keyOf(&sx))
 }
 
-// CallerOf describes a process that changed the source bypassing the mount, if it still exists.
+// CallerOf returns the Caller for a process that changed the source, bypassing the mount. Proc is
+// nil if the process has ended.
 func (s *Server) CallerOf(pid int) Caller {
 	c := Caller{PID: uint32(pid), TID: uint32(pid)}
 	if pid == 0 {

@@ -22,13 +22,13 @@ import (
 // rootID is the node id of the root, by the protocol.
 const rootID = fuse.FUSE_ROOT_ID
 
-// namespace owns names and inodes. It finds the file below the source that a node id
-// means, and says what it looks like.
+// namespace owns names and inodes. It finds the file on the source that has a node id, and its
+// attributes.
 type namespace struct {
 	fuse.RawFileSystem // answers ENOSYS to requests that are not implemented here: Access, OpenDir
 
 	obs        Observer
-	finder     Finder // obs, if it is one
+	finder     Finder // obs, if it is a Finder
 	classifier Classifier
 	log        *slog.Logger
 	hiddenDir  string // parent and name of Options.Hidden
@@ -45,26 +45,26 @@ type namespace struct {
 	makes    moves // counts creations; see noteOutside
 	streams  streams
 	notifier *notifier
-	ledger   *ledger // nil: nobody can take over
+	ledger   *ledger // nil if no other server can take over
 
 	changes    *changes.Tracker
-	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil: it was never set
+	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil if it never was
 
-	outside atomic.Bool // somebody reaches the source beside the mount
-	way     atomic.Bool // the source can be reached beside the mount; see SetWay
+	outside atomic.Bool // processes may be changing the source, bypassing the mount
+	way     atomic.Bool // the source can be reached, bypassing the mount; see SetWay
 	noXattr bool        // the source has no extended attributes at all
 	acl     bool        // the source has access control lists
 	us      creds
 }
 
-// contents owns the open files, who opened them, and the writes that the Observer has not
-// heard of yet.
+// contents owns the open files, records which processes opened them, and holds the writes that
+// were not reported to the Observer yet.
 type contents struct {
 	namespace
 
-	releaser Releaser // obs, if it is one
+	releaser Releaser // obs, if it is a Releaser
 	handles  *handles
-	keptFDs  atomic.Int64 // descriptors held by keep
+	keptFDs  atomic.Int64 // number of descriptors that keep holds
 	dirty    dirtySet
 	procs    *processes
 	sentBack sentBack
@@ -74,9 +74,9 @@ type contents struct {
 	outsideWrites outsideWrites
 }
 
-// overlay is the file system. It answers the kernel's requests from the source directory,
-// and owns the locks of its users and the take-over by another server. For the order of
-// its own locks see the package comment.
+// overlay is the file system. It answers the kernel's requests from the source directory. It also
+// owns the file locks of processes and the take-over by another server. The package comment has
+// the order of its mutexes.
 type overlay struct {
 	contents
 
@@ -84,8 +84,9 @@ type overlay struct {
 	prepared prepared
 }
 
-// Not implemented on purpose: Access (default_permissions), OpenDir and ReleaseDir
-// (without them the kernel caches directories).
+// Three requests are not implemented on purpose: Access, because the kernel checks permissions
+// (default_permissions), and OpenDir and ReleaseDir, because without them the kernel caches
+// directories.
 var _ fuse.RawFileSystem = (*overlay)(nil)
 
 func newOverlay(opt *Options) (*overlay, error) {
@@ -152,7 +153,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	return o, nil
 }
 
-// close gives back every descriptor. Nobody may use the overlay any more.
+// close closes every descriptor. The overlay must not be used afterwards.
 func (o *overlay) close() {
 	o.dirty.stop()
 	o.endLocks()
@@ -180,11 +181,11 @@ func (o *overlay) close() {
 
 func (o *namespace) String() string { return "cachebro" }
 
-// SetDebug is go-fuse's own and does nothing: Options.Logger is used.
+// SetDebug implements fuse.RawFileSystem. It does nothing, because Options.Logger is used.
 func (o *namespace) SetDebug(bool) {}
 
-// node returns the inode with a node id. ESTALE cannot happen with a sane
-// kernel: it asks for no id that it has forgotten.
+// node returns the inode with a node id, or ESTALE if there is none. A correct kernel never asks
+// for an id that it has forgotten.
 func (o *namespace) node(id uint64) (*inode, fuse.Status) {
 	if n := o.table.get(id); n != nil {
 		return n, fuse.OK
@@ -198,7 +199,7 @@ func (o *namespace) hidden(parent *inode, name string) bool {
 		parent.LastPath() == o.hiddenDir
 }
 
-// class of a path; see Options.Classifier.
+// class returns the class of path p; see Options.Classifier.
 func (o *namespace) class(p string, isDir bool) ignore.Class {
 	if o.classifier != nil {
 		return o.classifier.Class(p, isDir)

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxPrepared bounds how many threads can have prepared files, and so the memory: an
-	// attribute has 64 KiB at most.
+	// maxPrepared limits how many threads can have prepared files at once. That limits the
+	// memory too, because an attribute has at most 64 KiB.
 	maxPrepared = 64
 	// preparedFor is how long a file waits for its mknod(2).
 	preparedFor = 10 * time.Second
 )
 
-// prepared holds the files that threads are about to make. A client that carries out a
-// plan prepares many of them in one request, and makes each with one more, where it would
-// take seven. A file appears complete, by one call that the kernel and all who watch the
-// directory see. If a preparation is lost, as when another server takes over, the call
-// makes an empty file; the client checks for that.
+// prepared holds the files that threads are about to make. A client that carries out a plan
+// prepares many files in one request. It then makes each file with one request instead of seven.
+// A file appears complete, in one operation for everyone who watches the directory. If a
+// preparation is lost, for instance because another server takes over, that request makes an
+// empty file; the client checks for that.
 type prepared struct {
 	mu sync.Mutex
-	by map[uint32]preparation // what each thread prepared last; nil: no timer runs
+	by map[uint32]preparation // each thread's last preparation; nil while no timer runs
 }
 
 type preparation struct {
@@ -39,13 +39,13 @@ type preparation struct {
 	files map[string]event.PreparedFile
 }
 
-// put remembers the files that a thread prepares, in place of those that it prepared before.
+// put stores the files that a thread prepares. They replace those that it prepared before.
 func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	files, err := event.DecodePrepared(data)
 	if err != nil {
 		return fuse.EINVAL
 	}
-	if in.Pid == 0 { // a thread in another pid namespace: all of those have this number
+	if in.Pid == 0 { // all threads in other pid namespaces have this number
 		return fuse.EAGAIN
 	}
 	of := preparation{owner: in.Owner, dir: in.NodeId, at: time.Now(), files: make(map[string]event.PreparedFile, len(files))}
@@ -77,7 +77,8 @@ func (p *prepared) expire() {
 	time.AfterFunc(preparedFor, p.expire)
 }
 
-// take returns what the calling thread has prepared for a name in the directory in.NodeId.
+// take removes and returns the file that the calling thread has prepared for a name in the
+// directory in.NodeId.
 func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,9 +94,9 @@ func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, boo
 	return f, true
 }
 
-// makePrepared makes a prepared file and returns it open. The time is set last: a file
-// that has it is complete. The file belongs to the caller: only the kernel knows whether
-// the caller may give it away.
+// makePrepared makes a prepared file and returns its descriptor. It sets the file's time last, so
+// a file with that time is complete. It does not set the owner, because only the kernel knows
+// whether the caller may give the file away.
 func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	fd, err = sys.Open(dir, string(f.Name), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, f.Mode&0o777)
 	if err != nil {

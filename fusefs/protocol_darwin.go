@@ -9,17 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What differs between the kernels' protocols; doc/macos.md names the sources.
+// This file holds what differs between the protocols of Linux and Darwin; doc/macos.md names the
+// sources.
 
 // capabilities are requested in addition to those of go-fuse: an OPEN that truncates, a
 // rename that replaces nothing, and FALLOCATE.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_RENAME_EXCL | fuse.CAP_ALLOCATE
 
-// pcCaseSensitive of <sys/unistd.h> asks whether names that differ in case differ.
+// pcCaseSensitive is _PC_CASE_SENSITIVE of <sys/unistd.h>: fpathconf(2) returns 0 for it if a
+// volume ignores case.
 const pcCaseSensitive = 11
 
-// capabilitiesOf returns the capabilities that depend on the source: the kernel passes on
-// a rename that changes only case if it knows that the volume ignores case.
+// capabilitiesOf returns the capabilities that depend on the source. The kernel forwards a rename
+// that changes only case if it knows that the volume ignores case.
 func capabilitiesOf(source int) uint64 {
 	if v, err := unix.Fpathconf(source, pcCaseSensitive); err == nil && v == 0 {
 		return fuse.CAP_CASE_INSENSITIVE
@@ -27,11 +29,11 @@ func capabilitiesOf(source int) uint64 {
 	return 0
 }
 
-// resending is 0: this kernel cannot send requests again.
+// resending is 0 because this kernel cannot send requests again.
 const resending = 0
 
 // readersInTurn lets only one thread at a time wait for a request. If several wait, some do not
-// notice the unmount (go-fuse reads with one thread for that reason, too: fuse/fusefd_other.go).
+// notice the unmount. For that reason go-fuse reads with one thread, too (fuse/fusefd_other.go).
 const readersInTurn = true
 
 // fillMore fills in the attributes that only this kernel has.
@@ -49,11 +51,12 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns says whether a SETATTR without known bits is a chown(2).
+// emptyChowns reports whether a chown(2) that changes no owner arrives as a SETATTR that sets
+// nothing.
 const emptyChowns = false
 
-// setMoreOf are the bits of SETATTR that only this kernel has; setMore sets them. The
-// times of creation, backup and change are only sent if CAP_XTIMES was requested.
+// setMoreOf are the bits of SETATTR that only this kernel has; setMore applies them. The kernel
+// sends times of creation, backup and change only if CAP_XTIMES was requested.
 const setMoreOf = fuse.FATTR_FLAGS
 
 func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
@@ -63,9 +66,9 @@ func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
 	return sys.SetFlags(f, in.Flags_)
 }
 
-// atPosition reads an extended attribute from the position that the request names: a
-// resource fork is read in pieces. go-fuse passes on only the header, which the request
-// follows in memory.
+// atPosition reads an extended attribute from the position that the request names, because a
+// resource fork is read in pieces. go-fuse passes only the header; the rest of the request follows
+// it in memory.
 func atPosition(in *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	position := (*fuse.GetXAttrIn)(unsafe.Pointer(in)).Position
 	if position == 0 {

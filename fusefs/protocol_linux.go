@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What differs between the kernels' protocols; doc/macos.md names the sources.
+// This file holds what differs between the protocols of Linux and Darwin; doc/macos.md names the
+// sources.
 
 // capabilities are requested in addition to those of go-fuse.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
@@ -16,11 +17,10 @@ const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 // capabilitiesOf returns 0: no capability depends on the source.
 func capabilitiesOf(int) uint64 { return 0 }
 
-// resending are the bits of INIT with which a kernel says that it can send unanswered
-// requests again.
+// resending are the bits of INIT that mean that the kernel can send unanswered requests again.
 const resending = fuse.CAP_INIT_EXT | fuse.CAP_HAS_RESEND
 
-// readersInTurn says whether only one thread at a time may wait for a request.
+// readersInTurn reports whether only one thread at a time may wait for a request.
 const readersInTurn = false
 
 // fillMore fills in the attributes that only this kernel has.
@@ -33,11 +33,11 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns says whether a chown(2) that changes no owner arrives as a SETATTR that sets
+// emptyChowns reports whether a chown(2) that changes no owner arrives as a SETATTR that sets
 // nothing.
 const emptyChowns = true
 
-// setMoreOf are the bits of SETATTR that only this kernel has; setMore sets them.
+// setMoreOf are the bits of SETATTR that only this kernel has; setMore applies them.
 const setMoreOf = 0
 
 func setMore(sys.Ref, *fuse.SetAttrIn) error { return nil }

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoredEverywhere is the class of paths whose content is never kept.
+// ignoredEverywhere is the class of paths whose content is never saved.
 const ignoredEverywhere = ignore.Excluded
 
-// inodeFor returns the inode that sx describes, found as name in parent. If the kernel does
-// not know it because it was made on the source, a temporary inode stands for it, so that
+// inodeFor returns the inode that sx describes and that was found as name in parent. If the kernel
+// does not know it because it was made on the source, inodeFor makes a temporary inode, so that
 // its content is saved like any other.
 func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
@@ -32,17 +32,17 @@ func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// renaming prepares n for a change of its names: if it is dirty it is closed, so that the
-// version has its writer, and the name under which it was written. It needs n.order.
+// renaming prepares n for a change of its names. If n is dirty it is closed, so that the version
+// names its writer and the name under which it was written. The caller holds n.order.
 func (o *contents) renaming(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
 	}
 }
 
-// closeBelow closes the dirty files below directories that are about to get another name.
-// The caller must hold the order of none of them. What is written later is closed under
-// the new name.
+// closeBelow closes the dirty files in the subtrees of directories that are about to get another
+// name. Files that are written later are closed under the new name. The caller must not hold the
+// order of any of these files.
 func (o *overlay) closeBelow(dirs ...*inode) {
 	for _, d := range dirs {
 		if d == nil || !d.isDir() {
@@ -58,8 +58,8 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 	}
 }
 
-// losing prepares n for the loss of a name: if it is dirty it is closed, then the
-// Observer saves the content. It needs n.order.
+// losing prepares n for the loss of a name. If n is dirty it is closed, then the Observer saves
+// the content. The caller holds n.order.
 func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
@@ -70,7 +70,7 @@ func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.S
 	}
 }
 
-// lost takes the name away from n after the source did. It needs n.order.
+// lost removes a name of n after it was removed on the source. The caller holds n.order.
 func (o *contents) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
 		o.guard(n) // it may have been opened while its name was removed
@@ -79,8 +79,8 @@ func (o *contents) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 		o.table.detach(n)
 		n.removed.Store(true)
 	}
-	// The descriptor of a removed directory stays until the kernel forgets it:
-	// somebody may stand in it.
+	// The descriptor of a removed directory stays open until the kernel forgets the directory,
+	// because it may be the working directory of a process.
 }
 
 // Unlink removes a name of a file.
@@ -160,11 +160,11 @@ func readlink(dir int, name string) string {
 	return string(to)
 }
 
-// rename is one renameat2 under way.
+// rename is one renameat2(2) that is being handled.
 type rename struct {
 	from, to           *inode // directories
-	fromName, toName   string // as the directories have them
-	askedFrom, askedTo string // as they were asked for
+	fromName, toName   string // as the directories spell them
+	askedFrom, askedTo string // as the request spells them
 	newName            string // the new name as the directory has it afterwards
 	src, dst           *inode // dst: the inode that has the new name, or nil
 	srcStat, dstStat   sys.Stat
@@ -233,7 +233,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	return o.rename(cancel, in, &r, d1, d2)
 }
 
-// rename does the work; it needs the order of both inodes.
+// rename does the work of Rename. The caller holds the order of both inodes.
 func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d1, d2 *dirfd) fuse.Status {
 	fd1, fd2 := d1.fd, d2.fd
 	exchange := in.Flags&sys.Exchange != 0
@@ -291,7 +291,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	o.respelled(r, &ev, d2)
 	if r.src == r.dst && !exchange {
 		t.markDone()
-		return fuse.OK // two names of one file: nothing happens, by POSIX
+		return fuse.OK // both are names of one file, so POSIX says that nothing happens
 	}
 	o.overtook(&in.InHeader, r.from, r.to, r.src)
 	if r.dst != nil {
@@ -311,7 +311,8 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	return fuse.OK
 }
 
-// moveInodes gives the inodes their new names after the source did. It needs the order of both.
+// moveInodes gives the inodes their new names after the source was changed. The caller holds the
+// order of both.
 func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:

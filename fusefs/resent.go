@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These functions finish requests that a killed server had carried out on the source but
-// not answered. What is left is to update our own state and tell the Observer.
+// These functions finish requests that a killed server had carried out on the source but not
+// answered. They only have to update our own state and inform the Observer.
 
-// removedBefore is remove of a name that this very request has removed already.
+// removedBefore finishes a remove whose name a killed server has removed already.
 func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, name string, op event.Op) fuse.Status {
 	n := o.table.find(t.a)
 	if n == nil {
@@ -39,7 +39,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	return fuse.OK
 }
 
-// renamedBefore is Rename of a name that this very request has moved already.
+// renamedBefore finishes a Rename that a killed server has carried out already.
 func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 int) fuse.Status {
 	exchange := in.Flags&sys.Exchange != 0
 	if err := sys.StatAt(fd2, r.toName, &r.srcStat); err != nil {
@@ -89,16 +89,16 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	return fuse.OK
 }
 
-// unmake removes a file that an earlier server made for the same request and had not
-// noted, so that it can be made again. Opening it instead would fail if its mode keeps
-// its owner out. It reports whether it removed one.
+// unmake removes a file that an earlier server made for the same request but had not noted in the
+// ledger, so that it can be made again. Opening it instead would fail if its mode denies access to
+// its owner. unmake reports whether it removed a file.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
 	return sys.StatAt(d.fd, name, &sx) == nil && t.madeEarlier(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
 		unix.Unlinkat(d.fd, name, 0) == nil
 }
 
-// makes reports whether an operation makes files of this type.
+// makes reports whether op makes files of the type in mode.
 func makes(op event.Op, mode uint32) bool {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:

@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that the kernel has only looked up rests: it has no inode, only a record of 24 bytes
-// beside its entry in the ledger. Looking once at a tree of a million files would otherwise make
-// a million inodes for which nobody asks again. The first request that names such a file wakes
-// it: the inode is made, and stays until the kernel forgets it. Without a ledger nothing rests.
+// A file that the kernel has only looked up is "resting": it has no inode, only a record of 24
+// bytes in addition to its entry in the ledger. Otherwise, walking once through a tree of a million
+// files would make a million inodes that nobody asks for again. The first request that names a
+// resting file wakes it, which makes an inode that stays until the kernel forgets the file.
+// Without a ledger no file rests.
 //
-// A file rests only when it is regular, has one name, and nobody can write to the source without
-// going through the mount. No page of it is in the kernel's cache, because it was never opened.
+// Only a regular file with one name can rest, and only while no process can write to the source
+// bypassing the mount. The kernel has no page of it in its cache, because it was never opened.
 
 // record holds the part of a resting file's state that the ledger does not. Its number is
 // in the nodeSlot of the file.
@@ -25,7 +26,7 @@ type record struct {
 	mtime, ctime int64 // see seen
 }
 
-// recordChunk records are allocated at once.
+// recordChunk is how many records are allocated at once.
 const recordChunk = 256
 
 // records holds the records of one shard of keys.
@@ -52,7 +53,7 @@ func (r *records) take() uint32 {
 	return i
 }
 
-// give takes a record back. When none is left in use, the memory is released.
+// give frees record i. When no record is in use any more, it releases the memory.
 func (r *records) give(i uint32) {
 	*r.at(i) = record{}
 	r.free = append(r.free, i)
@@ -61,9 +62,9 @@ func (r *records) give(i uint32) {
 	}
 }
 
-// slotIndex finds slots of the ledger by a hash; it is a table with open addressing. A
-// cell holds the number of a slot, below 1<<24 (ledgerMax), and above it 8 bits of the
-// hash, which save most looks into the ledger.
+// slotIndex finds slots of the ledger by a hash. It is a hash table with open addressing. The
+// lower 24 bits of a cell are the number of a slot (less than ledgerMax), the upper 8 bits are
+// from the hash, so that most cells that do not match need no access to the ledger.
 type slotIndex struct {
 	cells []uint32
 	used  int
@@ -94,14 +95,14 @@ func (x *slotIndex) after(i int) int {
 	return i
 }
 
-// find returns the first slot with this hash for which is returns true, 0 if there is none.
-func (x *slotIndex) find(hash uint64, is func(slot uint32) bool) uint32 {
+// find returns the first slot with this hash for which matches returns true, or 0 if there is none.
+func (x *slotIndex) find(hash uint64, matches func(slot uint32) bool) uint32 {
 	if x.used == 0 {
 		return 0
 	}
 	for i := x.home(hash); x.cells[i] != 0; i = x.after(i) {
 		if c := x.cells[i]; c>>slotBits == uint32(hash&0xff) {
-			if slot := c & (1<<slotBits - 1); is(slot) {
+			if slot := c & (1<<slotBits - 1); matches(slot) {
 				return slot
 			}
 		}
@@ -109,7 +110,7 @@ func (x *slotIndex) find(hash uint64, is func(slot uint32) bool) uint32 {
 	return 0
 }
 
-// add enters a slot; hashOf returns the hash of a slot.
+// add adds a slot. hashOf returns the hash of a slot.
 func (x *slotIndex) add(slot uint32, hashOf func(slot uint32) uint64) {
 	if (x.used+1)*5 > len(x.cells)*4 {
 		old := x.cells
@@ -133,7 +134,7 @@ func (x *slotIndex) set(slot uint32, hashOf func(slot uint32) uint64) {
 	x.cells[i] = uint32(hash&0xff)<<slotBits | slot
 }
 
-// remove takes a slot out, and moves those behind it to where find looks for them.
+// remove removes a slot, and moves the cells behind it to where find looks for them.
 func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	if x.used--; x.used == 0 {
 		*x = slotIndex{}
@@ -176,8 +177,9 @@ func (l *ledger) slotNamed(ref uint32, name string) bool {
 // maxRestSize is the largest file that can rest: a nodeSlot has 32 bits for the size.
 const maxRestSize = 1<<32 - 1
 
-// rest counts a reference to the file that sx describes, without an inode, and returns its node
-// id. It returns 0 if the file has an inode already or needs one, or if it has changed.
+// rest counts a reference of the kernel to the file that sx describes without making an inode, and
+// returns the file's node id. It returns 0 if the file has an inode already or needs one, or if it
+// has changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
 		len(name) == 0 || o.outside.Load() {
@@ -219,13 +221,14 @@ func (t *table) rest(k key, parent *inode, name string, sx *sys.Stat) uint64 {
 	return id
 }
 
-// restingLocked returns the slot of the resting file with a key; it needs the key's shard.
+// restingLocked returns the slot of the resting file with key k, or 0. The caller has locked the
+// key's shard.
 func (t *table) restingLocked(k key) uint32 {
 	return t.byKey[keyShard(k)].resting.find(k.hash(), func(slot uint32) bool { return t.ledger.keyAt(slot) == k })
 }
 
-// restingKey returns the key of a resting file. It needs the id's shard, so that the slot
-// does not change.
+// restingKey returns the key of a resting file. The caller has locked the id's shard, so that the
+// slot does not change.
 func (t *table) restingKey(id uint64) (k key, ok bool) {
 	slot := t.byID[id%shards].resting.find(mix(id), func(slot uint32) bool { return t.ledger.node(slot).id == id })
 	if slot == 0 {
@@ -234,7 +237,8 @@ func (t *table) restingKey(id uint64) (k key, ok bool) {
 	return t.ledger.keyAt(slot), true
 }
 
-// unrestLocked takes a file out of the tables of resting files. It needs both of its shards.
+// unrestLocked removes a file from the tables of resting files. The caller has locked both of its
+// shards.
 func (t *table) unrestLocked(k key, slot uint32) {
 	l := t.ledger
 	s := &t.byKey[keyShard(k)]
@@ -243,8 +247,8 @@ func (t *table) unrestLocked(k key, slot uint32) {
 	s.records.give(l.node(slot).record)
 }
 
-// wakeLocked makes the inode of the resting file with a key; it returns nil if there is
-// none. It needs the key's shard.
+// wakeLocked makes an inode for the resting file with key k. It returns nil if there is no such
+// file. The caller has locked the key's shard.
 func (t *table) wakeLocked(k key) *inode {
 	if t.ledger == nil {
 		return nil
@@ -269,7 +273,7 @@ func (t *table) wakeLocked(k key) *inode {
 	return n
 }
 
-// wake returns the inode of a file that rested under this id and key a moment ago.
+// wake returns the inode of a file that was resting a moment ago with this id and key.
 func (t *table) wake(id uint64, k key) *inode {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -281,15 +285,15 @@ func (t *table) wake(id uint64, k key) *inode {
 	if n != nil && n.id == id {
 		return n
 	}
-	// It was woken and lost its last name, or was forgotten.
+	// Since then it was woken and lost its last name, or it was forgotten.
 	i := &t.byID[id%shards]
 	i.RLock()
 	defer i.RUnlock()
 	return i.m[id]
 }
 
-// forgetResting is forget for a file that rested a moment ago. done is false if it does
-// not rest any more.
+// forgetResting is forget for a file that was resting a moment ago. done is false if it is not
+// resting any more.
 func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	l, s := t.ledger, &t.byKey[keyShard(k)]
 	s.Lock()

@@ -17,10 +17,10 @@ import (
 const (
 	// mountTimeout is how long a new mount may take to answer.
 	mountTimeout = 10 * time.Second
-	// minProcs is the least value of GOMAXPROCS that Mount sets. A thread that waits
-	// for a request keeps its processor for a while. With only as many processors as
-	// there are cores (2), the next thread had to wait: create+write+close took
-	// 245-298 µs instead of 98-146 on a busy machine.
+	// minProcs is the minimum value of GOMAXPROCS that Mount sets. A thread that waits for a
+	// request holds its scheduler slot (P) for a while. With only as many slots as cores (2),
+	// the next thread had to wait, and create+write+close took 245-298 µs instead of 98-146
+	// on a busy machine.
 	minProcs = 16
 )
 
@@ -37,7 +37,7 @@ type Server struct {
 // It raises GOMAXPROCS to 16 if it is less.
 func Mount(opt Options) (*Server, error) {
 	if opt.Source == nil || opt.Mountpoint == "" {
-		return nil, errors.New("mount: a source and a mountpoint are needed")
+		return nil, errors.New("mount: a source and a mountpoint are required")
 	}
 	o, err := newOverlay(&opt)
 	if err != nil {
@@ -76,8 +76,8 @@ func Mount(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// EachDirty calls f for every file that was written and not closed, while nobody
-// else writes to it.
+// EachDirty calls f for every file that was written and is not closed yet. While f runs, no
+// process can write to that file.
 func (s *Server) EachDirty(f func(File)) { s.fs.dirty.each(f) }
 
 // undo releases everything when a mount fails before it has served a request.
@@ -87,7 +87,7 @@ func (s *Server) undo() {
 	unix.Close(s.dev.fd)
 }
 
-// serve begins to answer requests.
+// serve starts answering requests.
 func (s *Server) serve() {
 	if runtime.GOMAXPROCS(0) < minProcs {
 		runtime.GOMAXPROCS(minProcs)
@@ -96,13 +96,13 @@ func (s *Server) serve() {
 	go s.finish()
 }
 
-// protocol says what is negotiated with the kernel.
+// protocol returns the options that are negotiated with the kernel.
 func (s *Server) protocol() *fuse.MountOptions {
 	m := &fuse.MountOptions{
 		Name: fsSubtype, FsName: s.opt.Source.Name(),
 		MaxWrite: maxRequest, MaxBackground: 64, CongestionThreshold: 48,
 		EnableSymlinkCaching:     true,
-		ExplicitDataCacheControl: true, // times that our own writes change drop no pages
+		ExplicitDataCacheControl: true, // the kernel must not drop pages when our own writes change a file's times
 		Logger:                   slog.NewLogLogger(s.fs.log.Handler(), slog.LevelWarn),
 		ExtraCapabilities:        capabilities | capabilitiesOf(int(s.opt.Source.Fd())),
 		// Passthrough would forbid stacking another file system on the mount.
@@ -119,9 +119,9 @@ func (s *Server) protocol() *fuse.MountOptions {
 	return m
 }
 
-// probe checks that the mount answers. It also asks once for poll(2), to which go-fuse
-// answers ENOSYS, and the kernel then asks no more. A Go program that opens files asks
-// for it, and would wait for ever if that program were this server.
+// probe checks that the mount answers. It also calls poll(2) once. go-fuse answers that with
+// ENOSYS, after which the kernel never sends POLL again. Go programs poll the files that they
+// open; if this server itself did so, it would wait for its own answer forever.
 func (s *Server) probe() error {
 	answer := make(chan error, 1)
 	go func() {
@@ -147,7 +147,7 @@ func (s *Server) probe() error {
 	}
 }
 
-// finish ends everything after the last loop.
+// finish waits until the last loop has ended, then releases everything.
 func (s *Server) finish() {
 	s.dev.loops.Wait()
 	s.fs.notifier.stop()
@@ -156,11 +156,11 @@ func (s *Server) finish() {
 	close(s.done)
 }
 
-// Wait returns when the mount is gone and every call of the Observer is over.
+// Wait returns when the mount is gone and every call of the Observer has returned.
 func (s *Server) Wait() { <-s.done }
 
-// Unmount unmounts and waits until everything has ended. While something is open on the
-// mount it changes nothing and returns ErrBusy.
+// Unmount unmounts and waits until everything has ended. If something is open on the mount, it
+// changes nothing and returns ErrBusy.
 func (s *Server) Unmount() error {
 	select {
 	case <-s.done:
@@ -174,8 +174,8 @@ func (s *Server) Unmount() error {
 	return nil
 }
 
-// SetOutside says whether somebody may write to the source without going through the mount. When
-// it begins, all that the kernel has cached for longer than a second is given up.
+// SetOutside sets whether processes may write to the source, bypassing the mount. When that begins,
+// the kernel drops everything that it may have cached for longer than a second.
 func (s *Server) SetOutside(on bool) {
 	if on {
 		s.fs.way.Store(true)
@@ -187,7 +187,7 @@ func (s *Server) SetOutside(on bool) {
 	if s.fs.outside.Swap(on) || !on {
 		return
 	}
-	newEpoch := s.dev.notify(notifyIncEpoch, nil) == nil // all names at once; Linux 6.16
+	newEpoch := s.dev.notify(notifyIncEpoch, nil) == nil // drops all names at once (Linux 6.16)
 	for i := range s.fs.table.byID {
 		part := &s.fs.table.byID[i]
 		part.RLock()
@@ -197,7 +197,7 @@ func (s *Server) SetOutside(on bool) {
 		}
 		part.RUnlock()
 		for _, n := range all {
-			n.spoil() // changes on the source were not looked for until now
+			n.spoil() // until now nothing checked whether the source had changed
 			n.forgetAbsent()
 			s.fs.notifier.attrs(n.id)
 			if newEpoch {
@@ -216,11 +216,12 @@ func (s *Server) SetOutside(on bool) {
 	}
 }
 
-// SetWay says whether the source can be reached beside the mount, even if nobody does so now.
-// While it can, files that databases open are not cached, because they stay open for long.
+// SetWay sets whether the source can be reached bypassing the mount, even if no process does so
+// now. While it can, the kernel does not cache files opened by databases, because those stay open
+// for a long time.
 func (s *Server) SetWay(on bool) { s.fs.way.Store(on) }
 
-// Stats counts.
+// Stats returns what the server holds and has done.
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Inodes:   int(s.fs.table.count.Load()),

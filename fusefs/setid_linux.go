@@ -14,16 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capFSETID of capabilities(7) lets a process keep the set-user-id and
-// set-group-id bits of what it changes.
+// capFSETID is CAP_FSETID of capabilities(7). A process that has it does not clear the set-user-id
+// and set-group-id bits of a file by changing the file.
 const capFSETID = 4
 
-// likeCaller calls f, which changes the inode that at leads to, so that the source
-// removes set-id bits as it would for the caller. A server of root has the right to keep
-// them, and there are many rules: they depend on the groups of the process and on who may
-// execute the file, and they differ between kernels. So our thread gives up the right for
-// the moment and takes on the caller's groups, and the source decides. unprivileged: the
-// kernel says that the caller does not have the right; otherwise the process is examined.
+// likeCaller calls f, which changes the inode that at leads to, in such a way that the source
+// clears set-id bits as it would for the caller. A server that runs as root has CAP_FSETID, so its
+// changes would not clear them. The rules are many: they depend on the groups of the process and on
+// who may execute the file, and they differ between kernels. So during f our thread gives up
+// CAP_FSETID and takes the caller's groups, and the source decides. unprivileged means that,
+// according to the kernel, the caller does not have CAP_FSETID; otherwise likeCaller examines the
+// process.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -45,8 +46,8 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 		setThreadFS(unix.SYS_SETFSGID, o.us.gid)
 		setThreadGroups(o.us.groups)
 	}
-	// Otherwise the kernel would still show the old mode to whoever asks only for
-	// attributes. Pages stay: one may be locked for this very write.
+	// The kernel must not answer stat(2) with the old mode. Its pages are not dropped, because
+	// one of them may be locked for this very write.
 	o.notifier.attrs(n.id)
 	return err
 }
@@ -75,8 +76,8 @@ func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	return groups, err1 == nil && err2 == nil && ours == theirs
 }
 
-// dropFSETID takes the right from the calling thread, which the device loop has
-// locked; restore gives it back.
+// dropFSETID removes CAP_FSETID from the calling thread; restore adds it again. The device loop
+// has locked its goroutine to that thread.
 func dropFSETID() (restore func()) {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData

@@ -4,13 +4,14 @@ package fusefs
 
 import "cachebro/fusefs/sys"
 
-// Where a volume ignores case or normalises names, many spellings find one entry. We
-// record and report the spelling that the directory has. The kernel may cache only that
-// one: for any other it has to ask each time. It may not cache an absence either, because
-// a file that is made under one spelling appears under all of them.
+// On a volume that ignores case or normalises names, many spellings lead to one entry. We record
+// and report the spelling that the directory has. The kernel may cache only that spelling; for any
+// other it has to ask each time. It must not cache the absence of a name either, because a file
+// that is made under one spelling appears under all of them.
 
-// folds reports whether names in n, whose descriptor is d, have several spellings. An attribute
-// of an empty directory can change that; we see such a change only after n was forgotten.
+// folds reports whether names in n, whose descriptor is d, can be spelled in several ways. An
+// attribute of an empty directory can change that; we notice such a change only after the kernel
+// has forgotten n and looks it up again.
 func (n *inode) folds(d *dirfd) bool {
 	switch n.folding.Load() {
 	case 0:
@@ -18,17 +19,17 @@ func (n *inode) folds(d *dirfd) bool {
 			n.folding.Store(foldsNames)
 			return true
 		}
-		n.folding.Store(tellsNames)
+		n.folding.Store(exactNames)
 	case foldsNames:
 		return true
 	}
 	return false
 }
 
-// Values of inode.folding; 0: not known yet.
+// Values of inode.folding; 0 means that it is not known yet.
 const (
 	foldsNames = 1
-	tellsNames = 2
+	exactNames = 2
 )
 
 // spelled returns the name that the directory has for the file that sx describes and that
@@ -52,8 +53,8 @@ func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) 
 	return is
 }
 
-// respell replaces other spellings of (parent, name) among the names of n: somebody
-// changed them on the source.
+// respell replaces other spellings of (parent, name) among the names of n, because another process
+// has changed the spelling on the source.
 func (n *inode) respell(parent *inode, name string) {
 	if parent.folding.Load() != foldsNames {
 		return
@@ -72,8 +73,8 @@ func (n *inode) hasLink(parent *inode, name string) bool {
 	return n.hasLinkLocked(parent, name)
 }
 
-// changedAs is called after a change of an entry that was asked for by another spelling
-// than the directory has: the kernel must drop what it knows of both.
+// changedAs is called after a change of an entry. If the request spelled the name differently than
+// the directory does, the kernel must drop what it has cached for both spellings.
 func (o *namespace) changedAs(parent *inode, asked, is string) {
 	if asked != is {
 		o.notifier.name(parent.id, asked)
@@ -81,9 +82,9 @@ func (o *namespace) changedAs(parent *inode, asked, is string) {
 	}
 }
 
-// respelled finds out how the directory spells the new name after a rename; it may have
-// kept an older spelling. On some volumes a rename changes only the spelling of an entry;
-// then respelled clears r.dst.
+// respelled finds out how the directory spells the new name after a rename, because some volumes
+// do not change the spelling of an existing entry. If the rename changed nothing but the spelling
+// of one entry, respelled clears r.dst.
 func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 	r.newName = r.toName
 	o.changedAs(r.from, r.askedFrom, r.fromName)
@@ -95,7 +96,7 @@ func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 		r.newName = is
 	}
 	if r.src == r.dst && r.from == r.to && r.fromName == r.toName && r.newName != r.fromName {
-		r.dst = nil // it was the same entry
+		r.dst = nil // it is the same entry as r.src
 		o.notifier.name(r.from.id, r.fromName)
 	}
 	o.changedAs(r.to, r.askedTo, r.toName)

@@ -7,27 +7,28 @@ import (
 	"sync/atomic"
 )
 
-// shards is the number of parts of the inode and handle tables; enough that
-// two requests seldom meet on one lock.
+// shards is the number of parts into which the inode and handle tables are divided, so that two
+// requests seldom need the same lock.
 const shards = 64
 
-// key is what makes an inode the same inode. Without the birth time ext4's prompt reuse of inode
-// numbers would hand the pages of a deleted file to the next one.
+// key identifies an inode on the source. It includes the birth time because ext4 reuses inode
+// numbers at once; otherwise a new file would get the cached pages of a deleted one.
 type key struct {
 	dev, ino uint64
 	birth    int64
 }
 
-// table finds inodes by key and by node id. It counts the references that the
-// kernel holds; an inode leaves at its last FORGET.
+// table finds inodes by key and by node id. It counts the references that the kernel holds, and
+// drops an inode at its last FORGET.
 type table struct {
 	nextID *atomic.Uint64 // in the ledger, if there is one
 	ledger *ledger
 	count  atomic.Int64
 	byKey  [shards]struct {
 		sync.Mutex
-		m       map[key]*inode // its mutex guards the rest, and nlookup of the inodes with such keys
-		resting slotIndex      // the mutex guards all fields, and nlookup of the inodes with such keys
+		// The mutex guards the fields below, and nlookup of the inodes whose keys are in this shard.
+		m       map[key]*inode
+		resting slotIndex
 		records records
 	}
 	byID [shards]struct {
@@ -57,8 +58,8 @@ func (t *table) get(id uint64) *inode {
 	return n
 }
 
-// look is get without waking a resting file: it returns the inode, or the key of the
-// resting file.
+// look is like get, but does not wake a resting file. It returns the inode, or the key if the file
+// is resting.
 func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
@@ -81,8 +82,8 @@ func (t *table) find(k key) *inode {
 	return t.wakeLocked(k)
 }
 
-// ref returns the inode with the key and counts one reference. If there is none, fresh
-// makes it; fresh may only fill in memory.
+// ref returns the inode with key k and counts one reference. If there is none, ref makes it with
+// fresh, which must not block.
 func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -108,7 +109,7 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	return n, true
 }
 
-// put registers an inode that an earlier server knew. It takes no lock: nobody else uses
+// put registers an inode that an earlier server knew. It takes no lock because nothing else uses
 // the table yet.
 func (t *table) put(n *inode, attached bool) {
 	if attached {
@@ -118,8 +119,8 @@ func (t *table) put(n *inode, attached bool) {
 	t.count.Add(1)
 }
 
-// detach frees the key for another file when the last name is removed. The node id stays
-// valid until the kernel forgets it.
+// detach releases the key of n for another file, after the last name of n was removed. The node id
+// stays valid until the kernel forgets it.
 func (t *table) detach(n *inode) {
 	s := &t.byKey[keyShard(n.key)]
 	s.Lock()
@@ -130,7 +131,7 @@ func (t *table) detach(n *inode) {
 	s.Unlock()
 }
 
-// forget takes back count references of a node and reports whether none is left.
+// forget drops count references of a node and reports whether that was the last one.
 func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	n, k, rests := t.look(id)
 	if rests {
@@ -163,7 +164,7 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	return n, true
 }
 
-// handles finds open files by the number that the kernel was given.
+// handles finds open files by the handle number that we gave to the kernel.
 type handles struct {
 	next  *atomic.Uint64 // in the ledger, if there is one
 	count atomic.Int64
@@ -181,13 +182,13 @@ func newHandles() *handles {
 	return t
 }
 
-// add registers h and gives it its number; 0 is never given.
+// add gives h a number, which is never 0, and registers it.
 func (t *handles) add(h *handle) {
 	h.fh = t.next.Add(1)
 	t.put(h)
 }
 
-// put registers h under the number that it has.
+// put registers h, which has its number already.
 func (t *handles) put(h *handle) {
 	s := &t.part[h.fh%shards]
 	s.Lock()

@@ -20,19 +20,19 @@ import (
 
 // # Taking over
 //
-// A connection outlives a killed server as long as some process holds its descriptor.
-// Another server then reads the ledger, rebuilds nodes and handles, plays the recorded
-// INIT to the protocol decoder, and asks the kernel to send unanswered
-// requests again (Linux 6.9). Programs on the mount only wait.
+// A connection outlives a killed server as long as some process holds its descriptor. Another
+// server can then take over: it reads the ledger, rebuilds nodes and handles, replays the recorded
+// INIT to the protocol decoder, and asks the kernel to send unanswered requests again (Linux 6.9).
+// Programs on the mount only have to wait.
 //
-// Reference counts are never too low, so that no node is dropped that the kernel knows. A
-// count that is one too high, from a reply that was never sent, keeps a node until the
-// unmount. An inode that was dirty is dirty again. Handles are opened again by name; for
-// files without a name the FDStore holds the descriptors.
+// Reference counts in the ledger are never too low, so no node that the kernel knows is dropped.
+// If a reply was never sent, a count can be one too high; then its node stays until the unmount.
+// An inode that was dirty is dirty again. Handles are opened again by name, or from the FDStore if
+// the file has no name.
 
 const notifyResend = 7
 
-// NewLedger returns an empty file for Options.Ledger: memory, not disk.
+// NewLedger returns an empty file for Options.Ledger. It lies in memory, not on disk.
 func NewLedger() (*os.File, error) {
 	if !sys.Points {
 		return nil, errors.ErrUnsupported // a file without a name could not be opened again
@@ -44,8 +44,8 @@ func NewLedger() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ledger"), nil
 }
 
-// CanTakeOver returns the reason why another server cannot go on with a connection and
-// ledger that a killed server has left, nil if it can.
+// CanTakeOver returns nil if another server can take over the connection and ledger of a server
+// that was killed, otherwise the reason why it cannot.
 func CanTakeOver(l, device *os.File) error {
 	var head [8]byte
 	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
@@ -69,7 +69,7 @@ func CanTakeOver(l, device *os.File) error {
 	return err
 }
 
-// Device returns the /dev/fuse descriptor, for the process that watches over the server.
+// Device returns the /dev/fuse descriptor, which the supervisor holds too.
 func (s *Server) Device() int { return s.dev.fd }
 
 // Replaceable reports whether another server could take over.
@@ -78,7 +78,7 @@ func (s *Server) Replaceable() bool {
 	return l != nil && l.head.state.Load() == ledgerServing
 }
 
-// Abandon says that the server ends in order: nobody is to take over the mount.
+// Abandon notes that the server ends as intended, so that no other server takes over the mount.
 func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
 
 // useLedger begins or opens the ledger that the options name.
@@ -102,7 +102,8 @@ func (o *contents) useLedger(opt *Options) error {
 	return nil
 }
 
-// replay plays the recorded INIT. The reply must be the same that the kernel was given.
+// replay handles the recorded INIT again. The reply must be the same as the one that the kernel
+// received from the first server.
 func (d *device) replay(l *ledger) error {
 	h := l.head
 	d.init = append([]byte(nil), h.init[:h.initLen]...)
@@ -160,7 +161,7 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 	}
 	for _, n := range nodes {
 		if n.id != rootID && n.link.parent == nil {
-			n.gone = true // until somebody looks it up
+			n.gone = true // until it is looked up again
 		}
 	}
 	o.reopened = map[uint64]*handle{}
@@ -275,13 +276,13 @@ type ownerOwed struct {
 	start uint64
 }
 
-// ownersWait is how long the programs on the mount wait while we look up who had opened
-// which file. It usually takes a millisecond.
+// ownersWait limits how long programs on the mount wait while we look up which processes had
+// opened which files. It usually takes a millisecond.
 const ownersWait = 200 * time.Millisecond
 
-// ownersAgain checks whether the processes that opened files still exist. A process in
-// the middle of an exec or a page fault cannot be examined before we answer the request
-// that it waits for; its handles are filled in later.
+// ownersAgain looks up the processes that opened files, and sets them as owners if they still
+// exist. A process in the middle of an exec or a page fault cannot be examined before we answer
+// the request that it waits for; the owner of its handles is set later.
 func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 	seen := make(chan struct{}, len(owed))
 	for pid, all := range owed {
@@ -356,8 +357,8 @@ func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	return nil
 }
 
-// guard gives the descriptors of n's handles to the FDStore: the file cannot be opened by
-// name any more, or will not be in a moment.
+// guard gives the descriptors of n's handles to the FDStore, because n cannot be opened by name
+// any more or is about to become so.
 func (o *contents) guard(n *inode) {
 	if o.fdStore == nil || o.ledger == nil {
 		return
@@ -381,7 +382,7 @@ func (o *contents) guard(n *inode) {
 	}
 }
 
-// unguard is called at the end of a handle.
+// unguard removes a handle that ends from the ledger and from the FDStore.
 func (o *contents) unguard(h *handle) {
 	if h.slot != 0 {
 		o.ledger.drop(h.slot)
@@ -392,7 +393,8 @@ func (o *contents) unguard(h *handle) {
 	}
 }
 
-// Guarded calls f for every handle whose descriptor is in the FDStore, to fill another one.
+// Guarded calls f for every handle whose descriptor is in the FDStore, so that another FDStore can
+// be filled.
 func (s *Server) Guarded(f func(fh uint64, fd int)) {
 	for i := range s.fs.handles.part {
 		part := &s.fs.handles.part[i]
@@ -414,7 +416,7 @@ func (s *Server) Guarded(f func(fh uint64, fd int)) {
 
 // takeOver serves a connection whose server was killed.
 func (s *Server) takeOver() (*Server, error) {
-	err := s.dev.replay(s.fs.ledger) // changes nothing: another version may still try
+	err := s.dev.replay(s.fs.ledger) // it changes nothing, so if it fails another version of cachebro may still try
 	if err == nil {
 		s.fs.restore(s.opt.Kept)
 		err = s.dev.resend()
@@ -423,7 +425,7 @@ func (s *Server) takeOver() (*Server, error) {
 		}
 	}
 	if err != nil {
-		// Nothing was served. The process that watches over us detaches the mount.
+		// No request was served. The supervisor detaches the mount.
 		s.undo()
 		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
 	}

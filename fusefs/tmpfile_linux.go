@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tmpfile is open(2) with O_TMPFILE: a file without a name.
+// Tmpfile handles open(2) with O_TMPFILE, which makes a file without a name.
 func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
 	parent, st := o.node(in.NodeId)
 	if !st.Ok() {

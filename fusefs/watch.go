@@ -9,27 +9,28 @@ import (
 )
 
 const (
-	// crowdLasts is for how many requests more than one thread waits after some requests
-	// were seen to queue.
+	// crowdLasts is for how many requests several threads stay waiting after requests were
+	// found queued.
 	crowdLasts = 128
-	// watchEvery is how long requests may find no waiting thread while a handler takes
-	// its time. After stillAfter such periods without a request the watch rests.
+	// watchEvery is how often watch checks that a thread waits for requests. After stillAfter
+	// such periods without a request, watch pauses.
 	watchEvery = time.Millisecond
 	stillAfter = 40
 
-	// forgetTurn is how many requests the kernel hands out before a FORGET that waits
-	// (fuse_dev_do_read: 8). A waiting FORGET also makes queued true, but it is no crowd.
+	// forgetTurn is how many requests the kernel delivers before a FORGET that waits (8 in
+	// fuse_dev_do_read). A waiting FORGET also makes queued return true, but does not mean
+	// that programs are waiting.
 	forgetTurn = 8
 
-	// unawaited are the requests whose reply nobody waits for: that another one follows
-	// at once is no sign of a crowd.
+	// unawaited are the requests that no program waits for. If another request follows one of
+	// these at once, that does not mean that several programs are waiting.
 	unawaited = 1<<opForget | 1<<opBatchForget | 1<<opRelease | 1<<opReleaseDir | 1<<opInterrupt
-	// lengthy are the requests that wait for a disk.
+	// lengthy are the requests that wait for the disk.
 	lengthy = 1<<opFsync | 1<<opFsyncDir
 )
 
-// watch makes sure that some thread waits for requests while handlers take their time. It
-// rests while nothing happens.
+// watch makes sure that a thread waits for requests even while other threads are busy in slow
+// handlers. It pauses while no requests arrive.
 func (d *device) watch() {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -54,7 +55,7 @@ func (d *device) watch() {
 		}
 		t.Stop()
 		d.idle.Store(true)
-		if d.ready.Load() > 0 { // else nobody would wake it
+		if d.ready.Load() > 0 { // otherwise no thread would read a request and wake watch
 			select {
 			case <-d.ended:
 				return
@@ -67,9 +68,9 @@ func (d *device) watch() {
 	}
 }
 
-// requestTaken is called by a thread that has read a request. task is who sent it (0: the
-// kernel itself, or a task in another PID namespace), ready is how many threads still
-// wait for a request.
+// requestTaken is called by a thread that has read a request. task is the id of the thread that
+// sent it, or 0 if it comes from the kernel itself or from another PID namespace. ready is how many
+// threads still wait for a request.
 func (d *device) requestTaken(op, task uint32, ready int32) {
 	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
 		select {
@@ -84,8 +85,9 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 	if op >= maxOpcode || unawaited&(1<<op) != 0 {
 		return
 	}
-	// A task waits for its reply before it asks again. While only one asks, it does not
-	// wait for anything that queues. Reads are an exception: the kernel reads ahead.
+	// A task waits for the reply before it sends another request. So while only one task sends
+	// requests, it cannot be waiting behind queued ones. Reads are an exception, because the
+	// kernel reads ahead.
 	alone := task != 0 && op != opRead && d.lastTask.Swap(task) == task
 	switch {
 	case ready == 0 && !alone && taken-d.forgetAt.Load() > forgetTurn && d.queued():
@@ -96,14 +98,14 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 	}
 }
 
-// queued reports whether there are requests that nobody has read.
+// queued reports whether there are requests that no thread has read yet.
 func (d *device) queued() bool {
 	p := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)
 	return err == nil && n > 0
 }
 
-// enough reports whether n waiting threads are more than are needed.
+// enough reports whether n waiting threads are more than needed.
 func (d *device) enough(n int32) bool {
 	return n > maxReady || n > 1 && d.taken.Load()-d.crowd.Load() > crowdLasts
 }

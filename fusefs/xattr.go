@@ -11,8 +11,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Extended attributes. Where the source has none, ENOSYS tells the kernel never to ask
-// again; otherwise it asks for security.capability before the first write to each file.
+// This file handles extended attributes. If the source does not support them, requests are
+// answered with ENOSYS, after which the kernel does not ask again. Otherwise it asks for
+// security.capability before the first write to each file.
 
 // withXattrs calls f with the inode of a node id and a reference to it on the source.
 func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
@@ -27,11 +28,11 @@ func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fu
 	return status(err)
 }
 
-// absentable lists the attributes whose absence is remembered. The kernel asks for them
-// again and again, before writes and for ls -l, and remembers no answer.
+// absentable lists the attributes whose absence is cached here. The kernel asks for them before
+// writes and for ls -l, and does not cache the answer.
 var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", "security.selinux"}
 
-// absentBit returns the bit of an attribute in inode.absent, 0 if its absence is not remembered.
+// absentBit returns the bit of an attribute in inode.absent, or 0 if its absence is not cached.
 func absentBit(attr string) uint32 {
 	i := slices.Index(absentable[:], attr)
 	if i < 0 {
@@ -45,8 +46,8 @@ func (n *inode) lacks(attr string) bool {
 	return n.absent.Load()&absentBit(attr) != 0 && !n.fs.outside.Load()
 }
 
-// noteAbsent notes that n does not have an attribute. gen is what peek returned before
-// the source was asked.
+// noteAbsent caches that n does not have an attribute. gen is what peek returned before the
+// attribute was read from the source.
 func (n *inode) noteAbsent(attr string, gen uint32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,14 +63,14 @@ func (n *inode) forgetAbsent() {
 	n.absent.Store(0)
 }
 
-// GetXAttr reads one attribute; with an empty dest it only tells the size.
+// GetXAttr reads one attribute. If dest is empty it returns only the size.
 func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	if in.NodeId == rootID && attr == event.Settled {
 		o.dirty.settle(cancel)
 		return 0, fuse.ENOATTR
 	}
 	if in.NodeId == rootID && attr == event.Prepared {
-		return 0, fuse.OK // SetXAttr understands it
+		return 0, fuse.OK // this tells clients that SetXAttr accepts it
 	}
 	if o.noXattr {
 		return 0, fuse.ENOSYS

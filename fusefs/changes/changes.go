@@ -1,26 +1,28 @@
-// Package changes remembers which paths of a mount have changed, for programs that would
-// otherwise look at every file: git asks what changed since it looked last. It stands beside
-// observe → version → index → serve: it learns from the requests themselves, for tracked,
-// ignored and excluded paths alike; the version log does not know excluded paths.
+// Package changes records which paths of a mount have changed, for programs that would otherwise
+// look at every file, such as git's fsmonitor. The overlay's request handlers call it directly, for
+// tracked, ignored and excluded paths alike. The version log would not do, because it does not
+// contain excluded paths.
 //
-// It is kept in memory, and belongs to one server of one mount: the epoch in its tokens ends
+// The record lies in memory and belongs to one server of one mount. Tokens carry an epoch that ends
 // with that server, so a period without a server, or with another one, never looks like a period
 // without changes. In doubt, the answer is that everything may have changed.
 //
 // # Generations
 //
-// A question begins a new generation. A path is noted once in each: a path that changes
-// ten times between two questions costs one entry, and whoever knows that an inode was
-// noted in the present generation need not look up its path. A token names the first
-// generation that its holder has not heard of.
+// Each question begins a new generation. A path is noted at most once in a generation, so a path
+// that changes ten times between two questions costs one entry, and a caller that has noted an
+// inode in this generation need not look up its path again. A token names the first generation
+// whose changes its holder has not received.
 //
-// The rule for writers: change first, then note, then answer the caller. If a question
-// misses a change, its caller is still waiting, and the next question reports it.
+// The rule for writers is: change first, then note, then answer the caller. If a question
+// misses a change, the process that made the change is still waiting, and the next question
+// reports it.
 //
-// Nothing is noted until somebody asks, nor after too much has changed without a
-// question: the tracker then sleeps and costs one atomic load.
+// Nothing is noted before the first question, nor after too many changes without a question. The
+// tracker then sleeps, and costs one atomic load per change.
 //
-// Tracker.mu guards all but active and gen; it is a leaf, memory only.
+// Tracker.mu guards all fields except active and gen. It is a leaf lock: while it is held, only
+// memory is touched.
 package changes
 
 import (
@@ -35,36 +37,36 @@ import (
 )
 
 const (
-	// defaultLimit is a number of paths, about 2 MB. With so many, git takes about as
-	// long as for a look at every file.
+	// defaultLimit is a number of paths; they take about 2 MB. With so many changed paths,
+	// git takes about as long as it would to look at every file.
 	defaultLimit = 16384
-	// maxAge of a token. A change on the source that nothing reports (through another
-	// name of the file outside the mount) must not be missed for ever; the kernel trusts
-	// its own cache for as long.
+	// maxAge limits the age of a token. Some changes on the source are never reported, such
+	// as those through another name of the file outside the mount; they must not be missed
+	// forever. The kernel trusts its own cache for the same time.
 	maxAge = time.Hour
 )
 
-// Tracker of one server.
+// Tracker records the changed paths of one server.
 type Tracker struct {
 	active atomic.Bool   // changed under mu
-	gen    atomic.Uint64 // the present generation, from 1; changed under mu
+	gen    atomic.Uint64 // the current generation, from 1; changed under mu
 
 	mu      sync.Mutex
 	epoch   string
 	limit   int
-	clock   func() time.Duration // since some fixed time, never backwards
+	clock   func() time.Duration // the time since some fixed point; it never goes back
 	floor   uint64               // the oldest generation whose changes are all known
 	entries []entry              // by generation
 	index   map[string]int       // the index of a path in entries
 }
 
-// entry is a path, "" if a later entry replaced it.
+// entry is a change of a path.
 type entry struct {
-	path string
+	path string // "" if a later entry has replaced this one
 	gen  uint64
 }
 
-// New begins an epoch. At most limit paths are kept; 0: defaultLimit.
+// New returns a Tracker with a new epoch. It stores at most limit paths; 0 means defaultLimit.
 func New(limit int) *Tracker {
 	if limit <= 0 {
 		limit = defaultLimit
@@ -77,14 +79,14 @@ func New(limit int) *Tracker {
 	return j
 }
 
-// Active reports whether anybody wants to know. A change that was made before Active
-// returned false needs no note.
+// Active reports whether changes must be noted. If it returns false, changes made before the call
+// need not be noted.
 func (j *Tracker) Active() bool { return j.active.Load() }
 
-// Gen returns the present generation, never 0.
+// Gen returns the current generation, which is never 0.
 func (j *Tracker) Gen() uint64 { return j.gen.Load() }
 
-// Note says that path was changed, and returns the generation in which it was noted.
+// Note records that path was changed, and returns the generation in which it was noted.
 func (j *Tracker) Note(path string) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,22 +119,23 @@ func (j *Tracker) Fresh(path string) bool {
 	return known && j.entries[i].gen == j.gen.Load()
 }
 
-// Everything says that any path may have changed.
+// Everything records that any path may have changed.
 func (j *Tracker) Everything() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sleepLocked()
 }
 
-// sleepLocked makes all tokens worthless until the next question.
+// sleepLocked invalidates all tokens and stops noting until the next question.
 func (j *Tracker) sleepLocked() {
 	j.active.Store(false)
 	j.floor = j.gen.Add(1)
 	j.entries, j.index = nil, nil
 }
 
-// shrinkLocked forgets the older half, in whole generations, and the tokens that need it.
-// If everything is of one generation, nobody has asked for long, and the tracker sleeps.
+// shrinkLocked drops the older half of the entries, in whole generations, and invalidates the
+// tokens that need them. If all entries are of one generation, there was no question for a long
+// time, and the tracker sleeps.
 func (j *Tracker) shrinkLocked() {
 	cut := j.entries[len(j.entries)/2].gen + 1
 	from := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].gen >= cut })
@@ -144,7 +147,7 @@ func (j *Tracker) shrinkLocked() {
 	j.keepLocked(j.entries[from:])
 }
 
-// keepLocked makes the given entries the only ones, without those that were replaced.
+// keepLocked drops all entries that are not in all, and those that were replaced.
 func (j *Tracker) keepLocked(all []entry) {
 	kept := make([]entry, 0, j.limit)
 	clear(j.index)
@@ -157,8 +160,9 @@ func (j *Tracker) keepLocked(all []entry) {
 	j.entries = kept
 }
 
-// Since returns the paths that were changed since a token was given, in no order, and the
-// token for the next question. all: everything may have changed.
+// Since returns the paths that have changed since the question that returned token, in no
+// particular order, and the token for the next question. all means that everything may have
+// changed.
 func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -180,7 +184,7 @@ func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	return j.tokenLocked(gen), paths, !ok
 }
 
-// Doubt returns a token that is never valid, for a server that cannot know what changed.
+// Doubt returns a token that is never valid, for a server that cannot know what has changed.
 func (j *Tracker) Doubt() (next string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,7 +194,8 @@ func (j *Tracker) Doubt() (next string) {
 	return j.tokenLocked(0)
 }
 
-// tokenLocked returns "cachebro:1:" epoch ":" generation ":" seconds of this epoch.
+// tokenLocked returns a token of the form cachebro:1:EPOCH:GENERATION:SECONDS, where SECONDS is
+// the time since the epoch began.
 func (j *Tracker) tokenLocked(gen uint64) string {
 	return "cachebro:1:" + j.epoch + ":" + strconv.FormatUint(gen, 10) + ":" + strconv.FormatInt(int64(j.clock()/time.Second), 10)
 }

@@ -22,19 +22,19 @@ import (
 const (
 	forEver  = time.Hour
 	forNow   = time.Second
-	patience = 10 * time.Second // for one answer
+	patience = 10 * time.Second // the timeout of one question to the Source
 )
 
-// Server is a mounted past.
+// Server serves a mounted past.
 type Server struct {
 	*fuse.Server
-	last atomic.Int64 // when somebody last asked, ns since the epoch
+	last atomic.Int64 // when the Source was last asked, in Unix ns
 }
 
-// Idle returns how long nobody has asked for anything that the kernel had not cached.
+// Idle returns the time since the Source was last asked, because the kernel had not cached an answer.
 func (s *Server) Idle() time.Duration { return time.Since(time.Unix(0, s.last.Load())) }
 
-// Mount mounts the past on a directory, for this user alone.
+// Mount mounts the past on a directory, for this user only.
 func Mount(point, name string, src Source) (*Server, error) {
 	s := &Server{}
 	s.last.Store(time.Now().UnixNano())
@@ -70,15 +70,15 @@ type tree struct {
 	server *Server
 }
 
-// ask returns the context for one question, and notes that somebody asks. A signal to the
-// process that asks does not end it: the kernel reports every signal, such as the end of
-// a child or one of a runtime's own, and no file system fails a readdir for that.
+// ask returns the context for one question to the Source, and notes the time. Cancelling ctx does
+// not end the question: the kernel cancels a request at any signal to the process, such as the end
+// of a child, and no file system fails a readdir because of that.
 func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.server.last.Store(time.Now().UnixNano())
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// errno translates an error. EAGAIN: the question may be answered later.
+// errno translates an error. It returns EAGAIN if the same question may be answered later.
 func errno(err error) syscall.Errno {
 	var no syscall.Errno
 	switch {
@@ -94,7 +94,8 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// content fetches each time, because purged content must not stay here.
+// content fetches the content with a hash. It caches nothing, because purged content must not stay
+// here.
 func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	if hash == "" {
 		return nil, nil
@@ -104,7 +105,7 @@ func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	return t.src.Content(ctx, hash)
 }
 
-// number returns the inode number of something that never changes.
+// number returns an inode number computed from what identifies the file.
 func number(what ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintln(h, what...)
@@ -154,7 +155,8 @@ func (f *fixed) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	return 0
 }
 
-// moments returns a directory below at/ whose names begin or continue a moment.
+// moments returns at/ or a directory in its subtree whose names continue the moment that words
+// begin.
 func (t *tree) moments(words ...string) fs.InodeEmbedder {
 	f := &fixed{t: t, list: func() []string { return nil }}
 	f.child = func(ctx context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {
@@ -165,7 +167,7 @@ func (t *tree) moments(words ...string) fs.InodeEmbedder {
 		if err != nil || more {
 			return t.moments(all...), forEver, err
 		}
-		valid := forNow // a name such as 10m means another moment soon
+		valid := forNow // a name such as 10m soon stands for another moment
 		if words != nil && words[0] == "version" {
 			valid = forEver
 		}
@@ -184,8 +186,8 @@ type directory struct {
 	entry    wire.PastEntry
 
 	mu    sync.Mutex // guards the fields below
-	known *listing   // nil: nobody has asked
-	read  time.Time
+	known *listing   // nil if not listed yet
+	read  time.Time  // when known was fetched
 }
 
 var _ = (interface {
@@ -202,7 +204,8 @@ type listing struct {
 	index map[string]int // of all, by name
 }
 
-// entries lists the directory. The tree at a moment is asked for once; new versions may come.
+// entries lists the directory. The tree at a moment is listed only once. A directory of versions is
+// listed again after forNow, because there may be new ones.
 func (d *directory) entries(ctx context.Context) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,7 +282,7 @@ func fillOwner(out *fuse.Attr, e wire.PastEntry) {
 	out.SetTimes(&t, &t, &t)
 }
 
-// file is a regular file, a link, or anything else without content.
+// file is a regular file, a symbolic link, or a special file.
 type file struct {
 	fs.Inode
 	t          *tree
@@ -335,7 +338,8 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return contentHandle(b), fuse.FOPEN_KEEP_CACHE, 0
 }
 
-// lost asks why the content is gone. A purge does not tell us.
+// lost lists the directory again to find out why the content is gone, because a purge does not
+// inform us.
 func (f *file) lost(ctx context.Context) {
 	name, up := f.Parent()
 	if up == nil {
@@ -356,8 +360,8 @@ func (f *file) lost(ctx context.Context) {
 }
 
 func (f *file) readLostReason() string {
-	if gone := f.lostReason.Load(); gone != nil {
-		return *gone
+	if reason := f.lostReason.Load(); reason != nil {
+		return *reason
 	}
 	return f.entry.Why
 }
@@ -368,7 +372,7 @@ func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) 
 	return fuse.ReadResultData(b[:min(len(b), len(dest))]), 0
 }
 
-// whyAttr is the attribute that says why a file has no content.
+// whyAttr is the extended attribute that gives the reason why a file's content is missing.
 const whyAttr = "user.cachebro.why"
 
 func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, syscall.Errno) {

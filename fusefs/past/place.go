@@ -21,7 +21,8 @@ func Point(root string) string {
 	return ""
 }
 
-// Leave unmounts the past of a project, whoever uses it: it holds nothing of its own.
+// Leave unmounts the past of a project even if processes use it, because it stores nothing of its
+// own.
 func Leave(root string) {
 	if point := Point(root); point != "" {
 		_ = fusefs.Detach(point)

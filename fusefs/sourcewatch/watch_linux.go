@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// names are the events that are watched for everybody.
+	// names are the events that every mark watches.
 	names = unix.FAN_CREATE | unix.FAN_DELETE | unix.FAN_ATTRIB | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
-	// inMount are the events that a mark on a mount adds.
+	// inMount are the events that the mark of WatchMount adds.
 	inMount = unix.FAN_OPEN | unix.FAN_MODIFY | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
 
-	// maxDirs bounds the marks where each directory needs its own. A mark keeps the
-	// directory's inode in memory: about 1 KiB.
+	// maxDirs limits the number of marks if each directory needs its own. A mark holds the
+	// directory's inode in memory, about 1 KiB.
 	maxDirs = 50_000
-	// elsewherePause is how long the watch waits after it was woken by events elsewhere on the
-	// file system: one wake-up costs more than many events.
+	// elsewherePause is how long the watch waits after it was woken by events outside the
+	// tree only, because one wake-up costs more than many events.
 	elsewherePause = 5 * time.Millisecond
-	// maxKnown bounds the directories of the file system whose paths are remembered.
+	// maxKnown limits the number of directories whose paths are cached.
 	maxKnown = 20_000
 )
 
-var errLost = errors.New("more happened than the kernel remembers")
+var errLost = errors.New("the kernel's queue of events overflowed")
 
 // Watch watches one tree.
 type Watch struct {
@@ -38,9 +38,9 @@ type Watch struct {
 	tell func([]Event)
 	lost func(error)
 	self int
-	// wholeFS says that one mark covers the file system. Otherwise each directory has its own.
+	// wholeFS means that one mark covers the file system. Otherwise each directory has its own.
 	wholeFS bool
-	moves   uint64 // the events of renames: older kernels have no FAN_RENAME
+	moves   uint64 // the events that report renames: FAN_RENAME, or FAN_MOVE on older kernels
 	// run polls ending, the read end of a pipe; Close closes stop, its write end.
 	ending, stop *os.File
 	done         chan struct{}
@@ -49,19 +49,19 @@ type Watch struct {
 	// It guards the rest.
 	mu   sync.Mutex
 	buf  []byte
-	base string // the root's path, as the kernel shows it
-	// dirs holds the paths of directories by file handle, noDir for those outside the
-	// tree. Without whole it holds the directories that have a mark.
+	base string // the root's path according to the kernel
+	// dirs holds the paths of directories by file handle, and noDir for directories outside
+	// the tree. If wholeFS is false, it holds exactly the directories that have a mark.
 	dirs map[string]string
 }
 
 // noDir stands for directories outside the tree.
 const noDir = "\x00"
 
-// Start begins to watch the tree below root. tell is called with what other processes did, in
-// order and by one goroutine at a time; lost is called when events are missing, and everything
-// has to be looked at. Both may be called until Close returns, and must not call methods of the
-// Watch. Everything that happens after Start has returned is reported.
+// Start begins to watch the tree of root. It calls tell with what other processes did, in order and
+// from one goroutine at a time. It calls lost when events are missing, so that anything in the tree
+// may have changed. Both may be called until Close returns, and must not call methods of the Watch.
+// Everything that happens after Start has returned is reported.
 func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) {
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_DFID_NAME, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
 	if err != nil {
@@ -82,7 +82,7 @@ func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) 
 	return w, nil
 }
 
-// mark sets the marks.
+// mark sets one mark on the file system or, if that is not permitted, one on each directory.
 func (w *Watch) mark() error {
 	w.base = pathOf(int(w.root.Fd()))
 	if w.base == "" {
@@ -116,8 +116,8 @@ func (w *Watch) set(flags uint, mask uint64, dir int, name string) error {
 	return unix.FanotifyMark(w.fd, flags, mask, dir, name)
 }
 
-// markBelow marks a directory and those below it. found, if not nil, is called for every
-// entry, because it may have been made before the mark.
+// markBelow marks a directory and all directories in its subtree. If found is not nil, it is called
+// for every entry, because an entry may have been made before the mark was set.
 func (w *Watch) markBelow(dir string, found func(p string, isDir bool)) error {
 	key, _, err := w.handle(dir)
 	if gone(err) {
@@ -182,7 +182,7 @@ func (w *Watch) openDir(dir string) (int, error) {
 	}
 }
 
-// handle returns the handle by which the kernel names a directory of the tree in its events.
+// handle returns the handle that stands for a directory of the tree in the kernel's events.
 func (w *Watch) handle(dir string) (key string, h unix.FileHandle, err error) {
 	h, _, err = unix.NameToHandleAt(int(w.root.Fd()), path.Join(".", dir), 0)
 	if err != nil {
@@ -195,7 +195,8 @@ func keyOf(kind int32, handle []byte) string {
 	return string(binary.NativeEndian.AppendUint32(nil, uint32(kind))) + string(handle)
 }
 
-// open returns the path of a directory by its handle, "" if there is none or we may not ask.
+// open returns the path of the directory with a handle, or "" if there is no such directory or we
+// have no permission to open it.
 func (w *Watch) open(h unix.FileHandle) string {
 	fd, err := unix.OpenByHandleAt(int(w.root.Fd()), h, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY)
 	if err != nil {
@@ -205,7 +206,7 @@ func (w *Watch) open(h unix.FileHandle) string {
 	return pathOf(fd)
 }
 
-// pathOf returns the path of a descriptor, "" if it was removed.
+// pathOf returns the path of a descriptor's file, or "" if the file was removed.
 func pathOf(fd int) string {
 	p, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil || !strings.HasPrefix(p, "/") || strings.HasSuffix(p, " (deleted)") {
@@ -214,8 +215,8 @@ func pathOf(fd int) string {
 	return p
 }
 
-// WatchMount also reports what is opened or modified through the mount at a path. It
-// needs the right to mark a whole file system, and fails without it.
+// WatchMount makes the Watch also report what is opened or modified through the mount at point. It
+// fails if the Watch may not mark a whole file system.
 func (w *Watch) WatchMount(point string) error {
 	if !w.wholeFS {
 		return ErrUnsupported
@@ -223,9 +224,9 @@ func (w *Watch) WatchMount(point string) error {
 	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
 }
 
-// WatchWriting also reports each modification through any mount, not only the close that
-// ends them. Each write to the file system then costs some microseconds. If each
-// directory has its own mark, modifications are reported in any case.
+// WatchWriting sets whether the Watch also reports each modification, not only the close after it.
+// While it does, each write to the file system costs some microseconds. If each directory has its
+// own mark, modifications are reported in any case.
 func (w *Watch) WatchWriting(on bool) error {
 	if !w.wholeFS {
 		return nil
@@ -250,8 +251,8 @@ func (w *Watch) release() {
 	unix.Close(w.fd)
 }
 
-// run waits in the kernel: Go's poller would wake a thread for each event, even while run
-// does not wait for one.
+// run reads events until Close. It calls poll(2) itself, because Go's poller would wake a thread
+// for each event, even while run is not waiting for one.
 func (w *Watch) run() {
 	defer close(w.done)
 	ps := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.ending.Fd())}}
@@ -272,7 +273,8 @@ func (w *Watch) run() {
 // Drain returns when everything that happened before it was called has been reported.
 func (w *Watch) Drain() { w.take() }
 
-// take reads and reports what there is, and returns whether something was in the tree.
+// take reads and reports the events that are available. ours means that at least one of them was
+// in the tree.
 func (w *Watch) take() (ours bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,8 +293,8 @@ func (w *Watch) take() (ours bool) {
 	}
 }
 
-// parse decodes what the kernel wrote: struct fanotify_event_metadata, each followed by
-// the names that belong to it.
+// parse decodes what the kernel wrote, namely structs fanotify_event_metadata, each followed by the
+// names that belong to it.
 func (w *Watch) parse(b []byte) (events []Event) {
 	const head = 24
 	for len(b) >= head {
@@ -359,8 +361,8 @@ func moveEvent(from, to string, pid int, dir bool) Event {
 	return e
 }
 
-// infos reads the names of an event: at is the name that it happened to, from and to are
-// those of a rename. noDir: the name is not in the tree, or not reported.
+// infos decodes the names of an event. at is the path that the event happened to; from and to are
+// the paths of a rename. Each is noDir if the path is not in the tree or not reported.
 func (w *Watch) infos(b []byte) (at, from, to string) {
 	at, from, to = noDir, noDir, noDir
 	const head = 4 + 8 + 8 // header, fsid, size and type of the handle
@@ -396,7 +398,7 @@ func (w *Watch) infos(b []byte) (at, from, to string) {
 	return at, from, to
 }
 
-// dir returns the path of a directory in the tree, noDir for any other.
+// dir returns the path of the directory with a handle, or noDir if it is not in the tree.
 func (w *Watch) dir(kind int32, handle []byte) string {
 	key := keyOf(kind, handle)
 	p, ok := w.dirs[key]
@@ -414,7 +416,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 		p = below
 	}
 	if full == "" {
-		return noDir // it was removed, which the event of its parent reports
+		return noDir // the directory was removed, which an event of its parent reports
 	}
 	if len(w.dirs) >= maxKnown {
 		clear(w.dirs)
@@ -423,7 +425,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 	return p
 }
 
-// forget drops the remembered paths.
+// forget drops the cached paths.
 func (w *Watch) forget() {
 	if w.wholeFS {
 		clear(w.dirs)
@@ -431,7 +433,7 @@ func (w *Watch) forget() {
 	}
 }
 
-// noteMove notes that a directory was renamed, wherever it is now.
+// noteMove updates the cached paths after a directory was renamed.
 func (w *Watch) noteMove(e Event) {
 	if w.wholeFS {
 		w.forget()
@@ -450,8 +452,8 @@ func (w *Watch) noteMove(e Event) {
 	}
 }
 
-// follow keeps the marks up to date with the directories. What came with a new directory,
-// or before it was marked, is reported with it.
+// follow sets and drops marks after directories have appeared or disappeared. It adds events for
+// the entries of a new directory, because those that were made before the mark have none.
 func (w *Watch) follow(e Event, events []Event) []Event {
 	if e.Op&Went != 0 {
 		for key, p := range w.dirs {

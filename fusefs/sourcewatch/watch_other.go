@@ -7,7 +7,7 @@ import "os"
 // Watch watches nothing here.
 type Watch struct{}
 
-// Start fails: see ErrUnsupported.
+// Start fails with ErrUnsupported.
 func Start(*os.File, func([]Event), func(error)) (*Watch, error) { return nil, ErrUnsupported }
 
 // WatchMount fails.

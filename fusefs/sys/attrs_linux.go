@@ -4,20 +4,20 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// A Ref is always a descriptor here; see Points.
+// In this file a Ref is always a descriptor; see Points.
 
-// GetXattr reads an extended attribute and returns its size in bytes; with an empty dest
-// it only returns the size.
+// GetXattr reads an extended attribute and returns its size in bytes. If dest is empty it only
+// returns the size.
 func GetXattr(f Ref, attr string, dest []byte) (int, error) {
 	return unix.Getxattr(path(f.FD), attr, dest)
 }
 
-// GetXattrOpen is a faster GetXattr, for a descriptor that is no Place.
+// GetXattrOpen is a faster GetXattr for a descriptor that was opened without Place.
 func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 	return unix.Fgetxattr(fd, attr, dest)
 }
 
-// ListXattr lists the names, each ended by a NUL, and returns the size in bytes.
+// ListXattr lists the names, each followed by a NUL, and returns the size in bytes.
 func ListXattr(f Ref, dest []byte) (int, error) { return unix.Listxattr(path(f.FD), dest) }
 
 // SetXattr sets an extended attribute, with the flags of setxattr(2).
@@ -28,8 +28,7 @@ func SetXattr(f Ref, attr string, value []byte, flags int) error {
 // RemoveXattr removes an extended attribute.
 func RemoveXattr(f Ref, attr string) error { return unix.Removexattr(path(f.FD), attr) }
 
-// Chown changes the owner and group; -1 keeps either. With -1 for both it still clears
-// set-id bits.
+// Chown changes the owner and group; -1 means no change. Even if both are -1 it clears set-id bits.
 func Chown(f Ref, uid, gid int) error {
 	return unix.Fchownat(f.FD, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// The bytes that darwin's calls take and return. The tag "portable" builds this file on
-// Linux too, for its tests.
+// This file encodes and decodes the structs of Darwin's system calls. The tag "portable" builds it
+// on Linux too, for its tests.
 
-// bsdOmit and bsdNow are times that no file has: Unchanged and Now on darwin.
+// bsdOmit and bsdNow are impossible nanoseconds that stand for Unchanged and Now on Darwin.
 const (
 	bsdOmit = 1<<30 - 2
 	bsdNow  = 1<<30 - 1
@@ -23,8 +23,8 @@ const (
 	attrAccessed = 0x1000 // ATTR_CMN_ACCTIME
 )
 
-// bsdTimes returns the attributes that setattrlist(2) is to set, and their values: each
-// is a struct timespec, in the order of the bits.
+// bsdTimes returns the bits of the attributes that setattrlist(2) is to set, and their values,
+// which are structs timespec in the order of the bits.
 func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []byte) {
 	for _, a := range []struct {
 		bit uint32
@@ -43,8 +43,8 @@ func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []by
 	return attrs, values
 }
 
-// parseBSD decodes the first of several struct dirent with 64-bit numbers, and returns
-// its size: inode number, cookie, length, length of the name, type and the name.
+// parseBSD decodes the first of several structs dirent with 64-bit inode numbers, and returns its
+// size. The fields are inode number, cookie, length of the struct, length of the name, type, name.
 func parseBSD(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
 	name := b[21:size]
@@ -62,6 +62,6 @@ func parseBSD(b []byte) (Dirent, int) {
 	}, size
 }
 
-// missingBytes returns how many bytes F_PREALLOCATE must add after the physical end of a file
-// that has this number of 512-byte blocks, so that it has n bytes at off.
+// missingBytes returns how many bytes F_PREALLOCATE must add after the physical end of a file of
+// this many 512-byte blocks, so that n bytes at off are allocated.
 func missingBytes(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }

@@ -4,7 +4,7 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// LinkFD gives another name to the file that a descriptor is open on. ENOENT: it has lost
+// LinkFD gives another name to the file that fd is open on. It returns ENOENT if the file has lost
 // its last name.
 func LinkFD(fd, dir int, name string) error {
 	return unix.Linkat(unix.AT_FDCWD, path(fd), dir, name, unix.AT_SYMLINK_FOLLOW)

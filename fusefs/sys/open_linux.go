@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place, as a flag of Open and as the only flag of a handle, means that the descriptor
-// only points at the file: it can be asked for attributes, linked and opened again, but
-// not read. That needs no permission on the file itself.
+// Place is a flag of Open. A descriptor opened with it only points at the file: its attributes can
+// be read, and it can be linked and opened again, but its content cannot be read. Opening it needs
+// no permission on the file itself.
 const Place = unix.O_PATH
 
-// Points reports whether any file can be opened as a Place. If not, files that are not
-// open already are reached by name.
+// Points reports whether any file can be opened with Place. If not, files that are not open
+// already are reached by name.
 const Points = true
 
-// NoAtime, as a flag of Open, keeps the time of the last access.
+// NoAtime is a flag of Open. Reading does not change the time of the last access.
 const NoAtime = unix.O_NOATIME
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// Open opens one name in a directory and follows no link. EAGAIN means that a rename was going
-// on; it says nothing about this name. ESTALE means that the name is a symbolic link.
+// Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
+// a symbolic link, and EAGAIN if there were too many renames, on any names, at the same time.
 //
-// A mount on the name is entered, except for the kernel's own file systems: EACCES.
-// Opening a file of /proc or /sys can have an effect, and that would happen with our
-// rights and in our name.
+// If another file system is mounted on the name, Open enters it. But for the kernel's own file
+// systems it returns EACCES, because opening a file of /proc or /sys can have effects, with the
+// rights of our process instead of the caller's.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
@@ -49,7 +49,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 			}
 			how.Resolve &^= unix.RESOLVE_NO_XDEV
 		case err == unix.ELOOP && flags&unix.O_PATH == 0:
-			// The kernel expects a file, but there is a symlink: it was changed on the source.
+			// The kernel expects a file, so the name was replaced by a symlink on the source.
 			return -1, unix.ESTALE
 		case err == unix.ENOSYS:
 			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
@@ -59,13 +59,14 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the file that a descriptor is open on, whatever its names are by now.
-// ESTALE: that is not possible with these flags.
+// OpenAgain opens the file that fd is open on, whatever its names are by now. It returns ESTALE if
+// that is not possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	return unix.Open(path(fd), flags|unix.O_CLOEXEC, 0)
 }
 
-// Path returns a path that leads to this file only, in this process. ENOTSUP: there is none.
+// Path returns a path that, in this process, leads to this file whatever its names become. It
+// returns ENOTSUP if the system has no such paths.
 func Path(f Ref) (string, error) { return path(f.FD), nil }
 
 func path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

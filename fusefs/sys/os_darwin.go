@@ -2,20 +2,20 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// Unchanged and Now are times to SetTimes.
+// Unchanged and Now are special times for SetTimes.
 var (
 	Unchanged = Time{Nsec: bsdOmit}
 	Now       = Time{Nsec: bsdNow}
 )
 
-// KeepSize, in the mode of Allocate, leaves the size as it is.
+// KeepSize is a bit of Allocate's mode. With it the size does not change.
 const KeepSize = 1
 
 // Flags of Rename.
 const (
 	NoReplace = unix.RENAME_EXCL // EEXIST if the new name exists
 	Exchange  = unix.RENAME_SWAP // both names exist and change places
-	Whiteout  = 0                // is Linux's
+	Whiteout  = 0                // exists only on Linux
 )
 
 // Rename moves a name from one directory to another, with the flags above or none.
@@ -26,8 +26,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return unix.RenameatxNp(from, old, to, name, flags)
 }
 
-// Allocate reserves n bytes at off. Other modes than KeepSize, which would shrink or zero
-// content, fail with EOPNOTSUPP.
+// Allocate reserves n bytes at off. Modes other than KeepSize, which would remove or zero content,
+// fail with EOPNOTSUPP.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	if mode&^KeepSize != 0 {
 		return unix.EOPNOTSUPP
@@ -48,8 +48,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	return nil
 }
 
-// Dirents reads entries of a directory from the position of its descriptor, and returns
-// the number of bytes, 0 at the end.
+// Dirents reads entries of a directory from the position of its descriptor. It returns the number
+// of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdirentries(fd, buf, new(uintptr)); err != unix.EINTR {
@@ -61,8 +61,8 @@ func Dirents(fd int, buf []byte) (int, error) {
 // ParseDirent decodes the first of the entries that Dirents read, and returns its size.
 func ParseDirent(b []byte) (Dirent, int) { return parseBSD(b) }
 
-// Sync makes a file durable. fsync(2) does not do that here: the disk may keep the data
-// in a cache of its own. Not every file system has the better call.
+// Sync makes a file durable. It prefers F_FULLFSYNC, which not every file system supports: after
+// fsync(2) alone the data may still be in the disk's own cache.
 func Sync(fd int, content bool) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil {
 		return nil
@@ -70,21 +70,21 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// AccessACL and DefaultACL are empty: access control lists are no extended attributes here.
+// AccessACL and DefaultACL are empty because access control lists are not extended attributes here.
 const (
 	AccessACL  = ""
 	DefaultACL = ""
 )
 
-// OpenFlags are the flags of open(2) that only this system has and that concern the
-// descriptor: none.
+// OpenFlags are the flags of open(2) that only this system has and that concern the descriptor.
+// Darwin has none.
 const OpenFlags = 0
 
-// Memory fails with ENOTSUP: there are no files in memory here.
+// Memory fails with ENOTSUP, because Darwin has no files in memory.
 func Memory(string) (int, error) { return -1, unix.ENOTSUP }
 
-// NoUmask makes files get exactly the modes that are given. It affects the whole process:
-// threads have no umask of their own here.
+// NoUmask makes new files get exactly the modes that are given. It affects the whole process,
+// because on Darwin threads have no umask of their own.
 func NoUmask() { unix.Umask(0) }
 
 // Populate does nothing here.

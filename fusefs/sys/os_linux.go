@@ -7,27 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AccessACL is the extended attribute that holds the access control list; setting it may
-// change the mode. DefaultACL is that of a directory for files that are made in it.
+// AccessACL is the extended attribute that holds the access control list of a file; setting it may
+// change the mode. DefaultACL is the attribute of a directory that holds the list for new files in
+// it.
 const (
 	AccessACL  = "system.posix_acl_access"
 	DefaultACL = "system.posix_acl_default"
 )
 
-// Unchanged and Now are times to SetTimes.
+// Unchanged and Now are special times for SetTimes.
 var (
 	Unchanged = Time{Nsec: unix.UTIME_OMIT}
 	Now       = Time{Nsec: unix.UTIME_NOW}
 )
 
-// KeepSize, in the mode of Allocate, leaves the size as it is.
+// KeepSize is a bit of Allocate's mode. With it the size does not change.
 const KeepSize = unix.FALLOC_FL_KEEP_SIZE
 
 // Flags of Rename.
 const (
 	NoReplace = unix.RENAME_NOREPLACE // EEXIST if the new name exists
 	Exchange  = unix.RENAME_EXCHANGE  // both names exist and change places
-	Whiteout  = unix.RENAME_WHITEOUT  // an overlayfs's mark of absence takes the old name
+	Whiteout  = unix.RENAME_WHITEOUT  // the old name becomes a whiteout, overlayfs's mark of a removed file
 )
 
 // Rename moves a name from one directory to another, with the flags above or none.
@@ -39,8 +40,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return err
 }
 
-// Allocate is fallocate(2), repeated if a signal interrupts it: tmpfs then fails with
-// EINTR, and the runtime sends SIGURG to threads that work for long.
+// Allocate calls fallocate(2), again if a signal interrupts it. That is frequent on tmpfs, which
+// then fails with EINTR, because Go's runtime sends SIGURG to threads that run for long.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	for {
 		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
@@ -49,8 +50,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	}
 }
 
-// Dirents reads entries of a directory from the position of its descriptor, and returns
-// the number of bytes, 0 at the end.
+// Dirents reads entries of a directory from the position of its descriptor. It returns the number
+// of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdents(fd, buf); err != unix.EINTR {
@@ -60,7 +61,8 @@ func Dirents(fd int, buf []byte) (int, error) {
 }
 
 // ParseDirent decodes the first of the entries that Dirents read, and returns its size.
-// struct linux_dirent64 is inode number, cookie, length, type and the name up to a NUL.
+// The fields of struct linux_dirent64 are inode number, cookie, length, type, and the name with a
+// NUL.
 func ParseDirent(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
 	name := b[19:size]
@@ -75,7 +77,8 @@ func ParseDirent(b []byte) (Dirent, int) {
 	}, size
 }
 
-// Sync makes a file durable; with content only its data and what is needed to read them.
+// Sync makes a file durable. If content is true, it does so only for the data and the attributes
+// that are needed to read them.
 func Sync(fd int, content bool) error {
 	if content {
 		return unix.Fdatasync(fd)
@@ -86,15 +89,15 @@ func Sync(fd int, content bool) error {
 // OpenFlags are the flags of open(2) that only this system has and that concern the descriptor.
 const OpenFlags = unix.O_NOATIME | unix.O_LARGEFILE
 
-// Memory makes a file in memory, without a name.
+// Memory makes a file in memory that has no path.
 func Memory(name string) (int, error) { return unix.MemfdCreate(name, unix.MFD_CLOEXEC) }
 
 // NoUmask makes the calling thread create files with exactly the modes that it gives.
-// Where unshare is forbidden (seccomp in a container) it affects the whole process.
+// If unshare is forbidden (by seccomp in a container) it affects the whole process.
 func NoUmask() {
 	_ = unix.Unshare(unix.CLONE_FS)
 	unix.Umask(0)
 }
 
-// Populate allocates the pages of memory before they are written.
+// Populate allocates the pages of b before they are written.
 func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }

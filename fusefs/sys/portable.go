@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This is the implementation for kernels without O_PATH, openat2 and /proc: POSIX's calls
-// with a directory and a name, and calls on descriptors. The tag "portable" builds it on
-// Linux, for its tests.
+// This file is the implementation for kernels without O_PATH, openat2 and /proc. It uses POSIX
+// calls on a directory and a name, and on descriptors. The tag "portable" builds it on Linux, for
+// its tests.
 
-// Place, as a flag of Open, asks for a descriptor of a directory, or of a regular file
-// that we may read or write. It is a bit that no system call sees.
+// Place is a flag of Open. With it Open opens only a directory, or a regular file that we may read
+// or write. The bit is not passed to any system call.
 const Place = 1 << 28
 
-// Points is false: symbolic links, FIFOs, and files that their owner may not open are
-// reached by name only. See open_linux.go.
+// Points is false because symbolic links, FIFOs, and files that their owner may not open can be
+// reached only by name. See open_linux.go.
 const Points = false
 
-// Open opens one name in a directory and follows no link. ESTALE means that the name is a
-// symbolic link. A mount on the name is entered, except for the kernel's own file
-// systems: EACCES.
+// Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
+// a symbolic link. If another file system is mounted on the name, Open enters it, but for the
+// kernel's own file systems it returns EACCES.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	if name == ".." || strings.Contains(name, "/") {
 		return -1, unix.EXDEV // not a single component
@@ -42,7 +42,8 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	return fd, err
 }
 
-// point opens a directory or a regular file. Opening a FIFO or a device may have an effect.
+// point opens a directory or a regular file, and nothing else, because opening a FIFO or a device
+// may have an effect.
 func point(dir int, name string, flags int) (int, error) {
 	if flags&unix.O_DIRECTORY != 0 {
 		return openat(dir, name, search|flags, 0)
@@ -75,9 +76,8 @@ func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the file that a descriptor is open on, whatever its names are by now.
-// The result is the same open file, so the offset must not be used. ESTALE: that is not
-// possible with these flags.
+// OpenAgain opens the file that fd is open on, whatever its names are by now. It duplicates fd, so
+// the offset must not be used. It returns ESTALE if that is not possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	have, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -98,19 +98,18 @@ func OpenAgain(fd, flags int) (int, error) {
 	return again, err
 }
 
-// LinkFD always fails: ENOENT.
+// LinkFD always fails with ENOENT.
 func LinkFD(fd, dir int, name string) error { return unix.ENOENT }
 
 // Target returns where a symbolic link points.
 func Target(f Ref) ([]byte, error) {
 	if f.FD >= 0 {
-		return nil, unix.EINVAL // no descriptor is open on a link
+		return nil, unix.EINVAL // a descriptor cannot be open on a symbolic link here
 	}
 	return ReadLink(f.Dir, f.Name)
 }
 
-// Chown changes the owner and group; -1 keeps either. With -1 for both it still clears
-// set-id bits.
+// Chown changes the owner and group; -1 means no change. Even if both are -1 it clears set-id bits.
 func Chown(f Ref, uid, gid int) error {
 	if f.FD >= 0 {
 		return unix.Fchown(f.FD, uid, gid)
@@ -152,21 +151,21 @@ func Statfs(f Ref, s *unix.Statfs_t) error {
 	return unix.Fstatfs(f.Dir, s)
 }
 
-// xattrs calls open with a descriptor of the file: no xattr call takes a directory and a name.
-func xattrs(f Ref, open func(fd int) error) error {
+// xattrs calls fn with a descriptor of the file, because no xattr call takes a directory and a name.
+func xattrs(f Ref, fn func(fd int) error) error {
 	if f.FD >= 0 {
-		return open(f.FD)
+		return fn(f.FD)
 	}
 	fd, err := openXattrs(f.Dir, f.Name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return open(fd)
+	return fn(fd)
 }
 
-// GetXattr reads an extended attribute and returns its size in bytes; with an empty dest
-// it only returns the size.
+// GetXattr reads an extended attribute and returns its size in bytes. If dest is empty it only
+// returns the size.
 func GetXattr(f Ref, attr string, dest []byte) (n int, err error) {
 	err = xattrs(f, func(fd int) error { n, err = unix.Fgetxattr(fd, attr, dest); return err })
 	return n, err
@@ -177,7 +176,7 @@ func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 	return unix.Fgetxattr(fd, attr, dest)
 }
 
-// ListXattr lists the names, each ended by a NUL, and returns the size in bytes.
+// ListXattr lists the names, each followed by a NUL, and returns the size in bytes.
 func ListXattr(f Ref, dest []byte) (n int, err error) {
 	err = xattrs(f, func(fd int) error { n, err = unix.Flistxattr(fd, dest); return err })
 	return n, err
@@ -193,8 +192,8 @@ func RemoveXattr(f Ref, attr string) error {
 	return xattrs(f, func(fd int) error { return unix.Fremovexattr(fd, attr) })
 }
 
-// Append writes at the present end of the file, and returns the number of bytes. Nobody
-// else may write through the descriptor meanwhile, because all its writes append then.
+// Append writes at the current end of the file, and returns the number of bytes written. No other
+// goroutine may write through fd meanwhile, because its write would append too.
 func Append(fd int, b []byte) (int, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err == nil {
@@ -210,10 +209,10 @@ func Append(fd int, b []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// CopyRange fails: the kernel then copies by reading and writing.
+// CopyRange fails, so that the kernel copies by reading and writing.
 func CopyRange(from int, offFrom int64, to int, offTo int64, n, flags int) (int, error) {
 	return 0, unix.EOPNOTSUPP
 }
 
-// Path fails: no path leads to a file whatever its names are.
+// Path fails, because no path leads to a file independently of its names.
 func Path(Ref) (string, error) { return "", unix.ENOTSUP }

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the portable implementation needs from darwin itself.
+// This file holds what the portable implementation needs from Darwin itself.
 
 // NoAtime has no effect here.
 const NoAtime = 0
 
-// search opens a directory only to look up names in it.
+// search are the flags that open a directory only to look up names in it.
 const search = unix.O_SEARCH
 
 // foreign reports whether one of the kernel's own file systems is mounted on a name.
@@ -37,8 +37,9 @@ func (t Time) spec() unix.Timespec {
 	return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)}
 }
 
-// setTimesOpen uses fsetattrlist(2), because futimes(2) has only microseconds. But a process
-// that may write and does not own the file may only set both times to now, with futimes.
+// setTimesOpen sets times with fsetattrlist(2), because futimes(2) has only microseconds. But a
+// process that may write to the file without owning it may only set both times to now, with
+// futimes.
 func setTimesOpen(fd int, accessed, modified Time) error {
 	if accessed == Now && modified == Now {
 		return unix.Futimes(fd, nil)
@@ -56,8 +57,8 @@ func setTimesOpen(fd int, accessed, modified Time) error {
 	return nil
 }
 
-// openXattrs opens a name to reach its extended attributes. Here a symbolic link can be
-// opened itself, and has attributes. FIFOs are left alone: ENOTSUP.
+// openXattrs opens a name to reach its extended attributes. On Darwin a symbolic link can itself
+// be opened and has attributes. For a FIFO openXattrs returns ENOTSUP.
 func openXattrs(dir int, name string) (int, error) {
 	var s Stat
 	if err := StatAt(dir, name, &s); err != nil {
@@ -69,9 +70,9 @@ func openXattrs(dir int, name string) (int, error) {
 	return Open(dir, name, Place, 0)
 }
 
-// Mknod makes an empty file or a FIFO. A call that makes a FIFO in a directory exists
-// only since macOS 13, so it is made by path and then looked up in the directory: ESTALE
-// if that directory was moved meanwhile.
+// Mknod makes an empty file or a FIFO. mkfifoat(2) exists only since macOS 13, so a FIFO is made by
+// path and then looked up in the directory. Mknod returns ESTALE if the directory was moved
+// meanwhile.
 func Mknod(dir int, name string, mode uint32, dev int) error {
 	switch mode & unix.S_IFMT {
 	case 0, unix.S_IFREG:
@@ -98,7 +99,7 @@ func Mknod(dir int, name string, mode uint32, dev int) error {
 	return nil
 }
 
-// nameOf returns a path of the file that a descriptor is open on.
+// nameOf returns a path of the file that fd is open on.
 func nameOf(fd int) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	_, _, errno := syscall.Syscall(unix.SYS_FCNTL, uintptr(fd), unix.F_GETPATH, uintptr(unsafe.Pointer(&buf[0])))

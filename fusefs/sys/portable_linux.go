@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the portable implementation needs from Linux itself.
+// This file holds what the portable implementation needs from Linux itself.
 
-// NoAtime, as a flag of Open, keeps the time of the last access.
+// NoAtime is a flag of Open. Reading does not change the time of the last access.
 const NoAtime = unix.O_NOATIME
 
-// search opens a directory only to look up names in it.
+// search are the flags that open a directory only to look up names in it.
 const search = unix.O_RDONLY
 
 // foreign reports whether one of the kernel's own file systems is mounted on a name.

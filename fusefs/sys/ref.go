@@ -2,9 +2,9 @@
 
 package sys
 
-// Ref is the file that a call is about: an open descriptor, which may be a Place, or, if
-// FD is negative, the file that has a name in a directory at that moment. Names are used
-// for files that cannot be pointed at without opening them; see Points.
+// Ref refers to the file that a function works on. It is an open descriptor, which may have been
+// opened with Place. If FD is negative, it is the file that has a name in a directory at the time
+// of the call; that is for files that cannot be opened without an effect (see Points).
 type Ref struct {
 	FD   int
 	Dir  int
@@ -17,7 +17,7 @@ func FD(fd int) Ref { return Ref{FD: fd} }
 // At returns the Ref of a name in a directory.
 func At(dir int, name string) Ref { return Ref{FD: -1, Dir: dir, Name: name} }
 
-// StatRef fills s for a file.
+// StatRef fills s with the attributes of a file.
 func StatRef(r Ref, s *Stat) error {
 	if r.FD < 0 {
 		return StatAt(r.Dir, r.Name, s)

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// SameName reports whether a volume that ignores case and normalises takes two names for
-// one. Volumes differ in what they fold (ß and ss, characters that are ignored), so this
-// is only used where the volume itself cannot be asked: for names that do not exist, and
-// between several names of one file.
+// SameName reports whether two names are the same on a volume that ignores case and normalises
+// names. Volumes differ in what they fold (ß and ss, characters that are ignored), so SameName is
+// used only if the volume itself cannot be asked, namely for names that do not exist and to compare
+// the names of one file.
 func SameName(a, b string) bool {
 	return a == b || strings.EqualFold(norm.NFD.String(a), norm.NFD.String(b))
 }

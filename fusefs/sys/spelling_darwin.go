@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folds reports whether one name in a directory can be found by several spellings. APFS takes
-// all normal forms of a name for one even where it distinguishes case, so it is always true.
+// Folds reports whether one name in a directory can be found by several spellings. It always
+// returns true, because APFS treats all normal forms of a name as the same, even on volumes that
+// distinguish case.
 func Folds(int) bool { return true }
 
-// Spelling returns the name of the directory entry that is found as name. A file with
-// several names may answer with another one; then name is returned.
+// Spelling returns the name of the directory entry that is found as name. For a file with several
+// names the system may report another of them; then Spelling returns name.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {

@@ -5,9 +5,9 @@ import "golang.org/x/sys/unix"
 // casefold is FS_CASEFOLD_FL, set by chattr +F.
 const casefold = 0x40000000
 
-// Folds reports whether one name in a directory can be found by several spellings. For
-// ext4, f2fs, bcachefs and tmpfs that is an attribute of the directory, which can only be
-// set while it is empty; a FUSE file system is asked for the attribute too.
+// Folds reports whether one name in a directory can be found by several spellings. On ext4, f2fs,
+// bcachefs and tmpfs that is an attribute of the directory, which can be changed only while the
+// directory is empty. FUSE file systems may support that attribute too.
 func Folds(dir int) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(dir, &fs) != nil {
@@ -32,9 +32,8 @@ func Folds(dir int) bool {
 	return err == nil && flags&casefold != 0
 }
 
-// Spelling returns the name of the directory entry that is found as name and is inode
-// ino. The kernel's own name for it would be the spelling that somebody asked for first,
-// so the directory is read.
+// Spelling returns the name of the directory entry that is found as name and has inode number ino.
+// It reads the directory, because the path in /proc/self/fd has the spelling of the first lookup.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	fd, err := Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Time is a moment as the source stores it. Nanoseconds since 1970 in one int64, as in
-// event.Stat, end in the year 2262; the times that programs see must not.
+// Time is a time as the source stores it. Nanoseconds since 1970 in one int64, as in event.Stat,
+// overflow in the year 2262; the times that programs see must not.
 type Time struct {
 	Sec  int64 // since 1970
 	Nsec uint32
@@ -25,16 +25,16 @@ type Stat struct {
 	Blocks                      uint64 // of 512 bytes
 	Blksize                     uint32 // bytes
 	Rdev                        uint64
-	// More of Linux's statx(2): which fields the source has, its attribute flags, and
-	// which of those it knows. On darwin Flags are those of chflags(2).
+	// On Linux these are stx_mask, stx_attributes and stx_attributes_mask of statx(2). On
+	// Darwin, Flags are those of chflags(2).
 	Has               uint32
 	Flags, KnownFlags uint64
 }
 
-// Dirent is one entry of a directory. Next is the position after it.
+// Dirent is one entry of a directory.
 type Dirent struct {
 	Ino  uint64
-	Next uint64
-	Mode uint32 // its type as S_IFMT bits, 0 if the source does not say
+	Next uint64 // the position after this entry
+	Mode uint32 // the type as S_IFMT bits, or 0 if the source does not report it
 	Name string
 }

@@ -2,7 +2,7 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// StatAt fills s for a name in a directory.
+// StatAt fills s with the attributes of the file with a name in a directory.
 func StatAt(dir int, name string, s *Stat) error {
 	var st unix.Stat_t
 	for {
@@ -17,7 +17,7 @@ func StatAt(dir int, name string, s *Stat) error {
 	}
 }
 
-// StatFD fills s for an open descriptor.
+// StatFD fills s with the attributes of the file that fd is open on.
 func StatFD(fd int, s *Stat) error {
 	var st unix.Stat_t
 	for {
@@ -32,9 +32,9 @@ func StatFD(fd int, s *Stat) error {
 	}
 }
 
-// fill leaves Birth at 0, which otherwise tells a file from a later one with the same
-// number: here anybody can change the time of creation, and setting an older modification
-// time moves it back.
+// fill converts st. It leaves Birth at 0. Elsewhere Birth distinguishes a file from a later one
+// with the same inode number, but on Darwin any process can change the time of creation, and
+// setting an older modification time moves it back.
 func (s *Stat) fill(st *unix.Stat_t) {
 	*s = Stat{
 		Accessed: moment(st.Atim), Modified: moment(st.Mtim), Changed: moment(st.Ctim), Born: moment(st.Btim),

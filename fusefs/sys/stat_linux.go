@@ -4,12 +4,12 @@ import "golang.org/x/sys/unix"
 
 const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 
-// StatAt fills s for a name in a directory.
+// StatAt fills s with the attributes of the file with a name in a directory.
 func StatAt(dir int, name string, s *Stat) error {
 	return stat(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, s)
 }
 
-// StatFD fills s for an open descriptor.
+// StatFD fills s with the attributes of the file that fd is open on.
 func StatFD(fd int, s *Stat) error { return stat(fd, "", unix.AT_EMPTY_PATH, s) }
 
 func stat(fd int, name string, flags int, s *Stat) error {
