@@ -25,9 +25,9 @@ type Line struct {
 	Path store.Path
 	No   int // 1-based
 	Text []byte
-	// At is approximately the offset in Text of the match. Of a line longer than maxLineText
-	// bytes, Text holds only the part around it: Before is its offset in the line, and Size the
-	// length of the line.
+	// At is approximately the offset of the match in Text. If the line is longer than maxLineText
+	// bytes, Text holds only the part around the match, Before is the offset of that part in the
+	// line, and Size is the length of the line.
 	At, Before, Size int
 }
 

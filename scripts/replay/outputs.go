@@ -50,7 +50,7 @@ func loadCorpus(dir string) (corpus, error) {
 	return c, nil
 }
 
-// near returns one of the samples of a kind whose lengths are nearest; n selects among them.
+// near returns a sample of a kind whose length is near chars. n selects one of the nearest.
 func (c corpus) near(kind string, chars, n int) (sample, bool) {
 	all := c[kind]
 	if len(all) == 0 || chars <= 0 {

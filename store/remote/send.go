@@ -19,9 +19,10 @@ import (
 var (
 	// ErrLost means that the bucket no longer has what was sent.
 	ErrLost = errors.New("the bucket has lost what was sent")
-	// ErrTaken means that another machine continues this history.
+	// ErrTaken means that another machine has taken over this history and continues it.
 	ErrTaken = errors.New("this history was taken over")
-	// ErrFull means that the list of machines has the largest size that readers accept.
+	// ErrFull means that the list of machines has no room for another one. Readers reject a longer
+	// list.
 	ErrFull = errors.New("there is no room for another machine: use another prefix")
 	// errCopied means that another machine writes under this id, with a copy of this state.
 	errCopied = errors.New("somebody else sends under the same id")
@@ -42,14 +43,15 @@ type state struct {
 	Recipients []string          `json:"recipients,omitempty"`
 	Head       Head              `json:"head"` // as it is in the bucket, or will be
 	Position   portable.Position `json:"position"`
-	// Note is a message about the id for the user.
+	// Note is a message for the user about the id under which the history is sent.
 	Note string `json:"note,omitempty"`
 	// Taken means that another machine now writes under the id.
 	Taken bool `json:"taken,omitempty"`
-	// Based means that this history's head is in the bucket, so that Prune can see that it
-	// needs the history it is based on.
+	// Based means that this history's head is in the bucket. Prune reads it there and then does not
+	// drop what the history needs of the history it is based on.
 	Based bool `json:"based,omitempty"`
-	// Next is set while a head is being written, because it is unknown whether that succeeded.
+	// Next is set while a head is being written. It remains set if it is unknown whether the write
+	// succeeded.
 	Next *next `json:"next,omitempty"`
 }
 
@@ -160,14 +162,17 @@ func (r *Sender) Unsent() uint64 {
 	return r.store.Seq() - min(r.store.Seq(), r.st.Position.Seq)
 }
 
-// Add begins to send to a place. It writes to the bucket, so missing rights are noticed here.
-// name is this computer's. If the history came from that place, it is continued, under the
-// same id if the id's lease has expired and nothing was sent since, otherwise under a new id.
-// Note tells which, and why. A history that was taken over continues under a new id, based on
-// what it had sent.
+// Add begins to send to a place. It writes to the bucket, so missing rights are noticed here. name
+// is the name of this computer.
 //
-// to are the age recipients to encrypt for. If none are given, those of the continued history are
-// used. A history without recipients is not encrypted, which is refused next to others that are.
+// If the history was resumed from that place, it is continued there. It keeps its id if the id's
+// lease has expired and nothing was sent since; otherwise it gets a new id. Note returns which of
+// the two happened, and why. A history that another machine has taken over continues under a new
+// id, based on what it had sent.
+//
+// to lists the age recipients to encrypt for. If it is empty, the recipients of the continued
+// history are used. A history without recipients is not encrypted, and Add refuses to store it next
+// to encrypted ones.
 func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) error {
 	b, err := Dial(p)
 	if err != nil {
@@ -198,7 +203,7 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 		st.Head.Base = &Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq, Drops: joinDrops(h.Dropped, drops)}
 		st.Head.Seq, st.Position = h.Seq, was.Position
 	}
-	if err := r.forget(); err != nil { // what was sent under another id may be dropped there
+	if err := r.forget(); err != nil { // the bucket may drop what was sent under another id
 		return err
 	}
 	if resumed && st.Head.Base == nil {
@@ -212,7 +217,7 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 			return err
 		default:
 			st.Note = fmt.Sprintf("continues as %s; the machine that used this id before can no longer send under it", h.Machine.ID)
-			h.Machine.Name, h.Machine.Root = name, r.o.Root // they could not be decrypted without a key
+			h.Machine.Name, h.Machine.Root = name, r.o.Root // the name and root in h may be encrypted, and there is no key here
 			st.Head, tag = h, t
 		}
 	}
@@ -248,7 +253,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	var by string
 	if ok, err := r.read("claim", &by); err != nil {
 		return h, st, err
-	} else if !ok { // stored before it is used, because an answer may be lost
+	} else if !ok { // stored before it is used, so that a retry after a lost answer sends the same value
 		by = newID()
 		if err := r.kv.Set("claim", fmt.Appendf(nil, "%q", by)); err != nil {
 			return h, st, err
@@ -564,7 +569,7 @@ func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// take makes the head that was being written the current one.
+// take makes the head that was being written the current head of this sender.
 func (r *Sender) take(etag string, sent []store.Hash) error {
 	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
 	r.etag, r.known = etag, etag != ""
@@ -579,7 +584,8 @@ func (r *Sender) take(etag string, sent []store.Hash) error {
 	return r.save()
 }
 
-// look compares the bucket's head with the stored one, unless they are known to be equal.
+// look checks that the bucket's head is the one that this sender wrote last. It skips the check if
+// they are known to be equal.
 func (r *Sender) look(ctx context.Context) error {
 	if r.known {
 		return nil
@@ -591,7 +597,7 @@ func (r *Sender) look(ctx context.Context) error {
 		r.st.Next, r.known = nil, true
 		return nil
 	case errors.Is(err, ErrMissing):
-		return fmt.Errorf("%w: %d segments were, and there is no head", ErrLost, r.st.Head.N)
+		return fmt.Errorf("%w: %d segments were sent, but there is no head", ErrLost, r.st.Head.N)
 	case err != nil:
 		return err
 	case st.etag == "":
@@ -602,7 +608,7 @@ func (r *Sender) look(ctx context.Context) error {
 	case ours && r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
 		return errors.Join(r.take(st.etag, nil), r.heed(h))
 	case h.N < r.st.Head.N:
-		return fmt.Errorf("%w: %d segments were, and it has %d", ErrLost, r.st.Head.N, h.N)
+		return fmt.Errorf("%w: %d segments were sent, but its head lists %d", ErrLost, r.st.Head.N, h.N)
 	case !ours && h.Claim == nil:
 		return fmt.Errorf("%w: its head is from before we took the history over", ErrLost)
 	case !ours:

@@ -18,9 +18,9 @@ type commentPart struct {
 	Quote   template.HTML
 	Asked   template.URL // where the form is sent
 	To      string
-	Deaf    string // the session's client, if it cannot receive text from hooks
+	Deaf    string // the name of the session's client, if that client cannot receive text from hooks
 	Copy    string // the beginning of the comment as text
-	Said    string // what was typed, and not saved because of Problem
+	Said    string // text that was typed but not saved, for the reason in Problem
 	Problem string
 	Listed  []commentRow
 }

@@ -19,7 +19,7 @@ type projectRow struct {
 	Name, State string
 	Here        bool
 	New         template.URL // the address of its unseen changes
-	Rests       bool         // no daemon is running; requesting New starts one
+	Rests       bool         // no daemon is running, and loading New would start one
 	Command     string
 	Bad         bool
 }

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes the file to share the disk blocks of from, as btrfs, xfs and others can, and
-// returns to. It returns nil if that is impossible. The other parameters are not needed here.
+// clone makes the file to share the disk blocks of the file from (a reflink, which btrfs, xfs and
+// others support). It returns to, or nil if that is impossible. The other parameters are not needed
+// here.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

@@ -21,15 +21,16 @@ type Selection struct {
 	Filter store.Filter // session, agent, prompt, tool call, since, match
 	Key    string       // of one action
 	ID     uint64       // of one operation
-	Last   bool         // the last operation that a person would notice and that was not undone,
-	Before uint64       // before this one; 0: of all
+	Last   bool         // the last operation that a person would notice and that was not undone
+	Before uint64       // with Last: only operations before this one; 0: all
 }
 
-// beyond is how much later than its record a file's last change may be. If it is later still,
-// somebody has changed the file without going through the mount.
+// beyond is how many ns after its record a file's last change may be. If the change is later still,
+// a process has bypassed the mount.
 const beyond = int64(2 * time.Second)
 
-// chosen returns the operations and rows that a selection covers.
+// chosen returns the operations that a selection covers, and the rows of these operations that it
+// covers.
 func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	has = map[*row]bool{}
 	all := h.operations()
@@ -111,8 +112,8 @@ func (h *history) worktreeElsewhere(p string) (base, at string) {
 	return base, at
 }
 
-// leaveWorktrees excludes what belongs to worktrees elsewhere, unless the making or removal of
-// a whole worktree is undone.
+// leaveWorktrees marks changes to worktrees elsewhere as conflicts, unless the undo covers the
+// making or removal of a whole worktree.
 func (h *history) leaveWorktrees(changes []*change) {
 	whole := map[string]bool{}
 	for _, c := range changes {
@@ -128,8 +129,8 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text describes what a selection did to refs, "" if nothing, and returns the newest
-// operation.
+// Text describes what a selection did to refs. It returns "" if it did nothing to them. The second
+// result is the newest operation.
 func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
 	if s.none() {
 		return "", 0, nil
@@ -282,8 +283,8 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	return out, nil
 }
 
-// changeOf compares a path before its first chosen row with its present state, and looks for
-// changes by others since.
+// changeOf compares the state of a path before its first chosen row with its present state. A
+// change by somebody else since then is a conflict.
 func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
@@ -313,8 +314,9 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	return c
 }
 
-// elsewhere finds git directories that are no longer at their paths. Their contents are no
-// longer there either, so restoring some of them would leave a broken repository.
+// elsewhere finds git directories that are no longer at their paths and makes every change in them
+// a conflict. Their other files are not at the old paths either, so restoring a few of them there
+// would leave a broken repository.
 func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 	why := map[string]string{}
 	for _, c := range changes {
