@@ -29,7 +29,7 @@ type rollout struct {
 
 // recorded holds what the new part of a record contains.
 type recorded struct {
-	fell    bool       // the context lost something
+	fell    bool       // something was removed from the context
 	outputs []finished // the results after the last loss
 	calls   map[string]fields
 }
@@ -148,9 +148,9 @@ func codexPrinted(output string) string {
 	return output
 }
 
-// readRecord brings the daemon up to date with the context of the present call and
-// reports whether the record reaches it. Calls that the model's own program makes (code
-// mode) are not in the record: their results are that program's input.
+// readRecord tells the daemon what has entered or left the context before the current call. It
+// returns false if the record does not contain that call. Calls made by a program that the model
+// wrote (code mode) are never in the record, because their results go to that program.
 func (c *call) readRecord(ctx context.Context) bool {
 	if c.transcript == "" || c.toolUse == "" || c.chainDir() == "" {
 		return false

@@ -59,11 +59,11 @@ func (c *scene) program() string {
 	return clients.ShellQuote(exe)
 }
 
-// grepPersists is the length in characters above which Claude Code puts a Grep's result into
-// a file. The model is then given the first 2,000 characters, and no form of ours is shorter.
+// grepPersists is the length in characters above which Claude Code stores a Grep's result in a
+// file. The model is then given the first 2,000 characters, which no rule of ours can beat.
 const grepPersists = 20_000
 
-// preview begins the text that stands for a result that the client put into a file.
+// preview is the beginning of the text that replaces a result that the client stored in a file.
 const preview = "<persisted-output>"
 
 // searchOutput shortens what the client's own Grep found.
@@ -89,7 +89,7 @@ func (c *call) searchOutput(ctx context.Context) answer {
 	return c.reshaped(ctx, out, text, r)
 }
 
-// listOutput shortens a list of files, of Grep or of Glob.
+// listOutput shortens a list of files from Grep or Glob.
 func (c *call) listOutput(ctx context.Context) answer {
 	var files []string
 	if !c.reshapes() || c.response.str("content") != "" || json.Unmarshal(c.response["filenames"], &files) != nil {
@@ -120,8 +120,8 @@ func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 // allRules in options.noReshape means every rule.
 const allRules = reshape.Rule("all")
 
-// reshaped is the answer with another text. What it saves is noted now, and counted when the
-// batch shows what the model was given.
+// reshaped returns the answer that replaces the result by a reshaped text. What this saves is noted
+// now, and counted when the batch shows which text the model was given.
 func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)
@@ -137,8 +137,8 @@ type saving struct {
 	full, sent int64
 }
 
-// savings divides what was saved among the rules in proportion to the bytes that each
-// spared. What was sent counts under the first.
+// savings divides the saved tokens among the rules in proportion to the bytes that each rule saved.
+// The tokens that were sent are counted under the first rule.
 func savings(own string, r reshape.Result) (out []saving) {
 	full, sent := int64(tokens.EstimateString(own)), int64(tokens.EstimateString(r.Text))
 	bytes := int64(max(1, len(own)-len(r.Text)))

@@ -17,8 +17,8 @@ import (
 // counts them. The others wait for the next prompt.
 const maxComments = 6000
 
-// comments returns the user's comments on lines that this session wrote, as far as they have not
-// been delivered yet. Each comment is claimed first, and only claimed comments are returned.
+// comments returns the user's comments on lines that this session wrote and that have not been
+// delivered yet. Before it returns a comment it claims it, so that no other prompt delivers it too.
 func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if clients.TakesNoText(c.opt.client) {
 		return "", nil

@@ -40,14 +40,14 @@ type contextSize struct {
 	Message string `json:"message,omitempty"`
 	Model   string `json:"model,omitempty"`
 	Total   int64  `json:"total,omitempty"`  // tokens of the latest request
-	Chars   int64  `json:"chars,omitempty"`  // of results since, without white space
-	Prompt  bool   `json:"prompt,omitempty"` // since: the person said something
-	Stored  int    `json:"stored,omitempty"` // results that were large outputs
-	Kept    int    `json:"kept,omitempty"`   // files in tool-results when the account began
+	Chars   int64  `json:"chars,omitempty"`  // characters of results since that request, without white space
+	Prompt  bool   `json:"prompt,omitempty"` // whether the person has sent a prompt since that request
+	Stored  int    `json:"stored,omitempty"` // how many results were stored as files because they were large
+	Kept    int    `json:"kept,omitempty"`   // how many files were in tool-results when the account began
 
-	Calls    map[string]bool `json:"calls,omitempty"`    // of the latest message
-	Deferred string          `json:"deferred,omitempty"` // our tools of which the context has the names alone
-	Counted  string          `json:"counted,omitempty"`  // of Deferred, entered into the ledger
+	Calls    map[string]bool `json:"calls,omitempty"`    // the calls of the latest message
+	Deferred string          `json:"deferred,omitempty"` // the names of our tools whose schemas are not in the context
+	Counted  string          `json:"counted,omitempty"`  // the part of Deferred whose cost was recorded
 
 	// Compacted is set after a compaction was reported to the daemon: to "due" while its entries
 	// are not in the transcript yet, and to "seen" once its boundary entry has been read.
@@ -177,7 +177,7 @@ const (
 	compactionSeen = "seen"
 )
 
-// begin starts the account at the present end of a transcript, because the start of a session is
+// begin starts the account at the current end of a transcript, because the start of a session is
 // a new context. compacted means that the session starts after a compaction that the daemon
 // knows of.
 //
@@ -209,7 +209,7 @@ func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if !s.Calls[toolUse] {
 		return false, nil
 	}
-	s.Compacted = "" // its entries stand before all calls of the new context
+	s.Compacted = "" // the entries of the compaction precede all calls of the new context
 	return true, nil
 }
 

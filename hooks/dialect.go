@@ -62,7 +62,7 @@ func translate(d clients.Dialect, client string, e event, f fields) event {
 		e.prompt = digest(client, e.session, f.str("timestamp"), e.text)
 	}
 	if e.tool != "" && e.toolUse == "" {
-		// The events at the begin and end of a call must have the same id. Two simultaneous
+		// The events at the beginning and end of a call must have the same id. Two simultaneous
 		// calls of the same command get one id and count as one call.
 		input, _ := json.Marshal(e.input) // raw messages of a message that was parsed
 		e.toolUse = digest(client, e.session, e.prompt, e.tool, string(input))

@@ -10,22 +10,19 @@
 // for 30 s.
 //
 // This is what the client really sends, as observed with Claude Code 2.1.197 and 2.1.330:
-//   - Read: {"type":"text","file":{filePath,content,numLines,startLine,
-//     totalLines}}, with truncatedByTokenCap when cut; up to 2.1.316 also
-//     {"type":"file_unchanged","file":{filePath}};
-//   - Bash: stdout without its leading blank lines and without the white space
-//     at its end; above 30,000 characters only their beginning and
-//     persistedOutputPath;
-//   - PostToolBatch: the text that the model gets, a Read's lines numbered as
-//     "12\ttext";
-//   - at UserPromptSubmit the transcript does not yet hold the prompt; at
-//     PreToolUse and PostToolUse it holds the tool call itself.
+//   - A result of Read is {"type":"text","file":{filePath,content,numLines,startLine,
+//     totalLines}}, with truncatedByTokenCap if it was cut. Up to 2.1.316 it can also be
+//     {"type":"file_unchanged","file":{filePath}}.
+//   - A result of Bash has stdout without leading blank lines and without white space at the
+//     end. Above 30,000 characters it has only their beginning and persistedOutputPath.
+//   - PostToolBatch contains the text that the model gets. In it the lines of a Read are
+//     numbered as "12\ttext".
+//   - At UserPromptSubmit the transcript does not yet contain the prompt. At PreToolUse and
+//     PostToolUse it contains the tool call itself.
 //
-// The package keeps two small files per project, in the state directory under
-// "hooks": an index of each live session's transcript (see transcript.go) and
-// the marker. Two more are for all projects: one names the projects that a session works
-// in (see projects.go), and one says which forms of a result a client's
-// version refused (see refused.go). There are no locks: processes of one session
-// that write at the same time append in single writes, and a line may be there
-// twice.
+// The package stores small files in the directory "hooks" of a project's state: an index of each
+// live session's transcript (see transcript.go), and the files that go with it. Two more files are
+// shared by all projects. One lists the projects that a session works in (see projects.go), the
+// other the forms of results that a version of a client refused (see refused.go). Most files need
+// no lock: processes of one session append lines in single writes, and a line may occur twice.
 package hooks

@@ -23,7 +23,7 @@ type event struct {
 	source     string // SessionStart
 	text       string // UserPromptSubmit: the prompt itself
 	queued     string // PreToolUse: the prompt that was typed while the model worked
-	reply      string // Stop: the model's last words
+	reply      string // Stop: the model's last message
 	tool       string
 	toolUse    string
 	input      fields // tool_input

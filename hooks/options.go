@@ -10,8 +10,8 @@ import (
 // options are the options on the command line that init registered.
 type options struct {
 	event     string                // from the arguments; a name in the input takes precedence
-	stopLine  string                // changes (default): when something was saved or changed; always, off
-	noRewrite bool                  // leave the built-in tools' results alone
+	stopLine  string                // when to print the stop line: "changes" (the default) means if something was saved or changed; or "always", "off"
+	noRewrite bool                  // do not replace results of the built-in tools
 	noReshape map[reshape.Rule]bool // rules that are not applied to commands' outputs
 	index     bool                  // give each prompt a compact index
 	client    string                // another client than Claude Code, by its name in the table of package clients

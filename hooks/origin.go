@@ -74,7 +74,7 @@ func tagged(text, tag string) string {
 	return strings.TrimSpace(inside)
 }
 
-// title returns the text that the log shows for a prompt. It never contains a client's markup.
+// title returns the text that the log shows for a prompt, without the client's markup.
 func (c *call) title(by sender) string {
 	if by != clientItself {
 		return c.text
@@ -92,7 +92,7 @@ func (c *call) title(by sender) string {
 // first tool calls run, the prompt is near the end.
 const lookBack = 256 << 10
 
-// tellOrigin tells the daemon who sent the present prompt if the transcript shows it already.
+// tellOrigin tells the daemon who sent the current prompt if the transcript shows it already.
 func (c *call) tellOrigin(ctx context.Context) {
 	if by := senderIn(c.transcript, c.prompt); by != unknownSender {
 		_, _ = c.tell(ctx, wire.SessionEvent{Event: "origin", Continues: by == clientItself})

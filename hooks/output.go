@@ -18,7 +18,7 @@ type output struct {
 	quiet   bool   // print "{}" if all other fields are empty
 }
 
-// encode returns the JSON of the answer, nil when there is nothing to print.
+// encode returns the JSON of the answer, or nil if there is nothing to print.
 func (o output) encode(event string) []byte {
 	var b []byte
 	add := func(open, name, text string) {

@@ -86,7 +86,7 @@ func (c *call) took(f finished, printed map[string]sent) string {
 		return wire.TookOurs
 	}
 	if !ok {
-		return "" // it was left alone; nothing waits for it
+		return "" // the hooks did not replace it, so nothing is pending
 	}
 	return wire.TookOther
 }

@@ -49,8 +49,8 @@ func (e event) file() string {
 	return ""
 }
 
-// relative makes a tool's path project-relative and slash-separated; ok is
-// false outside the project. cwd is the tool's working directory.
+// relative returns a tool's path relative to the project and slash-separated. It returns false if
+// the path is not in the project.
 func (c *scene) relative(path string) (string, bool) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", false

@@ -112,8 +112,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 
 func (c *scene) hidden(path string) bool { return c.env.Secret != nil && c.env.Secret(path) }
 
-// relevance weighs how many of the keywords the path has, and a little how lately the file
-// was touched.
+// relevance scores a file, mainly by how many of the keywords its path contains, and a little by how
+// recently the file was touched.
 func relevance(it indexItem, words []string, now time.Time) float64 {
 	name, n := strings.ToLower(it.path), 0
 	for _, w := range words {

@@ -80,7 +80,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	if !bytes.Contains(tail, []byte(`"queued_command"`)) {
 		return "", ""
 	}
-	now := turn // the turn of the present entry; the first ones may not name theirs
+	now := turn // the turn of the current entry; the first entries may not name theirs
 	for line := range bytes.Lines(tail) {
 		if !bytes.Contains(line, []byte(`"queued_command"`)) && !bytes.Contains(line, []byte(`"promptId"`)) {
 			continue

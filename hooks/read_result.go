@@ -9,8 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// renderRead names the form in which the client's Read delivers a file, and renderBash that of
-// its Bash.
+// renderRead and renderBash name the forms in which the client's Read and Bash deliver a file.
 const (
 	renderRead = "cc-read/1"
 	renderBash = "raw/1" // the client removes white space at both ends; a text that lost lines at its beginning matches no version

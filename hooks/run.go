@@ -10,14 +10,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// Limits of one hook process.
+// These constants limit one hook process.
 const (
 	maxInput    = 64 << 20               // bytes of an event; a larger event is ignored
 	readWithin  = 2 * time.Second        // until the event is read
-	workWithin  = 350 * time.Millisecond // for an ordinary event, connect and answers together
-	endWithin   = time.Second            // SessionEnd: the client gives 1.5 s
-	wakeWithin  = time.Second            // before that, where the daemon of a mount has to be started
-	startWithin = 8 * time.Second        // SessionStart: it may have to mount
+	workWithin  = 350 * time.Millisecond // for an ordinary event, including the connection and all answers
+	endWithin   = time.Second            // for SessionEnd, which the client ends after 1.5 s
+	wakeWithin  = time.Second            // additional time to start the daemon of a mount
+	startWithin = 8 * time.Second        // for SessionStart, which may have to mount the project
 )
 
 // Env holds what a hook process gets from the command that runs it.
@@ -25,7 +25,7 @@ type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	// Args are the arguments after "hook": options of init, then the event's
-	// name, which is only needed when the input does not say it.
+	// name, which is only needed if the input does not contain it.
 	Args   []string
 	Getenv func(string) string
 	Now    func() time.Time
@@ -69,8 +69,8 @@ type answer struct {
 	asleep string
 }
 
-// Run handles one event. It never panics and never fails: the status of its
-// process is 0, whatever happens.
+// Run handles one event. It never panics and never fails, so that the exit status of its process is
+// always 0.
 func Run(ctx context.Context, env Env) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -258,7 +258,7 @@ func (c *scene) reader() wire.Reader {
 // OnFastPath reports whether an event of that name never needs Start or Mount.
 func OnFastPath(name string) bool { return handlers[name] != nil && name != "SessionStart" }
 
-// handlers by event name.
+// handlers holds the handler of each event.
 var handlers = map[string]func(context.Context, *call) answer{
 	"SessionStart":       sessionStart,
 	"UserPromptSubmit":   userPromptSubmit,

@@ -20,7 +20,7 @@ func RunStatusLine(ctx context.Context, env Env) int {
 		return 0
 	}
 	var f fields
-	_ = json.Unmarshal(raw, &f) // without it the working directory decides
+	_ = json.Unmarshal(raw, &f) // if this fails, our own working directory decides
 	where := f.object("workspace")
 	ev := event{session: f.str("session_id"), cwd: cmp.Or(where.str("current_dir"), f.str("cwd")), home: where.str("project_dir")}
 	line, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) string { return statusLine(ctx, env, ev) })

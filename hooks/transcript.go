@@ -49,7 +49,7 @@ const (
 	keepFor  = 7 * 24 * time.Hour // an index that was not used for so long is removed
 )
 
-// chain opens the session's index; a missing one is empty.
+// chain reads the session's index. A missing index is empty.
 func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
 	dir := c.chainDir()
@@ -136,7 +136,7 @@ func (ch *chain) add(uuid string, n node) {
 	}
 }
 
-// begin starts the index at the transcript's present end.
+// begin starts the index at the transcript's current end.
 func (ch *chain) begin(transcript string) {
 	if ch.started || ch.file == "" {
 		return
@@ -162,8 +162,8 @@ func (ch *chain) alive(transcript, toolUse string) []string {
 	return ch.walk(uuid)
 }
 
-// walk collects the calls from an entry up to the beginning of its chain, with
-// the siblings of each message on it.
+// walk collects the calls of an entry and of all its ancestors, including the siblings of their
+// messages.
 func (ch *chain) walk(uuid string) []string {
 	seen := map[string]bool{}
 	var ids []string

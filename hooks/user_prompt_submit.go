@@ -11,7 +11,7 @@ import (
 )
 
 // userPromptSubmit records the prompt, so that the changes that follow are attributed to it. It
-// indexes the transcript up to its present end, but checks the chain only at the prompt's first
+// indexes the transcript up to its current end, but checks the chain only at the prompt's first
 // tool call. The user may have rewound the conversation before this prompt, and the client writes
 // the entry that shows it, and often the last answers too, only after this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
@@ -87,7 +87,7 @@ const (
 )
 
 // checkChain tells the daemon, once per prompt, which tool calls are still part of the
-// conversation that the present call belongs to. Texts that a reader was shown by other calls
+// conversation that the current call belongs to. Texts that a reader was shown by other calls
 // (rewound, branched off) are no longer in its context. If the transcript cannot be read, the
 // list is empty, and the daemon drops everything. The check is not needed for sub-agents, because
 // their context only grows or ends.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Finding is the result of one of doctor's checks. Fix is a command that repairs it.
+// Finding is the result of one of doctor's checks. Fix is a command that fixes the problem.
 type Finding struct {
 	What string `json:"what"`
 	OK   bool   `json:"ok"`
@@ -20,17 +20,16 @@ type Finding struct {
 	Fix  string `json:"fix,omitempty"`
 }
 
-// These constants bound the processor time of a hook process, and its total time. On a busy
-// machine a hook has to wait for a processor, so the total time may be longer, but not more than
-// a second longer.
+// hookShould limits the processor time of a hook process, hookMust its total time, which is longer
+// on a busy machine.
 const (
 	hookShould = 100 * time.Millisecond
 	hookMust   = time.Second
 )
 
-// CheckClients looks at the configuration of every client that is in use, and
-// runs a registered hook line as the client would. A client that is in use without cachebro is
-// mentioned, but is not an error.
+// CheckClients checks the configuration of every client that is in use, and runs a registered hook
+// line as the client would. It reports a client that is in use without cachebro, but not as an
+// error.
 func CheckClients(ctx context.Context, s Setup) []Finding {
 	var out []Finding
 	for _, spec := range clientSpecs {
@@ -66,8 +65,8 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 	return append(out, checkHook(ctx, s))
 }
 
-// reminder says what a person still has to do in the client, unless the client's own file
-// shows that it was done: Codex notes there which hooks were reviewed.
+// reminder returns what a person still has to do in the client. It returns "" if the client's own
+// file shows that it was done; Codex records there which hooks were reviewed.
 func (c clientSpec) reminder(files []file) string {
 	if c.note == "" {
 		return ""
@@ -92,8 +91,8 @@ const (
 	stale
 )
 
-// standing returns the state of our entries in a file: ours if adding them would change nothing,
-// stale if removing them would change something, or absent otherwise.
+// standing returns the state of our entries in a file. It is ours if adding them would change
+// nothing, otherwise stale if removing them would change something, otherwise absent.
 func standing(f file, c Change) (int, error) {
 	if c.Err != nil || c.Before == nil {
 		return absent, nil

@@ -12,17 +12,17 @@ import (
 // come from cmd: nothing here reads the environment.
 type Setup struct {
 	Home         string // $HOME
-	ConfigHome   string // $XDG_CONFIG_HOME; "": Home/.config
+	ConfigHome   string // $XDG_CONFIG_HOME; "" means Home/.config
 	ClaudeConfig string // $CLAUDE_CONFIG_DIR; "" for the usual places
-	CodexHome    string // $CODEX_HOME; "": Home/.codex
-	Backups      string // directory for what a file was before; made when needed
-	Project      string // write the project's own files, below this directory; "": the user's
-	AgentsMD     string // also a section in this AGENTS.md; "": none
+	CodexHome    string // $CODEX_HOME; "" means Home/.codex
+	Backups      string // directory for the original content of files; made when needed
+	Project      string // if set, write the project's own files in this directory instead of the user's
+	AgentsMD     string // if set, also write a section in this AGENTS.md
 	Git          GitSetup
-	Exe          string // what the clients start: an absolute path, or a name in PATH
+	Exe          string // the program that clients start: an absolute path, or a name in PATH
 	HookOptions  []string
-	StatusLine   bool   // Claude Code: also set statusLine, where none is set
-	Worktrees    bool   // Claude Code: its worktrees are forks
+	StatusLine   bool   // Claude Code: also set statusLine if it is not set
+	Worktrees    bool   // Claude Code: make forks instead of git worktrees
 	OS           string // runtime.GOOS; for tests
 	HasProgram   func(name string) bool
 	PathExists   func(path string) bool
@@ -42,7 +42,7 @@ func (s Setup) goos() string {
 	return runtime.GOOS
 }
 
-// file is one configuration file of a client and how we stand in it.
+// file is one configuration file of a client, with the editor for our entries in it.
 type file struct {
 	path string
 	edit editor
@@ -50,44 +50,43 @@ type file struct {
 
 // editor adds and removes our entries in the bytes of a file.
 type editor interface {
-	// Add returns the file with our entries; the same bytes when they are there.
+	// Add returns the file with our entries. If they are there already it returns the same bytes.
 	Add(before []byte) ([]byte, error)
-	// Remove returns the file without them. original is what the file was
-	// before we came, nil when it did not exist or nobody knows.
+	// Remove returns the file without our entries. original is the content of the file before
+	// init, or nil if the file did not exist or its content is unknown.
 	Remove(now, original []byte) ([]byte, error)
 }
 
 // clientSpec is an agent that init knows, or an editor with one.
 type clientSpec struct {
 	name, title string
-	programs    []string             // found in PATH: the client is here
-	editor      bool                 // its programs do much besides what an agent does
-	marks       func(Setup) []string // or one of these paths exists
+	programs    []string             // the client is in use if one of these is in PATH
+	editor      bool                 // the client is an editor, so its programs are not only agents
+	marks       func(Setup) []string // the client is also in use if one of these paths exists
 	files       func(Setup) []file
-	// pluginHooks is the file below a home or project in which init registers hooks, if
-	// the client also takes a plugin.
+	// pluginHooks is the file, relative to a home or project, in which init registers hooks. It
+	// is set only if the client can also use our plugin.
 	pluginHooks string
-	dialect     *Dialect // how its hooks speak; nil: as Claude Code's, or it has none
+	dialect     *Dialect // translates its hook events; nil if they are Claude Code's or it has no hooks
 	takesNoText bool     // what a hook prints never reaches its model
-	note        string   // what a user has to do in the client besides
+	note        string   // what a user must also do in the client
 }
 
-// Dialect translates what another client says into what Claude Code says. All of them
-// report who did what. Only a client that shows what its requests to the model hold, by
-// its plugin or in its record, has its own reads counted as shown and rewritten: of the
-// others nobody knows what they cut or cleared.
+// Dialect translates the hook events of another client to those of Claude Code. With all clients
+// the events say who did what. But reads by the client's own tools are counted as shown, and
+// rewritten, only if Requests or Record is set. With other clients it is unknown which results they
+// shortened or removed before the model received them.
 type Dialect struct {
 	Events map[string]string
-	Tools  map[string]string // other names are passed on
-	// Requests: PostToolBatch tells what the next request holds, after compactions and
-	// all other changes; each event that was handled is acknowledged.
+	Tools  map[string]string // other names are not translated
+	// Requests means that PostToolBatch contains what the next request to the model holds,
+	// after compactions and all other changes. Each handled event is acknowledged.
 	Requests bool
-	// Record: the transcript says the same.
+	// Record means that the transcript contains what the requests hold.
 	Record bool
 }
 
-// DialectOf returns how the hooks of a client speak, by the name that init registers with
-// --client.
+// DialectOf returns the Dialect of a client, by the name that init registers with --client.
 func DialectOf(client string) (Dialect, bool) {
 	if c, err := clientNamed(client); err == nil && c.dialect != nil {
 		return *c.dialect, true
@@ -101,8 +100,7 @@ func TakesNoText(client string) bool {
 	return err == nil && c.takesNoText
 }
 
-// IsAgent reports whether a program is an agent's, or, with editors, that of an editor
-// with one.
+// IsAgent reports whether a program is an agent or, if editors is true, an editor with one.
 func IsAgent(program string, editors bool) bool {
 	return slices.Contains(otherAgents, program) || slices.ContainsFunc(clientSpecs, func(c clientSpec) bool {
 		return (editors || !c.editor) && slices.Contains(c.programs, program)
@@ -119,7 +117,7 @@ func clientNamed(name string) (clientSpec, error) {
 	return clientSpec{}, fmt.Errorf("unknown client %q; known are %v", name, Clients())
 }
 
-// found reports whether a client seems to be in use here.
+// found reports whether a client seems to be in use.
 func (c clientSpec) found(s Setup) bool {
 	for _, p := range c.programs {
 		if s.HasProgram != nil && s.HasProgram(p) {
@@ -134,7 +132,7 @@ func (c clientSpec) found(s Setup) bool {
 	return false
 }
 
-// Clients lists the names that init knows, and FoundClients those in use here.
+// Clients lists the names of the clients that init knows.
 func Clients() []string {
 	var names []string
 	for _, c := range clientSpecs {
@@ -154,7 +152,7 @@ func FoundClients(s Setup) []string {
 	return names
 }
 
-// TerminalPrograms lists the programs of agents that are installed and run in a terminal.
+// TerminalPrograms lists the installed programs of agents that run in a terminal.
 func TerminalPrograms(s Setup) (all []string) {
 	for _, c := range clientSpecs {
 		if !c.editor {
@@ -164,8 +162,8 @@ func TerminalPrograms(s Setup) (all []string) {
 	return slices.DeleteFunc(append(all, otherAgents...), func(p string) bool { return s.HasProgram == nil || !s.HasProgram(p) })
 }
 
-// serve is the argument list of our server for a client whose own tools are
-// covered by hooks (safety) or not.
+// serve returns the arguments with which a client starts our MCP server. hooked means that hooks
+// handle the client's own tools, so that only the safety tools are needed.
 func (s Setup) serve(hooked bool) []string {
 	if hooked {
 		return []string{"serve", "--tools=safety"}
@@ -203,7 +201,7 @@ var clientSpecs = []clientSpec{
 	{
 		name: "opencode", title: "OpenCode", programs: []string{"opencode"},
 		takesNoText: true,
-		// Our own plugin speaks for it, in Claude Code's words.
+		// Our plugin for OpenCode sends the events of Claude Code.
 		dialect: &Dialect{Tools: map[string]string{"read": "Read", "bash": "Bash", "edit": "Edit", "write": "Write"}, Requests: true},
 		marks:   func(s Setup) []string { return []string{filepath.Join(s.config(), "opencode")} },
 		files: func(s Setup) []file {
@@ -254,7 +252,7 @@ var clientSpecs = []clientSpec{
 	},
 	{
 		name: "codex", title: "Codex", programs: []string{"codex"}, pluginHooks: ".codex/hooks.json",
-		// It took over the names; its tool for edits has one of its own.
+		// It uses Claude Code's names of events, but other names of tools.
 		dialect: &Dialect{Tools: map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"}, Record: true},
 		marks:   func(s Setup) []string { return []string{codexHome(s)} },
 		files: func(s Setup) []file {
@@ -267,7 +265,7 @@ var clientSpecs = []clientSpec{
 				{filepath.Join(filepath.Dir(path), "hooks.json"), claudeHooks{exe: s.Exe, options: s.foreign("codex"), regs: codexEvents}},
 			}
 		},
-		// Seen with 0.169: without review they do not run, and nothing says so.
+		// Seen with 0.169: hooks that were not reviewed do not run, and no message says so.
 		note: "Codex runs hooks only after a review: open /hooks in it once; until then its reads are full texts and sessions have no names. Its sandbox lets cachebro log and undo out by a rule in rules/cachebro.rules (guide: sandboxes)",
 	},
 	{
@@ -286,7 +284,7 @@ var clientSpecs = []clientSpec{
 		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".codeium", "windsurf")} },
 		files: func(s Setup) []file {
 			if s.Project != "" {
-				return nil // it has no configuration of a project's own
+				return nil // it has no configuration for single projects
 			}
 			return []file{{filepath.Join(s.Home, ".codeium", "windsurf", "mcp_config.json"), jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)}}}
 		},
@@ -304,11 +302,13 @@ var clientSpecs = []clientSpec{
 	},
 }
 
-// placeVars say where sockets and state are. Codex starts servers with few of its
-// variables; one that does not find the daemon starts another.
+// placeVars are the environment variables that say where sockets and state are. Codex passes few of
+// its variables to servers. Without these, a server would not find the daemon and would start
+// another one.
 var placeVars = []string{"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "CACHEBRO_DIR"}
 
-// foreign are the hook's options for another client: those that it can carry.
+// foreign returns the hook's options for a client other than Claude Code, without those that the
+// client does not support.
 func (s Setup) foreign(client string) []string {
 	out := []string{"--client=" + client}
 	for _, o := range s.HookOptions {
@@ -319,7 +319,7 @@ func (s Setup) foreign(client string) []string {
 	return out
 }
 
-// place is a file of the project, else of the user.
+// place returns the path of a file in the project, if one is set, otherwise in the user's directory.
 func place(s Setup, user, name string) string {
 	if s.Project != "" {
 		user = s.Project
@@ -343,8 +343,8 @@ func vscodeFile(s Setup) string {
 	return filepath.Join(s.config(), "Code", "User", "mcp.json")
 }
 
-// claudeFiles returns Claude Code's files: ~/.claude.json or .mcp.json names the server, the
-// settings name the hooks. A project's settings.json is meant to be committed and shared.
+// claudeFiles returns Claude Code's files. The server is registered in ~/.claude.json or .mcp.json,
+// the hooks in settings.json. A project's settings.json is meant to be committed and shared.
 func claudeFiles(s Setup) []file {
 	servers, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")
 	if s.ClaudeConfig != "" {
@@ -359,7 +359,7 @@ func claudeFiles(s Setup) []file {
 	}
 }
 
-// The registrations of these clients; their timeouts are in their own units.
+// The registrations of the other clients. The unit of timeouts differs.
 var (
 	codexEvents = []registration{
 		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5}, {"PostToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5},
@@ -369,7 +369,7 @@ var (
 		{"SessionStart", "", 15000}, {"BeforeAgent", "", 5000}, {"BeforeTool", "run_shell_command|replace|write_file", 5000},
 		{"AfterTool", "run_shell_command|replace|write_file", 5000}, {"PreCompress", "", 5000}, {"AfterAgent", "", 5000}, {"SessionEnd", "", 5000},
 	}
-	qwenEvents = []registration{ // seconds; it has Claude Code's names of events
+	qwenEvents = []registration{ // seconds; the names of events are Claude Code's
 		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "run_shell_command|edit|write_file", 5},
 		{"PostToolUse", "run_shell_command|edit|write_file", 5}, {"PostToolUseFailure", "run_shell_command|edit|write_file", 5},
 		{"PreCompact", "", 5}, {"Stop", "", 5}, {"SubagentStart", "", 5}, {"SubagentStop", "", 5}, {"SessionEnd", "", 5},

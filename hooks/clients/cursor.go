@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// both is two edits of one file.
+// both makes two edits in one file.
 type both struct{ first, second editor }
 
 func (b both) Add(before []byte) ([]byte, error) {
@@ -16,7 +16,7 @@ func (b both) Add(before []byte) ([]byte, error) {
 	return b.second.Add(mid)
 }
 
-// remove goes backwards, so that what is empty in the end is what add made.
+// Remove undoes the second edit first, so that the containers that Add made are empty in the end.
 func (b both) Remove(now, original []byte) ([]byte, error) {
 	mid, err := b.second.Remove(now, original)
 	if err != nil {
@@ -25,7 +25,7 @@ func (b both) Remove(now, original []byte) ([]byte, error) {
 	return b.first.Remove(mid, original)
 }
 
-// as asks both: see CheckClients.
+// as calls as of both edits; see standing.
 func (b both) as(before []byte) editor {
 	for _, e := range []*editor{&b.first, &b.second} {
 		if a, ok := (*e).(interface{ as([]byte) editor }); ok {
@@ -35,8 +35,8 @@ func (b both) as(before []byte) editor {
 	return b
 }
 
-// cursorHooks are our lines in Cursor's hooks.json: a list of commands for each
-// event, without groups.
+// cursorHooks are our lines in Cursor's hooks.json, which has a list of commands for each event,
+// without groups.
 type cursorHooks struct{ exe string }
 
 type cursorCommand struct {

@@ -1,5 +1,4 @@
-// Package clients writes cachebro into the configuration of coding agents and of
-// git, removes it again, and checks what is there. A file changes exactly as init
-// showed beforehand, every byte that is not ours stays, and no file is written through
-// a symbolic link that leads elsewhere.
+// Package clients adds cachebro to the configuration of coding agents and of git, removes it again,
+// and checks it. A file changes exactly as init has shown beforehand, and no byte of other entries
+// changes. A project's files are never written through a symbolic link.
 package clients

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// GitSetup lets git ask the mount which files changed, by the user's own
-// configuration and never by the project's: a few lines in Config include
-// another file, for the repositories in Dirs only.
+// GitSetup configures git to ask the mount which files have changed. That is done in the user's own
+// configuration, never in the project's: a few lines in Config include another file, for the
+// repositories in Dirs only.
 type GitSetup struct {
-	Config  string   // git's global configuration file; "": leave git alone
-	Include string   // the file of ours that it includes
+	Config  string   // git's global configuration file; "" means that git is not configured
+	Include string   // our file, which Config includes
 	Dirs    []string // git directories, absolute
 }
 
@@ -24,9 +24,9 @@ func gitFiles(s Setup) []file {
 	return []file{{s.Git.Include, gitMonitor{s.Exe}}, {s.Git.Config, gitIncludes{s.Git.Include, s.Git.Dirs}}}
 }
 
-// gitMonitor is the included file. The command runs by a shell, which it
-// replaces; git looks at everything itself where it fails, and says nothing of
-// a binary that is not there any more.
+// gitMonitor writes the included file. git runs the command in a shell, which the command replaces
+// (exec). If the command fails, git looks at all files itself. Errors are discarded, so that git
+// stays quiet if the binary was removed.
 type gitMonitor struct{ exe string }
 
 func (m gitMonitor) Add([]byte) ([]byte, error) {
@@ -70,13 +70,12 @@ func (gitIncludes) Remove(now, original []byte) ([]byte, error) {
 		return now, err
 	}
 	if head := now[:from]; to == len(now) && bytes.Equal(head, append(bytes.Clone(original), '\n')) {
-		return bytes.Clone(original), nil // whose last line had no end
+		return bytes.Clone(original), nil // it did not end with a newline
 	}
 	return bytes.Join([][]byte{now[:from], now[to:]}, nil), nil
 }
 
-// GitDirs lists the git directories that init made entries for in a
-// configuration file.
+// GitDirs lists the git directories for which init has made entries in a configuration file.
 func GitDirs(config []byte) []string {
 	from, to, err := findSection(config, gitBegin, gitEnd)
 	if err != nil || to == 0 {
@@ -95,17 +94,17 @@ func GitDirs(config []byte) []string {
 	return slices.Compact(dirs)
 }
 
-// gitQuote is a value or the name of a subsection in git's configuration.
+// gitQuote quotes a value or the name of a subsection for git's configuration.
 func gitQuote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
 }
 
-// globQuote makes a pattern that matches this path only.
+// globQuote returns a pattern that matches only this path.
 func globQuote(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// unescape takes one layer of backslashes away.
+// unescape removes one level of backslashes.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

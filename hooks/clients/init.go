@@ -15,11 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxConfig bytes of a configuration file; a larger one is not touched.
+// maxConfig is the size in bytes above which a configuration file is not touched.
 const maxConfig = 16 << 20
 
-// Change is what init or uninit does to one file. With Err set the file is left
-// alone.
+// Change is what init or uninit does to one file. If Err is set, the file is not changed.
 type Change struct {
 	Title  string // for people: "Claude Code"
 	Path   string
@@ -29,14 +28,14 @@ type Change struct {
 	Hint   string
 	Note   string // what the user has to do in the client, usually ""
 
-	unit   string // init: the client, of which all files are written or none
-	within string // the project that the file belongs to, in which no link is followed; "": a user's own
+	unit   string // for init, the client; either all of its files are written or none
+	within string // the project that the file belongs to, in which no link is followed; "" for a user's own file
 	target string // Path with symlinks resolved
 	mode   fs.FileMode
-	record *backup // what to remember after writing, nil to forget
+	record *backup // the backup to store with this change; nil means that the stored one is deleted
 }
 
-// None reports whether there is nothing to do.
+// None reports whether c changes nothing.
 func (c Change) None() bool {
 	return c.Err != nil || (c.Before == nil) == (c.After == nil) && bytes.Equal(c.Before, c.After)
 }
@@ -47,8 +46,8 @@ type backup struct {
 	Path     string `json:"path"`
 	Existed  bool   `json:"existed"`
 	Original []byte `json:"original"`
-	Written  string `json:"written"` // hex SHA-256 of what init left
-	// Dirs that init made for the file, the outermost first.
+	Written  string `json:"written"` // hex SHA-256 of what init wrote
+	// Dirs are the directories that init made for the file, the outermost first.
 	Dirs []string `json:"dirs,omitempty"`
 }
 
@@ -61,7 +60,7 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 			if b.Written == text.Hash(c.Before) && existed {
 				base, existed = b.original(), b.Existed
 			} else if existed && b.Original != nil {
-				// The file was edited since, so uninit would remove only our entries.
+				// The file was edited since then, so uninit would remove only our entries.
 				if clean, err := f.edit.Remove(c.Before, b.Original); err == nil {
 					base = clean
 				}
@@ -94,8 +93,8 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 	return changes, err
 }
 
-// wholeOrNone leaves all files of a client alone if one of them cannot be changed: a server
-// without its hooks, or hooks without the server, would work only partly.
+// wholeOrNone cancels the changes to all files of a client if one of them cannot be changed, because
+// a server without its hooks, or hooks without the server, would work only partly.
 func wholeOrNone(changes []Change) {
 	bad := map[string]string{}
 	for i, c := range changes {
@@ -151,7 +150,7 @@ func (b backup) original() []byte {
 	return b.Original
 }
 
-// emptyConfig reports whether nothing is left in a file.
+// emptyConfig reports whether a file has no entries left.
 func emptyConfig(b []byte) bool {
 	t := bytes.Join(bytes.Fields(b), nil)
 	return len(t) == 0 || string(t) == "{}"
@@ -203,7 +202,7 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 	return out, nil
 }
 
-// load reads the file.
+// load reads the file and resolves links.
 func (c *Change) load() {
 	c.target, c.mode = c.Path, 0o600
 	if c.within == "" {
@@ -317,7 +316,7 @@ func (c Change) apply(s Setup) error {
 		err = dir.Remove(name)
 		b, _ := s.backupOf(c.Path)
 		for i := len(b.Dirs) - 1; i >= 0; i-- {
-			_ = os.Remove(b.Dirs[i]) // only when it is empty
+			_ = os.Remove(b.Dirs[i]) // works only if it is empty
 		}
 	} else {
 		err = replaceIn(dir, name, c.After, c.mode)
@@ -381,6 +380,6 @@ func (s Setup) forgetBackup(path string) error {
 	if err := os.Remove(s.backupFile(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_ = os.Remove(s.Backups) // only when it is empty
+	_ = os.Remove(s.Backups) // works only if it is empty
 	return nil
 }

@@ -50,8 +50,8 @@ func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
 	return d.Bytes(), nil
 }
 
-// as is the entry with the arguments that stand in the file, as far as they are
-// ours: the same program is started, as a server.
+// as returns the entry as it is in the file, if that starts the same program with the same first
+// argument. Its other arguments then do not matter.
 func (e jsonEntry) as(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {
@@ -67,8 +67,8 @@ func (e jsonEntry) as(before []byte) editor {
 	return e
 }
 
-// programOf is the command line in a server entry: a command and args, or one
-// array.
+// programOf returns the command line in a server entry, which has a command and args, or an array
+// with both.
 func programOf(entry any) []string {
 	raw, err := json.Marshal(entry)
 	if err != nil {
@@ -96,8 +96,8 @@ func sameJSON(now, value any) bool {
 	return err == nil && json.Unmarshal(b, &want) == nil && reflect.DeepEqual(now, want)
 }
 
-// kept tells which containers were there before us; those are not removed even
-// when they are empty.
+// kept returns a function that reports whether a container was already in the original file. Such a
+// container is not removed even if it is empty.
 func kept(original []byte) func([]string) bool {
 	d, err := parseJSONC(original)
 	return func(path []string) bool {
@@ -110,14 +110,14 @@ func kept(original []byte) func([]string) bool {
 	}
 }
 
-// claudeHooks are our groups in the "hooks" of Claude Code's settings, beside
-// everybody else's.
+// claudeHooks are our groups in the "hooks" of Claude Code's settings, which may also contain groups
+// of other programs.
 type claudeHooks struct {
 	exe        string
 	options    []string
 	statusLine bool
 	worktrees  bool
-	regs       []registration // nil: Claude Code's
+	regs       []registration // nil means Claude Code's
 }
 
 func (h claudeHooks) want() map[string][]hookGroup {
@@ -134,7 +134,7 @@ func (h claudeHooks) registrations() []registration {
 	return registrations
 }
 
-// ourCommand recognises a registered line of any version of ours.
+// ourCommand matches the hook lines that any version of cachebro has registered.
 var ourCommand = text.LazyRegexp(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
 
 func isOurGroup(raw json.RawMessage) bool {
@@ -163,7 +163,7 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 	if h.present(d, want) {
 		return before, nil
 	}
-	// Groups of an older version, or with other options, go first.
+	// Groups of an older version or with other options are removed first.
 	if err := h.dropAll(d, kept(before)); err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (h claudeHooks) status() any {
 	}{"command", ShellQuote(h.exe) + " statusline"}
 }
 
-// as is h with the options that are registered in the file.
+// as returns h with the options that are registered in the file.
 func (h claudeHooks) as(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {

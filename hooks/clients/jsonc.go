@@ -10,19 +10,18 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonc is a configuration file in JSON, perhaps with comments and trailing
-// commas, that is edited in place: everything that we do not add or remove
-// keeps its bytes.
+// jsonc is a configuration file in JSON, which may have comments and trailing commas. It is edited
+// in place, so that all other bytes stay the same.
 type jsonc struct {
 	root   hujson.Value
 	bom    bool
-	nl     string // line end of what we add
-	indent string // one level
+	nl     string // the line end of what we add
+	indent string // the indentation of one level
 }
 
 var errNotObject = errors.New("it is not a JSON object")
 
-// parseJSONC takes an empty file for an empty object.
+// parseJSONC parses a file. An empty file is an empty object.
 func parseJSONC(b []byte) (*jsonc, error) {
 	d := &jsonc{nl: "\n"}
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
@@ -50,8 +49,8 @@ func parseJSONC(b []byte) (*jsonc, error) {
 	return d, nil
 }
 
-// unique refuses an object in which a key stands twice: which one counts
-// differs from client to client.
+// unique returns an error if a key occurs twice in an object, because clients differ in which one
+// they use.
 func unique(o *hujson.Object) error {
 	seen := map[string]bool{}
 	for _, m := range o.Members {
@@ -64,8 +63,7 @@ func unique(o *hujson.Object) error {
 	return nil
 }
 
-// indentOf is the white space before the first member, two blanks if there is
-// none to learn from.
+// indentOf returns the white space before the first member, or two blanks if there is none.
 func indentOf(o *hujson.Object) string {
 	if len(o.Members) > 0 {
 		before := string(o.Members[0].Name.BeforeExtra)
@@ -101,8 +99,8 @@ func member(o *hujson.Object, name string) *hujson.Value {
 	return nil
 }
 
-// Object finds the object at a path of keys; nil when it is not there. An
-// element that is no object is an error: it is not ours to replace.
+// Object returns the object at a path of keys, or nil if there is none. It returns an error if
+// there is another value in its place, because that must not be replaced.
 func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
@@ -122,7 +120,7 @@ func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	return o, nil
 }
 
-// ensure is object, making what is missing.
+// ensure is like Object, and makes the objects that are missing.
 func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
@@ -139,7 +137,7 @@ func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
 	return o, nil
 }
 
-// Get decodes the value at a path into v; ok is false when it is not there.
+// Get decodes the value at a path into v. ok is false if there is no such value.
 func (d *jsonc) Get(v any, path ...string) (ok bool, err error) {
 	o, err := d.Object(path[:len(path)-1]...)
 	if o == nil || err != nil {
@@ -158,8 +156,7 @@ func (d *jsonc) Get(v any, path ...string) (ok bool, err error) {
 	return true, nil
 }
 
-// Set puts a value at a path, in the place of what is there or at the end of
-// its object.
+// Set sets the value at a path. It replaces the old value, or appends a member to its object.
 func (d *jsonc) Set(value any, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.ensure(path[:depth]...)
@@ -179,7 +176,7 @@ func (d *jsonc) Set(value any, path ...string) error {
 	return nil
 }
 
-// value formats a Go value as it would stand at that depth.
+// value formats a Go value with the indentation of that depth.
 func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -192,8 +189,8 @@ func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
 	return hujson.Parse(text)
 }
 
-// add appends a member to an object whose members stand at depth+1. A comment
-// behind the last member stays there; a trailing comma is kept.
+// add appends a member to an object whose members have depth+1. A comment after the last member
+// stays there, and so does a trailing comma.
 func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	before := trimSpaceEnd(o.AfterExtra)
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
@@ -201,7 +198,7 @@ func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	m.Value.BeforeExtra = hujson.Extra(" ")
 	if n := len(o.Members); n > 0 && o.Members[n-1].Value.AfterExtra != nil {
 		m.Value.AfterExtra = hujson.Extra{}
-		// What stood between the last value and its comma stays there.
+		// A comment between the last value and its comma stays there.
 	}
 	o.Members = append(o.Members, m)
 	o.AfterExtra = hujson.Extra(d.nl + strings.Repeat(d.indent, depth))
@@ -211,8 +208,8 @@ func trimSpaceEnd(e hujson.Extra) hujson.Extra {
 	return append(hujson.Extra{}, bytes.TrimRight(e, " \t\r\n")...)
 }
 
-// Remove takes the value at a path away, and the parents that become empty
-// when they were not in keep.
+// Remove removes the value at a path, and those of its parents that become empty, unless keep
+// returns true for them.
 func (d *jsonc) Remove(keep func(path []string) bool, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.Object(path[:depth]...)
@@ -243,15 +240,14 @@ func (d *jsonc) Remove(keep func(path []string) bool, path ...string) error {
 	return nil
 }
 
-// closing joins the comments before a removed last element with the white
-// space before the closing bracket.
+// closing returns the comments before a removed last element, followed by the white space before the
+// closing bracket.
 func closing(before, after hujson.Extra) hujson.Extra {
 	return append(trimSpaceEnd(before), after...)
 }
 
-// likeLast is the extra of an element that becomes the last one: with a trailing
-// comma (not nil) if the removed last one had it, else without, unless a comment
-// stands before the comma.
+// likeLast returns the AfterExtra of an element that becomes the last one. It has a trailing comma
+// (is not nil) if the removed last element had one, or if there is a comment before the comma.
 func likeLast(extra, removed hujson.Extra) hujson.Extra {
 	switch {
 	case removed == nil && len(bytes.TrimSpace(extra)) == 0:
@@ -262,7 +258,7 @@ func likeLast(extra, removed hujson.Extra) hujson.Extra {
 	return extra
 }
 
-// array finds the array at a path of keys; nil when it is not there.
+// array returns the array at a path of keys, or nil if there is none.
 func (d *jsonc) array(path ...string) (*hujson.Array, error) {
 	o, err := d.Object(path[:len(path)-1]...)
 	if o == nil || err != nil {
@@ -279,7 +275,7 @@ func (d *jsonc) array(path ...string) (*hujson.Array, error) {
 	return a, nil
 }
 
-// Push appends an element to the array at a path, making it when missing.
+// Push appends an element to the array at a path. It makes the array if there is none.
 func (d *jsonc) Push(value any, path ...string) error {
 	depth := len(path)
 	a, err := d.array(path...)
@@ -302,8 +298,8 @@ func (d *jsonc) Push(value any, path ...string) error {
 	return nil
 }
 
-// Drop removes the elements of an array that match, and the array and its
-// parents when they become empty and are not in keep.
+// Drop removes the elements of an array for which match returns true. It also removes the array and
+// those of its parents that become empty, unless keep returns true for them.
 func (d *jsonc) Drop(match func(json.RawMessage) bool, keep func([]string) bool, path ...string) error {
 	a, err := d.array(path...)
 	if a == nil || err != nil {

@@ -6,20 +6,22 @@ import (
 	"path/filepath"
 )
 
-// Clients can use us as a plugin instead of through init: Claude Code and Codex take
-// hooks/plugin, Gemini CLI hooks/gemini, OpenCode hooks/opencode. The plugin's hooks come
-// with --plugin. With both, everything would happen twice, so the plugin steps back: who
-// ran init chose its options. Of two servers with one name Codex, Gemini CLI and OpenCode
-// start init's; Claude Code starts both and gives the plugin's tools another name.
+// Instead of running init, users can install cachebro as a plugin: hooks/plugin for Claude Code and
+// Codex, hooks/gemini for Gemini CLI, hooks/opencode for OpenCode. The plugin's hooks have the
+// option --plugin. If both are present, everything would happen twice, so the plugin's hooks do
+// nothing; init's are used because the user chose their options. If two servers have the same name,
+// Codex, Gemini CLI and OpenCode start init's. Claude Code starts both and gives the plugin's tools
+// another name.
 
-// PluginTools is what our tools are called in the plugin: plugin, then server.
+// PluginTools is the prefix of our tools' names in the plugin. It contains the names of the plugin
+// and of the server.
 const PluginTools = "mcp__plugin_cachebro_cachebro__"
 
-// Places are where a client of this user and project is configured.
+// Places says where the configuration of a client is, for this user and project.
 type Places struct {
-	Client  string // "codex", "gemini"; "" is Claude Code
+	Client  string // "codex" or "gemini"; "" means Claude Code
 	Home    string
-	Config  string // CLAUDE_CONFIG_DIR or CODEX_HOME, "" for the usual place
+	Config  string // CLAUDE_CONFIG_DIR or CODEX_HOME; "" for the usual place
 	Project string
 }
 
@@ -51,12 +53,12 @@ func (p Places) settings() []string {
 	return files
 }
 
-// HooksRegistered names the file in which init registered our hooks, "" if none: what a
-// plugin's hook has to know before it acts.
+// HooksRegistered returns the file in which init registered our hooks, or "" if it has not. If it
+// has, the hooks of the plugin do nothing.
 func (p Places) HooksRegistered() string {
 	for _, file := range p.settings() {
 		b, err := ReadConfig(file)
-		// Every one of these clients is told of a session's start.
+		// init registers SessionStart for every one of these clients.
 		if err == nil && bytes.Contains(b, []byte("cachebro")) && bytes.Contains(b, []byte(" hook SessionStart")) {
 			return file
 		}
@@ -64,8 +66,8 @@ func (p Places) HooksRegistered() string {
 	return ""
 }
 
-// ServerRegistered names the file in which init registered our MCP server for Claude
-// Code, "" if none.
+// ServerRegistered returns the file in which init registered our MCP server for Claude Code, or ""
+// if it has not.
 func (p Places) ServerRegistered() string {
 	type servers struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`

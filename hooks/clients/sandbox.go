@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// In Claude Code's sandbox (bubblewrap on Linux) a command sees everything outside of the
-// project read-only and may open no Unix socket, so that it reaches no daemon. Where a
-// settings file switches it on, init takes those commands of ours out of it that look at
-// the history or take something back. Not all of them: "cachebro run" and "memo" start what
-// they are given. The client asks for them as for any command outside of its sandbox.
+// In Claude Code's sandbox (bubblewrap on Linux) a command can write only in the project and may
+// open no Unix socket, so it cannot reach the daemon. If a settings file enables the sandbox, init
+// excludes those cachebro commands from it that read the history or undo changes. It does not
+// exclude all commands, because "cachebro run" and "memo" start any program. The client asks for
+// permission for the excluded commands, as for any command outside of its sandbox.
 
 // unsandboxed are the patterns, in the syntax of the client's permission rules.
 var unsandboxed = patterns("log", "show", "diff", "output", "status", "undo", "redo", "revert")
@@ -21,10 +21,10 @@ func patterns(commands ...string) (all []string) {
 	return all
 }
 
-// excludedCommands is the place of these patterns in the settings.
+// excludedCommands is the path of these patterns in the settings.
 var excludedCommands = []string{"sandbox", "excludedCommands"}
 
-// sandboxedCommands are the patterns that are missing in settings with the sandbox on.
+// sandboxedCommands returns the patterns that are missing in settings that enable the sandbox.
 func sandboxedCommands(d *jsonc) []string {
 	var on bool
 	if ok, err := d.Get(&on, "sandbox", "enabled"); err != nil || !ok || !on {
@@ -32,17 +32,17 @@ func sandboxedCommands(d *jsonc) []string {
 	}
 	var have []string
 	if _, err := d.Get(&have, excludedCommands...); err != nil {
-		return nil // not as we know it: leave it alone
+		return nil // the format is unknown, so nothing is changed
 	}
 	return slices.DeleteFunc(slices.Clone(unsandboxed), func(p string) bool {
 		return slices.Contains(have, p) || slices.Contains(have, "cachebro:*") || slices.Contains(have, "cachebro *")
 	})
 }
 
-// leaveSandbox adds what is missing.
+// leaveSandbox adds the missing patterns.
 func (h claudeHooks) leaveSandbox(d *jsonc) error {
 	if h.regs != nil {
-		return nil // another client
+		return nil // not Claude Code
 	}
 	for _, p := range sandboxedCommands(d) {
 		if err := d.Push(p, excludedCommands...); err != nil {
@@ -52,12 +52,12 @@ func (h claudeHooks) leaveSandbox(d *jsonc) error {
 	return nil
 }
 
-// enterSandbox removes our patterns, but those that the file had before us.
+// enterSandbox removes our patterns, except those that the original file contained.
 func enterSandbox(d *jsonc, original []byte) error {
 	var before []string
 	if o, err := parseJSONC(original); err == nil {
 		if _, err := o.Get(&before, excludedCommands...); err != nil {
-			return nil // not as we know it: we added nothing
+			return nil // the format is unknown, so we added nothing
 		}
 	}
 	if o, err := d.Object("sandbox"); o == nil || err != nil {

@@ -9,13 +9,13 @@ import (
 // registration is one entry of the client's "hooks" settings.
 type registration struct {
 	event   string
-	matcher string // "" for events without one
+	matcher string // "" if the event has none
 	timeout int    // seconds; the hooks themselves give up much earlier
 }
 
-// registrations are all events that we act on, and no other: each costs a
-// process. Our own MCP tools are matched before the call because only the hook
-// knows which reader (session and agent) a tool_use_id belongs to.
+// registrations are exactly the events that our hooks handle, because each event costs a process.
+// PreToolUse also matches our own MCP tools, because only the hook knows which reader (session and
+// agent) a tool_use_id belongs to.
 var registrations = []registration{
 	{"SessionStart", "", 15},
 	{"UserPromptSubmit", "", 5},
@@ -31,8 +31,9 @@ var registrations = []registration{
 	{"SessionEnd", "", 5},
 }
 
-// worktreeEvents are registered on request. With them the client makes no git worktree
-// itself, and takes what the command prints. A copy of large dependencies takes its time.
+// worktreeEvents are registered on request. With them the client makes no git worktree itself, but
+// uses the directory that the command prints. The timeouts are long because large dependencies may
+// be copied.
 var worktreeEvents = []registration{{"WorktreeCreate", "", 600}, {"WorktreeRemove", "", 120}}
 
 type hookCommand struct {
@@ -46,7 +47,7 @@ type hookGroup struct {
 	Hooks   []hookCommand `json:"hooks"`
 }
 
-// hookSettings is the value of "hooks" in the client's settings.
+// hookSettings returns the value of "hooks" in the client's settings.
 func hookSettings(exe string, options []string) map[string][]hookGroup {
 	return groups(registrations, exe, options)
 }
@@ -62,15 +63,15 @@ func groups(regs []registration, exe string, options []string) map[string][]hook
 	return m
 }
 
-// hookLine is the registered shell command. It costs nothing and prints nothing when
-// the binary is gone, and it ends with status 0 whatever the binary does: 2 would
-// block the tool call, and 2 is also the status of a Go panic.
+// hookLine returns the registered shell command. If the binary is gone it does nothing and prints
+// nothing. Its exit status is always 0, because 2, which is also the status of a Go panic, would
+// block the tool call.
 func hookLine(exe, event string, options []string) string {
 	words := []string{ShellQuote(exe), "hook", event}
-	switch event { // the client has to hear of a failure
+	switch event { // for these the client must see a failure
 	case "WorktreeCreate":
 		return strings.Join(words, " ")
-	case "WorktreeRemove": // it runs there, and who stands in a mount keeps it
+	case "WorktreeRemove": // it runs in the worktree, and a mount with a process in it cannot be unmounted
 		return "cd / && " + strings.Join(words, " ")
 	}
 	for _, o := range options {
@@ -84,7 +85,7 @@ func hookLine(exe, event string, options []string) string {
 	return test + " && " + command + "; exit 0"
 }
 
-// ShellQuote is a word for a POSIX shell; plain words stay as they are.
+// ShellQuote quotes a word for a POSIX shell, if that is necessary.
 func ShellQuote(s string) string {
 	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-=+:,@%", r))
@@ -95,16 +96,15 @@ func ShellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// ClaudeSettings is the JSON for Claude Code's --settings: our hooks. exe is an
-// absolute path, or a name to be found in PATH; options are those of
-// "cachebro hook" (--no-rewrite, --stop-line=off, …).
+// ClaudeSettings returns the JSON with our hooks for Claude Code's --settings. exe is an absolute
+// path or a name in PATH. options are those of "cachebro hook" (--no-rewrite, --stop-line=off, …).
 func ClaudeSettings(exe string, options ...string) []byte {
 	return encode(map[string]any{"hooks": hookSettings(exe, options)})
 }
 
-// ClaudeMCP is the JSON for Claude Code's --mcp-config: our server, started as
-// exe with args (none: serve --tools=safety, since the hooks already cover the
-// client's own tools).
+// ClaudeMCP returns the JSON with our server for Claude Code's --mcp-config. The server is started
+// as exe with args. Without args they are serve --tools=safety, because the hooks already handle the
+// client's own tools.
 func ClaudeMCP(exe string, args ...string) []byte {
 	return encode(map[string]any{"mcpServers": map[string]any{"cachebro": serverEntry(exe, args)}})
 }
@@ -122,7 +122,8 @@ func serverEntry(exe string, args []string) server {
 	return server{Type: "stdio", Command: exe, Args: args}
 }
 
-// encode cannot fail: only strings, numbers and maps of them go in.
+// encode returns v as JSON. It cannot fail, because it is called only with strings, numbers and maps
+// of them.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -11,14 +11,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlTable is a table [a.b] with command, args and the names of variables that
-// are passed on, appended to a TOML file as text: comments, order and everything
-// else keep their bytes.
+// tomlTable is a table [a.b] with command, args and env_vars. It is appended to a TOML file as text,
+// so that all other bytes stay the same.
 type tomlTable struct {
-	Path    []string // the table's name, taken apart
+	Path    []string // the components of the table's name
 	Command string
 	Args    []string
-	Vars    []string
+	Vars    []string // the names of environment variables that are passed on
 }
 
 func (t tomlTable) Add(before []byte) ([]byte, error) {
@@ -53,10 +52,10 @@ func (t tomlTable) Add(before []byte) ([]byte, error) {
 		out = append(out, nl...)
 	}
 	out = append(out, text...)
-	// The file must now say what it said, and our table.
+	// The file must now contain our table, and everything else as before.
 	after, err := parseTOML(out)
 	if err != nil || !reflect.DeepEqual(lookupTOML(after, t.Path), t.value()) {
-		return nil, fmt.Errorf("%s is written as an inline table; a table of its own cannot be added beside it", t.Path[0])
+		return nil, fmt.Errorf("%s is an inline table, to which [%s] cannot be added", t.Path[0], strings.Join(t.Path, "."))
 	}
 	without(after, t.Path)
 	without(tree, t.Path)
@@ -124,9 +123,8 @@ func tomlString(s string) (string, error) {
 	return strings.TrimSpace(strings.TrimPrefix(string(b), "k = ")), nil
 }
 
-// cut removes our table and its sub-tables: from its header to the next header
-// that is not below it, with the blank line before. Comments that lead up to the
-// next header are not ours.
+// cut removes our table and its sub-tables, from its header to the next header of another table, and
+// the blank line before it. Comments just before that next header are not removed.
 func (t tomlTable) cut(b []byte) ([]byte, error) {
 	spans, err := t.spans(b)
 	if err != nil {
@@ -149,7 +147,7 @@ func (t tomlTable) cut(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// spans finds the byte ranges of our table and those below it.
+// spans returns the byte ranges of our table and its sub-tables.
 func (t tomlTable) spans(b []byte) ([][2]int, error) {
 	offset := 0
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
@@ -198,8 +196,7 @@ func (t tomlTable) spans(b []byte) ([][2]int, error) {
 
 func lineStart(b []byte, i int) int { return bytes.LastIndexByte(b[:i], '\n') + 1 }
 
-// beforeComments moves the end of a table up over the comment lines that stand
-// right above the next header.
+// beforeComments moves the end of a table up over the comment lines just above the next header.
 func beforeComments(b []byte, from, to int) int {
 	for to > from {
 		prev := lineStart(b, to-1)
@@ -234,7 +231,7 @@ func lookupTOML(tree map[string]any, path []string) any {
 	return v
 }
 
-// without removes the value at a path, and the parents that it leaves empty.
+// without removes the value at a path, and the parents that become empty.
 func without(tree map[string]any, path []string) {
 	m, ok := tree[path[0]].(map[string]any)
 	switch {

@@ -4,30 +4,31 @@ import (
 	"strings"
 )
 
-// Lines in a row that begin alike, and perhaps end alike, say that once, with … in the place
-// of what differs. That follows, indented by two blanks:
+// Consecutive lines with the same beginning, and perhaps the same end, are replaced by a group. Its
+// first line has what they share, with … in the place of the rest. The rest of each line follows,
+// indented by two blanks:
 //
 //	warning: in the working copy of 'src/…', LF will be replaced by CRLF the next time Git touches it
 //	  auth/login.ts
 //	  auth/token.ts
 //	  main.ts
 //
-// What is indented may itself be such a group. Lines are cut where punctuation parts them, behind
-// a directory or a name with a colon, never within a sentence or a column. Source that a search
-// or git blame shows stays in one piece, because an edit needs it so.
+// The indented lines may themselves contain such a group. Lines are cut only at punctuation, such
+// as after a directory or after a name with a colon, never within a sentence or a column. Source
+// lines in the output of a search or of git blame are not cut, because edits quote whole lines.
 
 const (
 	gap       = "…"
 	indent    = "  "
 	minGroup  = 2   // lines
-	minShared = 8   // bytes of head and tail, without the blanks around them
-	minTail   = 12  // of a tail
-	minGain   = 40  // bytes that a group must spare
-	minAlike  = 200 // and all of them together
+	minShared = 8   // bytes of head and tail together, without the blanks around them
+	minTail   = 12  // bytes of a tail
+	minGain   = 40  // bytes that a group must save
+	minAlike  = 200 // bytes that all groups together must save
 	alikeNote = "indented lines go in the place of the " + gap + " above them"
 )
 
-// printsAlike reports whether lines of a command's output may be said by what they share.
+// printsAlike reports whether lines of a command's output may be grouped by what they share.
 func printsAlike(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }
@@ -42,11 +43,11 @@ func alike(c *command, text string) (string, string, bool) {
 	return out, alikeNote, len(text)-len(out) >= minAlike
 }
 
-// grouping says where lines may be cut.
+// grouping groups lines. Its fields decide where lines may be cut.
 type grouping struct {
 	c       *command
-	matches bool // lines of a search
-	blame   bool // lines end in source
+	matches bool // the lines are matches of a search
+	blame   bool // the lines end in source
 }
 
 func (g grouping) group(lines []string) (out []string) {
@@ -70,12 +71,12 @@ func (g grouping) group(lines []string) (out []string) {
 	return out
 }
 
-// first returns how many of the lines, from the first, are best said by what they share;
-// 0 if they are not.
+// first returns how many lines, from the first one on, make the group that saves most, and their
+// common head and tail. It returns 0 if no group is worth it.
 func (g grouping) first(lines []string) (n int, head, tail string) {
 	most := minGain
 	begin, end, form := lines[0], lines[0], withoutDigits(lines[0])
-	tails := false // not while lines differ in numbers only: nobody reads a column of these
+	tails := false // false while lines differ only in numbers, because a bare column of numbers is unreadable
 	var h, t string
 	for i, l := range lines {
 		begin, end = begin[:sharedHead(begin, l)], end[len(end)-sharedTail(end, l):]
@@ -95,7 +96,7 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 		}
 		inner := indentOf(h) + indent
 		gain := (i+1)*(len(h)+len(t)-len(inner)) - len(h+gap+t+"\n")
-		// A line that is indented itself would be taken for one of the group.
+		// If the next line is indented as deep, it would look like one of the group.
 		ends := i+1 == len(lines) || !strings.HasPrefix(lines[i+1], inner)
 		if i+1 >= minGroup && ends && gain > most {
 			n, head, tail, most = i+1, h, t, gain
@@ -104,8 +105,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 	return n, head, tail
 }
 
-// differ reports whether something stands between head and tail in each of the lines, and no
-// blanks of a column before the tail.
+// differ reports whether each of the lines has some text between head and tail that does not end
+// in the blanks of a column.
 func differ(lines []string, head, tail string) bool {
 	for _, l := range lines {
 		if len(head)+len(tail) >= len(l) {
@@ -131,8 +132,8 @@ func withoutDigits(l string) string {
 	}, l)
 }
 
-// member reports whether a line may be one of a group. In search results, a heading and the
-// lines below it may not.
+// member reports whether a line may belong to a group. In search results, a heading and the lines
+// grouped under it may not.
 func (g grouping) member(l string) bool {
 	found := true
 	if g.matches {
@@ -141,7 +142,8 @@ func (g grouping) member(l string) bool {
 	return found && !strings.Contains(l, Mark)
 }
 
-// cut returns where a line may be cut of its common beginning and end with lines before it.
+// cut returns the head and tail of a line that a group may share. begin and end are what the line
+// has in common with the lines before it.
 func (g grouping) cut(l, begin, end string, tails bool) (head, tail string) {
 	switch {
 	case g.matches:
@@ -163,8 +165,8 @@ func (g grouping) cut(l, begin, end string, tails bool) (head, tail string) {
 	return cutHead(begin), tail
 }
 
-// cutHead cuts a common beginning behind punctuation that parts lines, and the blanks behind
-// that; or before a bracket.
+// cutHead shortens a common beginning so that it ends with punctuation and the blanks after it, or
+// before a bracket.
 func cutHead(begin string) string {
 	for at := len(begin); at > 0; at-- {
 		word := strings.TrimRight(begin[:at], " ")
@@ -173,7 +175,7 @@ func cutHead(begin string) string {
 		}
 		c, blanks := word[len(word)-1], len(word) < at
 		switch {
-		case c == ':' && len(word) > 1 && digits(word[len(word)-2:]) == 0, // that of a time does not part it
+		case c == ':' && len(word) > 1 && digits(word[len(word)-2:]) == 0, // not the colon of a time such as 12:30
 			!blanks && strings.IndexByte("/\"'`\t", c) >= 0,
 			blanks && strings.IndexByte("|>])", c) >= 0,
 			!blanks && at < len(begin) && strings.IndexByte("([", begin[at]) >= 0:
@@ -183,7 +185,8 @@ func cutHead(begin string) string {
 	return ""
 }
 
-// cutTail cuts a common end before such punctuation.
+// cutTail shortens a common end so that it begins with punctuation, or with a blank before
+// punctuation.
 func cutTail(end string) string {
 	for at := 0; len(end)-at >= minTail; at++ {
 		blank := end[at] == ' ' && (at == 0 || end[at-1] != ' ')

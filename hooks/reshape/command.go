@@ -8,18 +8,18 @@ import (
 	"cachebro/hooks/shell"
 )
 
-// command holds what is known about the command line that printed a text: the programs that
-// made its lines, without those that only choose among lines.
+// command holds what is known about the command line that printed a text.
 type command struct {
+	// makers are the words of the programs that made the lines. Programs that only select
+	// lines are not included.
 	makers   [][]string
-	numbered bool     // matches carry line numbers
-	roots    []string // what was searched; nil: the working directory
+	numbered bool     // matches have line numbers
+	roots    []string // the paths that were searched; nil means the working directory
 	failed   bool
-	only     []Rule // the rules there are, for texts that no command line made
+	only     []Rule // the only rules to use, for a text that does not come from a command line
 }
 
-// parse reads a command line. ok reports that all programs it runs are known to print for
-// people.
+// parse reads a command line. It returns true if every program in it is known to print for people.
 func parse(line string) (*command, bool) {
 	all, ok := shell.Pipelines(line)
 	if !ok {
@@ -44,7 +44,7 @@ func parse(line string) (*command, bool) {
 	return c, len(c.makers) > 0
 }
 
-// takes reports whether a rule is one for this output.
+// takes reports whether a rule may be used for this output.
 func (c *command) takes(r rule) bool {
 	if c.only != nil {
 		return slices.Contains(c.only, r.name)
@@ -54,17 +54,18 @@ func (c *command) takes(r rule) bool {
 
 func (c *command) any(by func([]string) bool) bool { return slices.ContainsFunc(c.makers, by) }
 
-// silent are programs that print nothing, or a word between two outputs.
+// silent are programs that print nothing, or only a separator between two outputs.
 var silent = []string{"cd", "pushd", "popd", "export", "set", "true", ":", "mkdir", "echo", "source", "."}
 
-// filters are programs that let lines through as they are.
-var filters = map[string][]string{ // options that make something else of the lines
+// filters are programs that pass lines on unchanged, each with the options with which it does not.
+var filters = map[string][]string{
 	"head": {"-c", "--bytes"}, "tail": {"-c", "--bytes", "-f"}, "sort": {"-o", "-z"}, "uniq": {"-c", "--count", "-z"},
 	"grep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H", "--color", "--count", "--only-matching"}, "egrep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H"},
 	"rg": {"-n", "-o", "-c", "-b", "-l", "-H", "-r", "--replace", "--color", "--json", "--count", "--only-matching"},
 }
 
-// maker is the program of a pipeline that makes the lines; nil: there is none.
+// maker returns the words of the program in a pipeline that makes the lines, or nil if the pipeline
+// prints nothing. ok is false if the pipeline is not understood.
 func maker(p shell.Pipeline) (words []string, ok bool) {
 	for i, w := range p {
 		w = unwrap(w, i > 0)
@@ -84,7 +85,7 @@ func maker(p shell.Pipeline) (words []string, ok bool) {
 	return words, true
 }
 
-// filtering reports whether a program only chooses among the lines of its input.
+// filtering reports whether a program only selects lines of its input.
 func filtering(w []string) bool {
 	alters, ok := filters[w[0]]
 	if !ok {
@@ -104,7 +105,7 @@ func filtering(w []string) bool {
 		}
 	}
 	switch w[0] {
-	case "grep", "egrep", "rg": // with a file as operand it reads that instead
+	case "grep", "egrep", "rg": // with a second operand it would read that file instead
 		return operands <= 1
 	}
 	return operands == 0 || operands == 1 && slices.ContainsFunc(w[1:], func(a string) bool { return a == "-n" || a == "-k" || a == "-t" })
@@ -113,7 +114,8 @@ func filtering(w []string) bool {
 // wrapped reports whether xargs runs the program that makes the lines.
 func wrapped(w []string) bool { return len(w) > 0 && path.Base(w[0]) == "xargs" }
 
-// unwrap takes off programs that only run another one, xargs only behind a pipe.
+// unwrap removes the words of programs that only run another program. It removes xargs only if its
+// input is a pipe.
 func unwrap(w []string, piped bool) []string {
 	w = slices.Clone(w)
 	for len(w) > 1 {
@@ -161,7 +163,7 @@ func unwrap(w []string, piped bool) []string {
 	return w
 }
 
-// options counts the leading words that are options, or values of those.
+// options counts the leading words that are options or values of the options in valued.
 func options(w []string, valued ...string) (n int) {
 	for n < len(w) && strings.HasPrefix(w[n], "-") {
 		if slices.Contains(valued, w[n]) {
@@ -172,11 +174,10 @@ func options(w []string, valued ...string) (n int) {
 	return n
 }
 
-// flags are the options of a command and what else it was given. Values of options
-// are left out.
+// flags are the options and operands of a command, without the values of options.
 type flags struct {
 	short    string   // the letters of all short options
-	long     []string // names of long ones, without what follows "="
+	long     []string // the names of long options, without "=" and what follows it
 	operands []string
 }
 
@@ -192,7 +193,8 @@ func (f flags) has(letters string, names ...string) bool {
 	return false
 }
 
-// readFlags splits words; letters and names take a value.
+// readFlags splits words into options and operands. letters and names are the short and long
+// options that take a value.
 func readFlags(words []string, letters string, names ...string) (f flags) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]

@@ -7,13 +7,13 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Stack frames of libraries and of the language itself are folded where several
-// stand in a row; the project's own stay.
+// If several consecutive stack frames belong to libraries or to the language itself, they are
+// folded. The project's own frames stay.
 
 var (
 	pyFrame   = text.LazyRegexp(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
 	nodeFrame = text.LazyRegexp(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
-	// Of Go a frame is two lines: the function, and the file below it.
+	// In Go a frame has two lines: the function, then the file.
 	goFile = text.LazyRegexp(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
 	goFunc = text.LazyRegexp(`^(?:created by )?[\w./\-%]+[.(].*$`)
 )
@@ -49,7 +49,8 @@ func frames(c *command, text string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d foreign stack frames folded", total), true
 }
 
-// frameAt returns how many lines the foreign frame takes that begins here, 0 if none does.
+// frameAt returns the number of lines of the foreign frame that begins with lines[0], or 0 if none
+// does.
 func frameAt(lines []string) int {
 	switch {
 	case len(lines) == 0:
@@ -60,7 +61,7 @@ func frameAt(lines []string) int {
 		indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 		n := 1
 		for n < len(lines) && n < 4 && lines[n] != "" && indent(lines[n]) > indent(lines[0]) {
-			n++ // the line of code, and marks below it
+			n++ // the line of code, and the line of marks under it
 		}
 		return n
 	case len(lines) > 1 && goFile().MatchString(lines[1]) && goFunc().MatchString(lines[0]):

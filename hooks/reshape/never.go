@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// forbidden reports whether a command's words ask for output byte for byte, or for another
-// program. The tables of the rules name programs that print for people; these words tell them
-// to do otherwise.
+// forbidden reports whether the words of a command request output that must be exact or that is
+// meant for another program. The programs in the tables of the rules print for people, unless such
+// words tell them otherwise.
 func forbidden(words []string) bool {
 	for i, w := range words {
 		l := strings.ToLower(w)
 		name, value, _ := strings.Cut(l, "=")
 		switch name {
 		case "--json", "-json", "--porcelain", "--xml", "--csv", "--tap", "-0", "-z", "--null", "-print0", "--null-data", "--pickle", "--raw", "--patch", "-p", "--patch-with-stat", "--jsonl", "--sarif":
-			// -p is also npx's and pytest's: no output of theirs is worth the doubt.
+			// npx and pytest have another -p. In doubt, their output is not changed.
 			return true
 		case "--format", "--output", "-o", "--reporter", "--reporters", "--output-format", "--log-format", "--pretty", "-f", "--formatter", "--message-format", "--template":
 			if searches(words) {
@@ -56,7 +56,7 @@ func forbiddenText(text string) bool {
 	if (head[0] == '{' || head[0] == '[') && strings.ContainsAny(strings.TrimRight(text, " \t\r\n")[len(strings.TrimRight(text, " \t\r\n"))-1:], "}]") {
 		return true
 	}
-	keys := map[string]bool{} // "warning: …" on each line is no YAML
+	keys := map[string]bool{} // lines that all begin with "warning:" are not YAML
 	lines, total, structured, oks, pairs, commas := 0, 0, 0, 0, 0, -2
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\r\n")
@@ -87,7 +87,7 @@ func forbiddenText(text string) bool {
 	return 3*structured > lines || 2*oks > lines || 10*pairs > 9*lines && len(keys) > 3 || commas > 1 && lines > 2
 }
 
-// yamlPair reads "key: value", "- key: value", or a key alone.
+// yamlPair returns the key of a line "key: value", "- key: value" or "key:".
 func yamlPair(l string) (key string, ok bool) {
 	t := strings.TrimLeft(l, " ")
 	t = strings.TrimPrefix(t, "- ")
@@ -100,13 +100,13 @@ func yamlPair(l string) (key string, ok bool) {
 	})
 }
 
-// secretWords stand near secrets; keyMarks are in them.
+// secretWords occur near secrets. keyMarks are parts of secrets.
 var (
 	secretWords = []string{"password", "passwd", "secret", "api_key", "apikey", "api-key", "access_key", "access-key", "auth_token", "authtoken", "access_token", "bearer ", "private key", "credential"}
 	keyMarks    = []string{"-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "sk-ant-", "sk-proj-", "sk_live_", "npm_", "eyJhbGci", "AIza", "pypi-AgE", "hf_"}
 )
 
-// secrets reports whether a text may contain a secret. Such a text is not kept anywhere.
+// secrets reports whether a text may contain a secret. Such a text is not stored anywhere.
 func secrets(text string) bool {
 	if slices.ContainsFunc(keyMarks, func(m string) bool { return strings.Contains(text, m) }) {
 		return true

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Lines in a row that differ only in numbers that grow by one from line to line are
-// said by what they have in common. Other numbers are not: a column of bare values is
-// worse to read than the lines.
+// Consecutive lines that differ only in numbers that grow by one from line to line are replaced by
+// one line with the range of each number. Lines with other numbers are not, because a column of
+// bare values would be harder to read than the lines.
 //
 //	[cachebro: 50 lines "migrating record {1..50} (batch 7): ok"]
 
 const (
-	minRun   = 8 // a text in which short runs and lines alternate is worse to read
+	minRun   = 8 // a text in which short runs and other lines alternate would be harder to read
 	maxSlots = 12
 )
 
@@ -44,8 +44,8 @@ func numbers(c *command, text string) (string, string, bool) {
 	return b.String(), "", changed
 }
 
-// runAt returns how many of the lines, from the first, differ only in numbers that grow by
-// one; at least 1.
+// runAt returns how many lines, from the first one on, differ only in numbers that grow by one. It
+// returns at least 1.
 func runAt(lines []string) int {
 	skeleton, first := skeletonOf(lines[0])
 	var grows []bool
@@ -69,8 +69,8 @@ func runAt(lines []string) int {
 	return n
 }
 
-// steps reports whether each number that grows is one more than in the line before,
-// written without leading zeros, and each other one is the same.
+// steps reports whether each number that grows is one more than in the line before and has no
+// leading zeros, and every other number is unchanged.
 func steps(before, row []string, grows []bool) bool {
 	for k, by := range grows {
 		if !by {
@@ -87,10 +87,10 @@ func steps(before, row []string, grows []bool) bool {
 	return true
 }
 
-// slot stands in a skeleton for a number; no text has it.
+// slot stands for a number in a skeleton. It never occurs in a text.
 const slot = "\x00"
 
-// skeletonOf is a line without its numbers, and these.
+// skeletonOf returns a line with its numbers replaced by slots, and the numbers.
 func skeletonOf(l string) (string, []string) {
 	if strings.ContainsAny(l, "{}\x1b") || len(l) < 8 || len(l) > 2000 {
 		return "", nil
@@ -116,12 +116,12 @@ func skeletonOf(l string) (string, []string) {
 		i += n
 	}
 	if letters < 4 {
-		return "", nil // a table of numbers is one already
+		return "", nil // a table of numbers is best left as it is
 	}
 	return b.String(), nums
 }
 
-// sayRun returns what stands for n lines of one skeleton.
+// sayRun returns the line that replaces n lines with the same skeleton.
 func sayRun(first, final string, n int) string {
 	skeleton, from := skeletonOf(first)
 	_, to := skeletonOf(final)
@@ -167,7 +167,7 @@ func unnumber(text string) (string, bool) {
 	return joinLines(out, last), true
 }
 
-// fill makes the k-th line of a form.
+// fill returns the k-th line of a run whose form is given.
 func fill(form string, k int) (string, bool) {
 	var b strings.Builder
 	for {

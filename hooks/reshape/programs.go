@@ -2,7 +2,7 @@ package reshape
 
 import "slices"
 
-// What programs print is known by their names, and for some by their first word.
+// This file says which programs print what, by the program's name and, for some, its first operand.
 
 // builders print progress, warnings and results for people.
 var builders = []string{
@@ -11,16 +11,17 @@ var builders = []string{
 	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit", "mise", "just",
 }
 
-// printing of these print data, or run a program that may.
+// printing lists, for programs that may also print data or run other programs, the first operands
+// with which they print for people.
 var printing = map[string][]string{
-	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"}, // only these
+	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"},
 	"docker": {"build", "pull", "push", "compose", "buildx"},
 	"podman": {"build", "pull", "push"},
 	"mise":   {"run", "r"},
 	"git":    {"clone", "commit", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
 }
 
-// never print for people with these first words.
+// never lists, for builders, the first operands and options with which they do not print for people.
 var never = map[string][]string{
 	"npm": {"view", "v", "info", "show", "config", "ls", "list", "pack", "query", "explain", "exec", "x", "search"}, "pnpm": {"exec", "dlx", "list", "ls", "why", "view"}, "yarn": {"info", "list", "config", "exec", "dlx"},
 	"pip": {"freeze", "show", "inspect", "list", "config", "download"}, "pip3": {"freeze", "show", "inspect", "list", "config", "download"}, "cargo": {"metadata", "tree", "run", "r", "read-manifest"}, "terraform": {"output", "show", "console", "state"},
@@ -44,7 +45,7 @@ func runsPrograms(words []string) bool {
 	}) && !prints(words)
 }
 
-// firstOperand is the first word behind the program's name that is no option.
+// firstOperand returns the first word after the program's name that is not an option.
 func firstOperand(words []string) string {
 	for _, w := range words[1:] {
 		if w != "" && w[0] != '-' {
@@ -54,7 +55,8 @@ func firstOperand(words []string) string {
 	return ""
 }
 
-// prints reports whether a command prints a file: a formatter, a compiler that prints code.
+// prints reports whether a command prints the content of a file, as a formatter or a compiler that
+// prints code does.
 func prints(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
@@ -71,8 +73,8 @@ func prints(words []string) bool {
 	return false
 }
 
-// lists names the programs that print lists and logs for people, each with the first words for
-// which it does; nil: all.
+// lists names the programs that print lists and logs for people, each with the first operands with
+// which it does. nil means any.
 var lists = map[string][]string{
 	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
 	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},
@@ -80,7 +82,7 @@ var lists = map[string][]string{
 	"ls": nil, "pwd": nil, "date": nil, "which": nil, "wc": nil, "du": nil,
 }
 
-// printsLists reports whether a command prints a list or a log for people, and never what is in
+// printsLists reports whether a command prints a list or a log for people, and never the content of
 // a file.
 func printsLists(words []string) bool {
 	if listsPaths(words) {
@@ -94,18 +96,19 @@ func printsLists(words []string) bool {
 	return ok && (only == nil || slices.Contains(only, first))
 }
 
-// blames reports whether the lines of a command end in a program's source.
+// blames reports whether the lines that a command prints end in source code.
 func blames(words []string) bool { return words[0] == "git" && slices.Contains(words[1:], "blame") }
 
-// repeatsItself reports whether blocks and lines of a command's output may be said once.
+// repeatsItself reports whether repeated blocks and lines of a command's output may be shortened.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
-// talks reports whether a command says only what a terminal would show of its output.
+// talks reports whether a command prints for people, so that only what a terminal would show of its
+// output matters.
 func talks(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }
 
-// asksGit reports whether a command is one with which git gives hints.
+// asksGit reports whether a command is a git command that prints hints.
 func asksGit(words []string) bool {
 	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone", "init", "add"}, words[1])
 }

@@ -9,17 +9,17 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// A program that shows its progress writes one line again and again. Each of these frames is
-// made a line of its own. Of the frames of one line that have the same words, only the last is
-// kept. A frame with other words, such as a warning that a spinner overwrote, is kept too,
-// though a terminal would not show it any more.
+// A program that shows its progress overwrites one line again and again. Each state of that line is
+// called a frame here. If several frames of one line have the same words, only the last of them is
+// left, as a line of its own. A frame with other words stays too, such as a warning that a spinner
+// overwrote, although a terminal would not show it any more.
 //
-// A text in which the cursor leaves its line is left alone.
+// A text in which the cursor moves to another line is not changed.
 
 var (
-	// erasing is what may stand in a frame without being seen.
+	// erasing matches the invisible codes that a frame may contain.
 	erasing = text.LazyRegexp("\x1b\\[(?:[012]?K|\\?25[hl])")
-	// returns end a frame: to the first column, or some columns back.
+	// returns matches the end of a frame, which moves the cursor back to the left.
 	returns = text.LazyRegexp("\r|\x1b\\[[01]?G|\x1b\\[[0-9]*D|\b+")
 )
 
@@ -47,8 +47,8 @@ func progress(c *command, text string) (string, string, bool) {
 	return joined, fmt.Sprintf("%d frames of progress folded", dropped), true
 }
 
-// lastOfEach are the frames that have other words than all that follow, in their
-// order. A frame without words counts only where it is the last.
+// lastOfEach returns, in order, the frames whose words differ from those of every later frame. It
+// drops a frame without words unless it is the last.
 func lastOfEach(frames []string) []string {
 	frames = slices.DeleteFunc(frames, func(f string) bool { return f == "" })
 	later := map[string]bool{}
@@ -66,7 +66,7 @@ func lastOfEach(frames []string) []string {
 	return kept
 }
 
-// wordsOf are the letters of a frame, word by word.
+// wordsOf returns the words of a frame, which consist of letters only.
 func wordsOf(frame string) string {
 	return strings.Join(strings.FieldsFunc(frame, func(r rune) bool { return !unicode.IsLetter(r) }), " ")
 }

@@ -9,33 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// Mark begins every sentence of ours.
+// Mark begins every sentence that the rules insert.
 const Mark = "cachebro: "
 
 const (
-	// minSaved and minPart are what it must spare, in bytes and in percent: a text
-	// in another form than expected costs a model attention.
+	// minSaved and minPart are how much a result must be shorter, in bytes and in percent.
+	// Less is not worth it, because an unexpected form costs a model attention.
 	minSaved = 400
 	minPart  = 15
-	// MaxText bytes are looked at: clients cut what is longer than 30 kB, and a hook
-	// has milliseconds.
+	// MaxText is the length in bytes up to which a text is reshaped. Clients cut texts longer
+	// than 30 kB, and a hook has only milliseconds.
 	MaxText = 256 << 10
 )
 
 // Rule is the name of one rule, as in init --no-reshape=NAME.
 type Rule string
 
-// The rules, in the order in which they are tried. All but the folding ones have an
-// inverse.
+// The rules, in the order in which they are tried. All except the folding rules have an inverse.
 const (
-	Terminal Rule = "terminal" // codes of colours
-	Progress Rule = "progress" // lines that were written again and again; folds
-	Search   Rule = "search"   // matches under their path
+	Terminal Rule = "terminal" // colour codes
+	Progress Rule = "progress" // lines that overwrite each other; folds
+	Search   Rule = "search"   // search matches, grouped by path
 	Tree     Rule = "tree"     // lists of paths
-	Tests    Rule = "tests"    // passed tests; folds
+	Tests    Rule = "tests"    // tests that passed; folds
 	Frames   Rule = "frames"   // foreign stack frames; folds
-	Hints    Rule = "hints"    // git's; folds
-	Repeats  Rule = "repeats"  // blocks that stand there again
+	Hints    Rule = "hints"    // git's hints; folds
+	Repeats  Rule = "repeats"  // blocks of lines that occur again
 	Numbers  Rule = "numbers"  // lines that count up
 	Alike    Rule = "alike"    // lines that begin or end alike
 )
@@ -49,16 +48,18 @@ func Rules() []Rule {
 	return out
 }
 
-// Folds reports whether a rule leaves something out.
+// Folds reports whether a rule leaves out part of the text.
 func (r Rule) Folds() bool { return r == Progress || r == Tests || r == Frames || r == Hints }
 
-// rule is one line of the table. by says whether it is one for the output of this
-// command; do gives the other text, what it says about that, and whether it has
-// anything to say. undo is the inverse of do, nil for folding rules.
+// rule is one line of the table.
 type rule struct {
 	name Rule
-	by   func(words []string) bool
-	do   func(c *command, text string) (out, note string, ok bool)
+	// by reports whether the rule may be used for the output of the command with these words.
+	by func(words []string) bool
+	// do returns the new text and a note that explains its form. ok is false if the rule does
+	// not apply to the text.
+	do func(c *command, text string) (out, note string, ok bool)
+	// undo is the inverse of do; nil for folding rules.
 	undo func(out string) (text string, ok bool)
 }
 
@@ -79,32 +80,33 @@ func init() {
 	}
 }
 
-// Options for one text.
+// Options are the options for one text.
 type Options struct {
-	Off    map[Rule]bool
-	Failed bool // the command did: nothing but foreign frames is folded
-	NoFold bool // there is no place that keeps the whole text
-	// Root is where relative paths of matches begin, "" if that is unknown.
+	Off    map[Rule]bool // rules that are not used
+	Failed bool          // the command failed, so only foreign stack frames may be folded
+	NoFold bool          // the whole text cannot be stored, so nothing may be folded
+	// Root is the directory that relative paths of matches start from, "" if it is unknown.
 	Root string
-	// Program says how a shell finds cachebro; nil: by that name.
+	// Program returns the command that runs cachebro in a shell. If it is nil, the command is
+	// "cachebro".
 	Program func() string
 }
 
-// Part is what one rule spared, in bytes; it may be negative for none.
+// Part is how many bytes one rule saved.
 type Part struct {
 	Rule  Rule
 	Saved int
 }
 
-// Result is the other text.
+// Result is a reshaped text.
 type Result struct {
 	Text   string
 	Parts  []Part
-	Folded bool   // something is missing: the text is to be kept under ID
-	ID     string // of the text before, where Folded
+	Folded bool   // part of the text was left out; the caller must store the original under ID
+	ID     string // the ID of the original text, if Folded
 }
 
-// Output reshapes what a command line printed. false: the text stays as it is.
+// Output reshapes what a command line printed. It returns false if the text should not be changed.
 func Output(line, text string, o Options) (Result, bool) {
 	if len(text) < minSaved || len(text) > MaxText {
 		return Result{}, false
@@ -116,8 +118,8 @@ func Output(line, text string, o Options) (Result, bool) {
 	return c.reshape(text, o)
 }
 
-// Matches reshapes lines "path:line:text" that our own tools or a client's Grep
-// made; numbered: they carry line numbers.
+// Matches reshapes lines "path:line:text" from our own tools or a client's Grep. numbered means
+// that they have line numbers.
 func Matches(text string, numbered bool, o Options) (Result, bool) {
 	c := &command{makers: [][]string{{"matches"}}, numbered: numbered, only: []Rule{Search, Alike}}
 	if len(text) < minSaved || len(text) > MaxText || forbiddenText(text) {
@@ -126,8 +128,7 @@ func Matches(text string, numbered bool, o Options) (Result, bool) {
 	return c.reshape(c.relativeContext(text, o.Root), o)
 }
 
-// Paths reshapes a list of paths, one a line, that our own tools or a client's Glob
-// made.
+// Paths reshapes a list of paths, one per line, from our own tools or a client's Glob.
 func Paths(text string, o Options) (Result, bool) {
 	c := &command{makers: [][]string{{"paths"}}, only: []Rule{Tree}}
 	if len(text) < minSaved || len(text) > MaxText {
@@ -182,7 +183,7 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	if saved < minSaved || saved*100 < minPart*len(text) {
 		return Result{}, false
 	}
-	// What was spared by each rule adds up to what was spared.
+	// The savings of the rules must add up to the total, so the first one also bears the notes.
 	r.Parts[0].Saved -= len(r.Text) - (len(text) - sum(r.Parts))
 	return r, true
 }
@@ -194,13 +195,14 @@ func sum(ps []Part) (n int) {
 	return n
 }
 
-// ID names a text in "cachebro output ID".
+// ID returns the id by which "cachebro output ID" finds a text.
 func ID(text string) string {
 	h := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(h[:4])
 }
 
-// splitLines cuts a text into lines without their ends; last: it ended with one.
+// splitLines splits a text into lines without their newlines. last reports whether the last line
+// ended with a newline.
 func splitLines(text string) (lines []string, last bool) {
 	text, last = strings.CutSuffix(text, "\n")
 	return strings.Split(text, "\n"), last

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Search results name the path on each line. Grouped, a path stands once above its
+// Search results repeat the path on each line. This rule groups them: a path occurs once, above its
 // lines, as rg --heading prints them:
 //
 //	src/a.go
 //	12:func a() {
 //	13-	return
 //
-// What followed the path on a line is unchanged, but for the mark before a line
-// number. A path with one line keeps it as it was, and so does every line that is
-// none of these.
+// The rest of a line after its path is unchanged, except that the mark before a line number is
+// removed. If a path has only one line, that line is unchanged, and so is every line that is not a
+// match.
 
-// searches reports whether a command prints path, line number and line, and never leaves out
-// the path or prints something else.
+// searches reports whether a command prints matches as path, line number and line, always with the
+// path, and prints nothing else.
 func searches(words []string) bool {
 	if words[0] == "matches" {
 		return true
@@ -35,8 +35,8 @@ func searches(words []string) bool {
 	return false
 }
 
-// searchFlags reads the words of a search; tool is "" for anything else. The first
-// operand is the pattern, unless an option brought it.
+// searchFlags reads the words of a search. tool is "" if the command is not a search. The first
+// operand is the pattern, unless an option gives the pattern.
 func searchFlags(words []string) (f flags, tool string) {
 	switch words[0] {
 	case "rg":
@@ -51,7 +51,7 @@ func searchFlags(words []string) (f flags, tool string) {
 	return flags{}, ""
 }
 
-// searched notes whether lines are numbered, and where was searched.
+// searched sets c.numbered and c.roots.
 func (c *command) searched() {
 	everywhere := false
 	for _, words := range c.makers {
@@ -124,7 +124,8 @@ func digits(s string) (n int) {
 	return n
 }
 
-// contextOf does the same for a line of context (path-12-text) whose path has matches.
+// contextOf is like pathOf for a line of context (path-12-text). known are the paths that have
+// matches.
 func (c *command) contextOf(line string, known map[string]bool) (p, rest string, ok bool) {
 	for at := 0; at < len(line) && at < 512; {
 		i := strings.IndexByte(line[at:], '-')
@@ -143,8 +144,8 @@ func (c *command) contextOf(line string, known map[string]bool) (p, rest string,
 	return "", "", false
 }
 
-// relativeContext cuts root off lines of context. Claude Code makes the paths of matches
-// relative, and those of context only where a colon follows somewhere in the line.
+// relativeContext removes root from the paths of context lines. Claude Code makes the paths of
+// matches relative, but those of context lines only if the line contains a colon.
 func (c *command) relativeContext(text, root string) string {
 	if root == "" || !strings.Contains(text, root+"/") {
 		return text
@@ -200,13 +201,13 @@ func matches(c *command, text string) (string, string, bool) {
 		}
 	}
 	if 2*fit < full || fit < 4 {
-		return "", "", false // another form than the command promised
+		return "", "", false // the output does not have the form that the command usually prints
 	}
 	var b strings.Builder
 	b.Grow(len(text))
 	for i := 0; i < len(lines); {
 		m := found[i]
-		end := i + 1 // of the group, without separators behind it
+		end := i + 1 // the end of the group, without separators after it
 		count := 1
 		for j := i + 1; m.path != "" && j < len(lines); j++ {
 			if found[j].path == m.path {
@@ -242,7 +243,7 @@ func writeLine(b *strings.Builder, l string, final, ended bool) {
 	}
 }
 
-// ungroup is the inverse of matches. A heading is a line before one of a group.
+// ungroup is the inverse of matches. A line before a line of a group is a heading.
 func ungroup(text string) (string, bool) {
 	lines, last := splitLines(text)
 	var b strings.Builder
@@ -269,7 +270,7 @@ func ungroup(text string) (string, bool) {
 	return b.String(), true
 }
 
-// member reports whether the next line that is not a separator is one of a group.
+// member reports whether the first line that is not a separator is a line of a group.
 func member(lines []string) bool {
 	for _, l := range lines {
 		if l != "--" {
@@ -280,7 +281,7 @@ func member(lines []string) bool {
 	return false
 }
 
-// groupLine splits "12:text", "12-text", ":text" and "-text".
+// groupLine splits a line of a group, which has the form "12:text", "12-text", ":text" or "-text".
 func groupLine(l string) (mark, rest string, ok bool) {
 	n := digits(l)
 	if n >= len(l) || l[n] != ':' && l[n] != '-' {

@@ -2,7 +2,7 @@ package reshape
 
 import "cachebro/store/leaf/text"
 
-// Codes of colours go; nothing of the text goes with them.
+// This rule removes colour codes and nothing else.
 
 var colours = text.LazyRegexp("\x1b\\[[0-9;]*m")
 

@@ -10,17 +10,16 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// The lines of tests that passed are folded where the runner itself says at the end
-// that all of them did: what is left says how many they were. A run that was cut off
-// or crashed says no such thing, whatever its status was. Lines that a test printed
-// stay, with the line that names the test before them.
+// The lines of tests that passed are replaced by their number, but only if the runner reports at
+// the end that all tests passed. A run that was cut off or crashed reports no such thing, whatever
+// its exit status. Lines that a test printed stay, after the line that names the test.
 
-// runner is how a test runner says that one test passed, and at its end that all did. The
-// end speaks of its own tests only: another runner's may have crashed before. Where it says
-// how many they were, it is not the end of more.
+// runner matches the lines with which a test runner reports that one test passed and, at the end,
+// that all did. The end counts only for tests of the same runner, because another runner may have
+// crashed before. If it contains a number of tests, it does not count for more tests than that.
 type runner struct{ passed, ended func() *regexp.Regexp }
 
-// runners are the usual ones; a task runner may put the name of the task in brackets before
+// runners are the usual test runners. A task runner may put the name of the task in brackets before
 // each line.
 var runners = []runner{
 	{line(`\s*--- PASS: \S+ \([0-9.]+s\)`), line(`PASS|ok  \t\S+\t.*`)},
@@ -39,13 +38,13 @@ func line(expression string) func() *regexp.Regexp {
 	return text.LazyRegexp(`^(?:\[\S+\] )?(?:` + expression + `)$`)
 }
 
-// runnerOf returns the number of the runner whose line says that a test passed; -1: no line of
-// any says so.
+// runnerOf returns the index of the runner for which l reports that a test passed, or -1 if there
+// is none.
 func runnerOf(l string) int {
 	return slices.IndexFunc(runners, func(r runner) bool { return r.passed().MatchString(l) })
 }
 
-// endsAll reports whether a line says that so many tests of a runner passed, and no other.
+// endsAll reports whether l is the runner's report that all tests passed, and covers this many.
 func (r runner) endsAll(l string, passed int) bool {
 	m := r.ended().FindStringSubmatch(l)
 	if m == nil {
@@ -61,11 +60,11 @@ func (r runner) endsAll(l string, passed int) bool {
 
 var (
 	testStarts = text.LazyRegexp(`^(?:\[\S+\] )?\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
-	// Any of these, and not everything passed.
+	// If any of this occurs, not everything has passed.
 	testFailed = text.LazyRegexp(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|\(fail\)|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×❯] |●|failures:|[1-9][0-9]* (?:failed|failing|fail|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok |core dumped|Segmentation fault|\bKilled\b|\bAborted\b|exit(?:ed)?(?: with)? (?:status|code):? -?[1-9]`)
 )
 
-const minTests = 5 // that passed, for a text to be worth it
+const minTests = 5 // how many tests must have passed
 
 func tests(c *command, output string) (string, string, bool) {
 	if c.failed {
@@ -75,7 +74,7 @@ func tests(c *command, output string) (string, string, bool) {
 	status := make([]bool, len(lines))
 	var others strings.Builder
 	total, starts := 0, 0
-	open := make([]int, len(runners)) // passed, and no end of the run has said so yet
+	open := make([]int, len(runners)) // for each runner, the passed tests that no end has covered yet
 	for i, l := range lines {
 		by := runnerOf(l)
 		switch status[i] = by >= 0 || testStarts().MatchString(l); {
@@ -100,7 +99,7 @@ func tests(c *command, output string) (string, string, bool) {
 	if total < minTests || unended || testFailed().MatchString(others.String()) {
 		return "", "", false
 	}
-	// A line before what a test printed names the test.
+	// The line before what a test printed stays, because it names the test.
 	for i := range lines {
 		if status[i] && i+1 < len(lines) && !status[i+1] && belongs(lines[i], lines[i+1]) {
 			status[i] = false
@@ -130,8 +129,7 @@ func tests(c *command, output string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d passed tests folded", folded), true
 }
 
-// belongs reports whether the next line was printed by the test of this line, not by the
-// runner.
+// belongs reports whether next was printed by the test that l names, and not by the runner.
 func belongs(l, next string) bool {
 	if strings.TrimSpace(next) == "" {
 		return false

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// A list of paths repeats directories on each line. As a tree, a directory stands
-// once, with what is below it indented by two blanks:
+// A list of paths repeats directories on each line. As a tree, each directory occurs once, and its
+// entries follow, indented by two blanks:
 //
 //	./hooks/
 //	  doc.go
 //	  shell/
 //	    shell.go
 //
-// The order stays. A line that ends with a slash is a directory that was not in the
-// list itself; without, it is a path of the list, even where others follow below it.
+// The order does not change. A line that ends with a slash is a directory that was not itself in
+// the list. A line without a slash is a path of the list, even if entries of it follow.
 
-// listsPaths reports whether a command prints one path a line and nothing else.
+// listsPaths reports whether a command prints one path per line and nothing else.
 func listsPaths(words []string) bool {
 	switch words[0] {
 	case "paths":
@@ -54,7 +54,7 @@ func listsPaths(words []string) bool {
 
 const treeNote = "paths are indented below their directory"
 
-// dirNames keep the depth of what is looked at in bounds.
+// maxDepth limits the depth of a tree.
 const maxDepth = 64
 
 func paths(c *command, text string) (string, string, bool) {
@@ -86,7 +86,8 @@ func pathLine(l string) bool {
 	return l != "" && len(l) < 4096 && l[0] != ' ' && !strings.HasSuffix(l, "/") && !strings.Contains(l, ": ") && !strings.Contains(l, "//") && !strings.ContainsAny(l, "\t\r\x1b")
 }
 
-// treeOf writes paths that all begin with base, which it cuts off.
+// treeOf writes paths that all begin with base as a tree, without base. It returns false if the
+// tree is too deep.
 func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 	if depth > maxDepth {
 		return false
@@ -95,7 +96,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 		rel := lines[i][len(base):]
 		indent := strings.Repeat("  ", depth)
 		first, _, deeper := strings.Cut(rel, "/")
-		// A path of the list with others below it.
+		// The path may be a directory whose entries follow in the list.
 		end := i + 1
 		for end < len(lines) && strings.HasPrefix(lines[end], lines[i]+"/") {
 			end++
@@ -121,7 +122,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 			i++
 			continue
 		}
-		// As many directories in one line as all of them share.
+		// If all paths share more directories, those go on the same line.
 		for {
 			next, _, more := strings.Cut(lines[i][len(dir):], "/")
 			longer := dir + next + "/"

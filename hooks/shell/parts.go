@@ -10,16 +10,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Agents read several files with one command: cat a b; head -5 a && cat -n b. Each
-// part that only shows a file is shortened, the others stay. The client does not say
-// what each part printed, so it is computed from the files and compared with the
-// output. Where a byte differs, everything is left alone.
+// Agents read several files with one command, such as "cat a b" or "head -5 a && cat -n b". Each
+// part of the output that only shows a file is shortened; the other parts stay. The client does not
+// report what each part printed, so it is computed from the files and compared with the output. If
+// a single byte differs, nothing is changed.
 
-// Part is what one command of a line printed: lines of a file, or a known text, or
-// something unknown.
+// Part is what one command of a command line printed.
 type Part struct {
-	Show shown
-	Text string
+	Show shown  // if Kind is PartShow: the lines of a file
+	Text string // if Kind is partText: a text that the command line itself contains
 	Kind partKind
 }
 
@@ -36,8 +35,9 @@ const (
 	maxPartFile = 1 << 20 // bytes of a file that a hook reads
 )
 
-// ParseParts splits a command line; ok: it shows a file, and is no command that
-// parseShow knows. What is unknown stands together in one place.
+// ParseParts splits the output of a command line into parts. It returns false if the command line
+// shows no file, if ParseShow understands it, or if its unknown parts are not all next to each
+// other.
 func ParseParts(command string) (parts []Part, ok bool) {
 	if len(command) > maxCommand {
 		return nil, false
@@ -67,7 +67,8 @@ func ParseParts(command string) (parts []Part, ok bool) {
 	return parts, shows > 0 && gaps <= 1 && len(parts) <= maxParts
 }
 
-// flatten adds what a statement prints. dir is where it runs, as far as it is known.
+// flatten appends the parts that a statement prints. dir is the directory in which it runs, as far
+// as it is known. It returns false if the statement is not understood.
 func flatten(s *syntax.Stmt, dir *string, parts *[]Part) bool {
 	if s.Background || s.Coprocess || s.Negated {
 		return false
@@ -124,8 +125,8 @@ func changesDir(s *syntax.Stmt) (found bool) {
 	return found
 }
 
-// showsOf are the files that a statement shows: what parseShow knows, with line
-// numbers or without, or cat of several.
+// showsOf returns the files that a statement shows. The statement is one that showOf understands,
+// or cat of several files.
 func showsOf(s *syntax.Stmt) ([]Part, bool) {
 	if one, ok := showOf(s); ok {
 		return []Part{{Kind: PartShow, Show: one}}, true
@@ -145,7 +146,8 @@ func showsOf(s *syntax.Stmt) ([]Part, bool) {
 	return parts, true
 }
 
-// Lines are the raw lines that a part shows, as the file is now, and what it printed.
+// Lines reads the lines that a part shows from the file as it is now. raw is their text, printed is
+// what the command prints for them, first is the number of the first line.
 func (p Part) Lines(cwd string) (raw, printed string, first, count int, ok bool) {
 	name := p.Show.Path(cwd)
 	fi, err := os.Stat(name)
@@ -178,7 +180,7 @@ func (p Part) Lines(cwd string) (raw, printed string, first, count int, ok bool)
 	return raw, printed, first, last - first + 1, true
 }
 
-// CatNumbers is what cat -n makes of lines.
+// CatNumbers returns lines with line numbers, as cat -n prints them.
 func CatNumbers(text string, first int) string {
 	var b strings.Builder
 	for l := range strings.Lines(text) {

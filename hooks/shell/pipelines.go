@@ -6,18 +6,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Unknown stands in a word for what only a running shell can tell: a variable, an
-// expansion.
+// Unknown stands in a word for a variable or another expansion, whose value only a running shell
+// knows.
 const Unknown = "\x00"
 
-// A Pipeline is the commands of one pipeline, each as its words. Quotes are taken
-// off; patterns stay as they were written.
+// A Pipeline is a list of commands, each a list of words. Quotes are removed; patterns are as they
+// were written.
 type Pipeline [][]string
 
-// Pipelines lists what a command line runs, one pipeline after the other. ok: the
-// line consists only of simple commands in the foreground whose output goes where the
-// line's goes, without loops, functions, substitutions, here-documents and
-// redirections into files.
+// Pipelines returns the pipelines that a command line runs, in order. It returns false unless the
+// line consists only of simple commands in the foreground that print to the output of the line,
+// without loops, functions, substitutions, here-documents and redirections to files.
 func Pipelines(command string) (all []Pipeline, ok bool) {
 	if len(command) > maxCommand {
 		return nil, false
@@ -76,8 +75,8 @@ func commandsOf(s *syntax.Stmt, p *Pipeline) bool {
 	return false
 }
 
-// inForeground reports whether a statement runs to its end and none of its output goes into
-// a file.
+// inForeground reports whether the shell waits for a statement and none of its output goes into a
+// file.
 func inForeground(s *syntax.Stmt) bool {
 	if s.Negated || s.Background || s.Coprocess {
 		return false
@@ -102,7 +101,7 @@ func inForeground(s *syntax.Stmt) bool {
 	return true
 }
 
-// wordText is a word without its quotes.
+// wordText returns a word without its quotes.
 func wordText(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for _, part := range w.Parts {
@@ -136,8 +135,8 @@ func wordText(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// printsDocument reports whether a substitution is "$(cat <<EOF …)", the usual way to
-// write a text of several lines as one word.
+// printsDocument reports whether a substitution has the form $(cat <<EOF …), the usual way to write
+// a text of several lines as one word.
 func printsDocument(s *syntax.CmdSubst) bool {
 	if len(s.Stmts) != 1 || len(s.Stmts[0].Redirs) != 1 || s.Stmts[0].Redirs[0].Hdoc == nil {
 		return false

@@ -9,21 +9,20 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxCommand is the length of a command line that is looked at. Longer ones do more than show
-// a file.
+// maxCommand is the maximum length of a command line that is parsed. Longer ones do more than show a
+// file.
 const maxCommand = 4096
 
-// shown is what a command shows: lines first..last of one file (last 0: to the
-// end), or its last tail lines.
+// shown is the part of one file that a command prints.
 type shown struct {
-	dir         string // of a leading "cd DIR &&", "" none
+	dir         string // the DIR of a leading "cd DIR &&", or ""
 	file        string
-	First, Last int
-	Tail        int
-	Numbered    bool // each line under its number, as cat -n prints it
+	First, Last int  // the first and last line; if Last is 0, to the end of the file
+	Tail        int  // if above 0, the last Tail lines instead
+	Numbered    bool // with line numbers, as cat -n prints them
 }
 
-// Path is the file as the command means it; cwd is the shell's directory.
+// Path returns the path of the file. cwd is the shell's working directory.
 func (s shown) Path(cwd string) string {
 	switch {
 	case filepath.IsAbs(s.file):
@@ -35,8 +34,8 @@ func (s shown) Path(cwd string) string {
 }
 
 // ParseShow recognises a command that only shows lines of one file: cat, head, tail
-// or sed -n with literal arguments, alone, after "cd DIR &&", or piped through each
-// other. It recognises nothing else; see parseParts for commands that show more.
+// or sed -n with literal arguments, alone, after "cd DIR &&", or piped through each other. For
+// commands that show more see ParseParts.
 func ParseShow(command string) (shown, bool) {
 	if len(command) > maxCommand {
 		return shown{}, false
@@ -62,7 +61,7 @@ func ParseShow(command string) (shown, bool) {
 	return s, ok && !s.Numbered
 }
 
-// showOf is parseShow for one statement.
+// showOf is ParseShow for one statement, and also accepts line numbers.
 func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 	if b, pipe := stmt.Cmd.(*syntax.BinaryCmd); pipe && b.Op == syntax.Pipe && plainStmt(stmt) {
 		s, ok = showOf(b.X)
@@ -73,7 +72,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 		if !ok || len(args) == 0 {
 			return shown{}, false
 		}
-		const input = "\x00" // no word has it
+		const input = "\x00" // stands for the file that the filter does not name; it is in no word
 		f, ok := showArgs(append(args, input))
 		if !ok || f.file != input || f.Numbered {
 			return shown{}, false
@@ -87,7 +86,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 	return showArgs(args)
 }
 
-// through returns the part of s that is left when its output goes through the filter f.
+// through returns the part of the file that is printed if the output of s is piped through f.
 func (s shown) through(f shown) (shown, bool) {
 	switch {
 	case s.Tail > 0:
@@ -107,7 +106,7 @@ func (s shown) through(f shown) (shown, bool) {
 	return s, s.Last == 0 || s.First <= s.Last
 }
 
-// showArgs reads a command's words.
+// showArgs parses the words of a command that shows one file.
 func showArgs(args []string) (s shown, ok bool) {
 	switch args[0] {
 	case "cat", "nl":
@@ -124,8 +123,9 @@ func showArgs(args []string) (s shown, ok bool) {
 	return s, ok && s.file != "" && s.file != "-" && !strings.HasPrefix(s.file, "/dev/")
 }
 
-// plainStmt runs in the foreground and writes its output where it always goes;
-// errors may be thrown away, or stand in it: then it is not what the file says.
+// plainStmt reports whether a statement runs in the foreground and its output is not redirected.
+// Errors may be discarded or go to the output too; in the latter case the output will not match the
+// file.
 func plainStmt(s *syntax.Stmt) bool {
 	if s == nil || s.Negated || s.Background || s.Coprocess {
 		return false
@@ -143,7 +143,7 @@ func plainStmt(s *syntax.Stmt) bool {
 	return true
 }
 
-// literals returns the words of a simple command without any expansion.
+// literals returns the words of a simple command. It returns false if any word has an expansion.
 func literals(s *syntax.Stmt) ([]string, bool) {
 	if !plainStmt(s) {
 		return nil, false
@@ -163,7 +163,7 @@ func literals(s *syntax.Stmt) ([]string, bool) {
 	return out, true
 }
 
-// literal is a word's text when no shell would change it.
+// literal returns the text of a word. It returns false if a shell would expand the word.
 func literal(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for i, p := range w.Parts {
@@ -193,7 +193,7 @@ func literal(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// oneFile takes an optional "--" and exactly one operand.
+// oneFile returns the only operand of args, which may begin with "--".
 func oneFile(args []string) (string, bool) {
 	if len(args) == 2 && args[0] == "--" {
 		return args[1], true
@@ -204,8 +204,8 @@ func oneFile(args []string) (string, bool) {
 	return "", false
 }
 
-// parseCat reads cat and nl. nl without -ba gives empty lines no number: what it
-// prints of a file that has some is not what is computed, and stays.
+// parseCat parses the words of cat and nl. nl without -ba does not number empty lines, which is
+// ignored here: for a file with empty lines the computed output then differs, so it is not changed.
 func parseCat(args []string) (shown, bool) {
 	s := shown{First: 1, Numbered: args[0] == "nl"}
 	options := map[string][]string{"cat": {"-n", "--number"}, "nl": {"-ba", "-b", "--body-numbering=a"}}
@@ -252,7 +252,7 @@ func parseTail(args []string) (shown, bool) {
 	return shown{file: f, Tail: count}, true
 }
 
-// countOption reads -n N, -nN, --lines=N, -N; 10 without.
+// countOption reads -n N, -nN, --lines=N or -N. Without any of these n is "10".
 func countOption(args []string) (n string, rest []string, ok bool) {
 	if len(args) == 0 {
 		return "", nil, false
@@ -281,7 +281,7 @@ func countOption(args []string) (n string, rest []string, ok bool) {
 	return n, rest, n != "" && len(n) < 9
 }
 
-// parseSed reads sed -n 'Ap', 'A,Bp', 'A,+Np' and 'A,$p'.
+// parseSed parses the scripts 'Ap', 'A,Bp', 'A,+Np' and 'A,$p' of sed -n.
 func parseSed(args []string) (shown, bool) {
 	if len(args) < 3 || args[0] != "-n" {
 		return shown{}, false
@@ -313,7 +313,7 @@ func parseSed(args []string) (shown, bool) {
 		if err != nil || s.Last < 1 {
 			return shown{}, false
 		}
-		s.Last = max(s.Last, first) // sed prints line A at least
+		s.Last = max(s.Last, first) // sed prints at least line A
 	}
 	return s, true
 }
