@@ -94,6 +94,9 @@ if go list -deps ./fusefs/capture ./fusefs/mounts/supervisor ./fusefs 2>/dev/nul
 	echo "the line above: capture, supervisor and fusefs must not depend on it" >>"$bad"
 fi
 
+# The daemon owns the databases; all other processes are clients of its socket.
+grep -rnE '\bstore\.Open\(' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/cachebro/daemon|store/portable|scripts)/' >>"$bad" || true
+
 # One place that ends processes and reads the environment.
 grep -rnE '\b(os\.Exit|log\.Fatal)' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/([a-z/-]*/)?main\.go|cmd/cachebro/fastpath/fastpath\.go|scripts/)|func .*/posix' >>"$bad" || true
 grep -rnE '\bos\.(Getenv|LookupEnv|Environ)\(' --include='*.go' --exclude='*_test.go' fusefs store search mcp hooks |

@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/tidy"
-	"cachebro/store"
+	"cachebro/cmd/cachebro/daemon/offline"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 	"cachebro/store/wire"
@@ -493,41 +492,23 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 // fetch adds to a copy what it lacks, as far as that can be read. It ends the daemon of the copy
 // first.
 func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (now seen, err error) {
-	now = s
 	e = e.WithState(m.dir)
 	state, err := e.Paths().MakeState(m.root)
 	if err != nil {
-		return now, err
+		return s, err
 	}
 	e.EndDaemon(ctx, m.root)
-	unlock, err := cli.LockState(state, os.O_CREATE)
-	if err != nil {
-		return now, err
-	}
-	defer unlock()
 	done := e.Watch(ctx, func(context.Context) string {
 		return fmt.Sprintf("fetching %s of %s", text.Count(int(h.N-s.N), "segment"), cli.Quote(h.Machine.Name))
 	})
 	defer done()
-	st, err := store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
-	if err != nil {
-		return now, err
-	}
-	defer func() {
-		if cerr := errors.Join(st.Sync(), st.Close()); cerr != nil { // count nothing as fetched
-			now, err = s, errors.Join(err, cerr)
-		}
-	}()
-	reached, err := b.Follow(ctx, h, s.Known, st, tidy.Portable(h.Machine.Root, cli.Version))
+	reached, last, err := offline.Follow(ctx, state, cli.Version, b, h, s.Known)
 	if reached.N == s.N {
-		return now, err
+		return s, err
 	}
-	now = (seen{Machine: h.Machine, Time: h.Time, Known: reached})
+	now = seen{Machine: h.Machine, Time: last, Known: reached}
 	if h.Base != nil {
 		now.Base = h.Base.Seq
-	}
-	if v, verr := st.Version(st.Seq()); err != nil && verr == nil {
-		now.Time = v.When()
 	}
 	return now, err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/daemon/offline"
 	"cachebro/fusefs/mounts"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,7 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	}
 	for root, state := range map[string]string{from: old, to: own} {
 		e.EndDaemon(ctx, root)
-		unlock, err := owned(state)
+		unlock, err := offline.Lock(state, 0)
 		if err != nil {
 			return "", err
 		}
@@ -143,10 +144,3 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	}
 	return aside, nil
 }
-
-// owned takes the lock of a state directory. It fails if a running daemon holds the lock.
-func owned(state string) (unlock func(), err error) { return cli.LockState(state, 0) }
-
-// LockedState takes the lock of an existing state directory. It creates the lock file if needed,
-// so that no daemon can start meanwhile.
-func LockedState(state string) (unlock func(), err error) { return cli.LockState(state, os.O_CREATE) }

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/tidy"
+	"cachebro/cmd/cachebro/daemon/offline"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
@@ -122,64 +121,13 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im 
 		return c, err
 	}
 	e.EndDaemon(ctx, root)
-	p := e.Paths()
-	state, err := p.MakeState(root)
+	state, err := e.Paths().MakeState(root)
 	if err != nil {
 		return c, err
 	}
-	unlock, err := mounting.LockedState(state)
-	if err != nil {
-		return c, err
-	}
-	defer unlock()
-	empty, err := emptyHistory(state)
-	if err != nil {
-		return c, err
-	}
-	if !empty {
+	c, err = offline.Import(ctx, state, root, cli.Version, from, set)
+	if errors.Is(err, offline.ErrHistory) {
 		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" moves it away", "%s has a history already, and two histories cannot be merged", cli.Quote(root))
 	}
-	fresh := filepath.Join(state, "import")
-	if err := os.RemoveAll(fresh); err != nil { // left by an import that was killed
-		return c, err
-	}
-	c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set)
-	if err != nil {
-		return c, err
-	}
-	return c, putHistory(state, fresh)
-}
-
-// emptyHistory reports whether a state directory has no history that an import would replace.
-func emptyHistory(state string) (bool, error) {
-	dir := filepath.Join(state, "store")
-	if !cli.IsDir(filepath.Join(dir, "db")) {
-		return true, nil
-	}
-	s, err := store.Open(dir, store.Options{Ballast: -1})
-	if err != nil {
-		return false, err
-	}
-	empty, err := portable.Empty(s, tidy.Said())
-	return empty, errors.Join(err, s.Close())
-}
-
-// putHistory makes fresh the store of a state directory that has no versions. It deletes
-// the index, which was made from the old store.
-func putHistory(state, fresh string) error {
-	if err := os.RemoveAll(filepath.Join(state, "index")); err != nil {
-		return err
-	}
-	store := filepath.Join(state, "store")
-	if err := os.RemoveAll(store); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, store); err != nil {
-		return err
-	}
-	d, err := os.Open(state)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return c, err
 }

@@ -8,19 +8,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/fork"
-	"cachebro/cmd/cachebro/daemon/tidy"
+	"cachebro/cmd/cachebro/daemon/offline"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/cmd/cachebro/mounting"
-	"cachebro/store"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
-	"cachebro/store/portable"
 	"cachebro/store/remote"
 
 	"github.com/spf13/cobra"
@@ -195,60 +191,18 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 }
 
 // fillFrom writes the files of root from its imported history.
-func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) (err error) {
+func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
 	state, err := e.Paths().MakeState(r.Root)
 	if err != nil {
 		return err
 	}
-	unlock, err := mounting.LockedState(state)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	s, err := store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := remote.SetOrigin(s, place, h); err != nil {
-		return err
-	}
-	r.Seq = s.Seq()
-	if !at.IsZero() {
-		r.Seq, err = s.SeqAt(at)
-		if err != nil {
-			return err
-		}
-	}
-	to, err := os.Open(r.Root)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
-	a, err := fork.Fill(ctx, s, r.Seq, to)
-	r.Files = a.Files
+	a, note, err := offline.Fill(ctx, state, r.Root, cli.Version, offline.Filling{Place: place, Head: h, At: at, Send: send})
+	r.Seq, r.Files, r.Note = a.Seq, a.Files, note
 	for _, l := range a.Lost {
 		r.Lost = append(r.Lost, fmt.Sprintf("%s (%s)", cli.Quote(string(l.Path)), cli.OneLine(l.Why)))
 	}
 	if a.More > 0 {
 		r.Lost = append(r.Lost, fmt.Sprintf("%d more", a.More))
 	}
-	if err == nil && send {
-		r.Note, err = sendOn(ctx, s, place, r.Root)
-	}
 	return err
-}
-
-// sendOn configures a resumed history so that its daemon continues to send it to the bucket.
-func sendOn(ctx context.Context, s *store.Store, place remote.Place, root string) (note string, err error) {
-	sender, err := remote.NewSender(s, portable.PartOptions{Options: tidy.Portable(root, cli.Version)})
-	if err != nil {
-		return "", err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return "", err
-	}
-	err = sender.Add(ctx, place, host, nil)
-	return sender.Note(), err
 }

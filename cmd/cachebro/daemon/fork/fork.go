@@ -115,7 +115,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 // a moment. It copies nothing from a project.
 func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
 	if err := empty(to); err != nil {
-		return wire.ForkAnswer{}, err
+		return wire.ForkAnswer{Seq: seq}, err
 	}
 	f := filler{store: st, plan: undo.Planner{Store: st}, own: os.Geteuid() == 0}
 	f.out.Seq = seq

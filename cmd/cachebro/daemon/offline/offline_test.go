@@ -1,4 +1,4 @@
-package storage
+package offline
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPutHistory: the new history takes the place of an empty one, and the index goes.
-func TestPutHistory(t *testing.T) {
+// TestReplace: the new history takes the place of an empty one, and the index goes.
+func TestReplace(t *testing.T) {
 	for _, had := range []bool{false, true} {
 		state := t.TempDir()
 		fresh := filepath.Join(state, "import")
@@ -24,7 +24,7 @@ func TestPutHistory(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(fresh, "new"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := putHistory(state, fresh); err != nil {
+		if err := replace(state, fresh); err != nil {
 			t.Fatal(err)
 		}
 		left, err := filepath.Glob(filepath.Join(state, "*", "*"))

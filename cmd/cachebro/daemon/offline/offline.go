@@ -1,0 +1,195 @@
+// Package offline works on a project's history while no daemon serves it: it imports a history,
+// follows that of another machine, and fills a directory from one that was imported. The
+// callers end the daemon first. Each function holds the lock of the state directory, so that
+// none can start meanwhile.
+package offline
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/fork"
+	"cachebro/cmd/cachebro/daemon/tidy"
+	"cachebro/store"
+	"cachebro/store/portable"
+	"cachebro/store/remote"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrHistory reports that a project has a history, which an import would replace.
+var ErrHistory = errors.New("the project has a history already")
+
+// Lock takes the lock of a state directory. It fails if a running daemon holds the lock.
+// flag is os.O_CREATE or 0. With 0, a directory without a lock file needs no lock.
+func Lock(state string, flag int) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|flag, 0o600)
+	if flag == 0 && errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, wire.Errorf(wire.ErrLocked, "cachebro status", "the history in %q is in use", state)
+	}
+	return func() { f.Close() }, nil
+}
+
+// open opens the history in a locked state directory. It reserves no space, because the next
+// daemon does.
+func open(state string) (*store.Store, error) {
+	return store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
+}
+
+// Import makes a stream that an export wrote the history of the project at root. It fails with
+// ErrHistory if the project has one. If it fails, nothing has changed.
+func Import(ctx context.Context, state, root, version string, from io.Reader, o store.Options) (c portable.Totals, err error) {
+	unlock, err := Lock(state, os.O_CREATE)
+	if err != nil {
+		return c, err
+	}
+	defer unlock()
+	empty, err := isEmpty(state)
+	if err != nil {
+		return c, err
+	}
+	if !empty {
+		return c, ErrHistory
+	}
+	fresh := filepath.Join(state, "import")
+	if err := os.RemoveAll(fresh); err != nil { // left by an import that was killed
+		return c, err
+	}
+	c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, version), o)
+	if err != nil {
+		return c, err
+	}
+	return c, replace(state, fresh)
+}
+
+// isEmpty reports whether a state directory has no history that an import would replace.
+func isEmpty(state string) (bool, error) {
+	if _, err := os.Stat(filepath.Join(state, "store", "db")); errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	s, err := open(state)
+	if err != nil {
+		return false, err
+	}
+	empty, err := portable.Empty(s, tidy.Said())
+	return empty, errors.Join(err, s.Close())
+}
+
+// replace makes fresh the store of a state directory that has no versions. It deletes the
+// index, which was made from the old store.
+func replace(state, fresh string) error {
+	if err := os.RemoveAll(filepath.Join(state, "index")); err != nil {
+		return err
+	}
+	store := filepath.Join(state, "store")
+	if err := os.RemoveAll(store); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, store); err != nil {
+		return err
+	}
+	d, err := os.Open(state)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Follow adds to the copy of a machine's history in state what the copy, which ends at known,
+// lacks. It returns where the copy ends now, also if only a part could be read, and the time
+// of its last version.
+func Follow(ctx context.Context, state, version string, b *remote.Bucket, h remote.Head, known remote.Known) (reached remote.Known, last time.Time, err error) {
+	reached = known
+	unlock, err := Lock(state, os.O_CREATE)
+	if err != nil {
+		return reached, last, err
+	}
+	defer unlock()
+	s, err := open(state)
+	if err != nil {
+		return reached, last, err
+	}
+	defer func() {
+		if cerr := errors.Join(s.Sync(), s.Close()); cerr != nil { // count nothing as fetched
+			reached, err = known, errors.Join(err, cerr)
+		}
+	}()
+	reached, err = b.Follow(ctx, h, known, s, tidy.Portable(h.Machine.Root, version))
+	last = h.Time
+	if err != nil {
+		if v, verr := s.Version(s.Seq()); verr == nil {
+			last = v.When()
+		}
+	}
+	return reached, last, err
+}
+
+// Filling is what Fill does.
+type Filling struct {
+	Place remote.Place // where the history came from
+	Head  remote.Head  // the history
+	At    time.Time    // fill in the files as of this time; zero: the last ones
+	Send  bool         // let the next daemon continue to send the history
+}
+
+// Fill fills the directory root, whose history was imported from a bucket, with the files of a
+// moment. note is about the id under which the history is sent.
+func Fill(ctx context.Context, state, root, version string, o Filling) (a wire.ForkAnswer, note string, err error) {
+	unlock, err := Lock(state, os.O_CREATE)
+	if err != nil {
+		return a, "", err
+	}
+	defer unlock()
+	s, err := open(state)
+	if err != nil {
+		return a, "", err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := remote.SetOrigin(s, o.Place, o.Head); err != nil {
+		return a, "", err
+	}
+	seq := s.Seq()
+	if !o.At.IsZero() {
+		seq, err = s.SeqAt(o.At)
+		if err != nil {
+			return a, "", err
+		}
+	}
+	to, err := os.Open(root)
+	if err != nil {
+		return wire.ForkAnswer{Seq: seq}, "", err
+	}
+	defer to.Close()
+	a, err = fork.Fill(ctx, s, seq, to)
+	if err == nil && o.Send {
+		note, err = sendOn(ctx, s, root, version, o.Place)
+	}
+	return a, note, err
+}
+
+// sendOn makes the next daemon continue to send the history to the bucket.
+func sendOn(ctx context.Context, s *store.Store, root, version string, place remote.Place) (note string, err error) {
+	sender, err := remote.NewSender(s, portable.PartOptions{Options: tidy.Portable(root, version)})
+	if err != nil {
+		return "", err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	err = sender.Add(ctx, place, host, nil)
+	return sender.Note(), err
+}
