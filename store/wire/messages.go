@@ -72,6 +72,7 @@ type Attach struct {
 	InPlace    bool   `json:"in_place"`
 	Outside    bool   `json:"outside"`             // processes may write to the project bypassing the mount
 	Watched    bool   `json:"watched,omitempty"`   // such writes are spooled
+	Missed     uint64 `json:"missed,omitempty"`    // how often such writes may have been missed
 	Unmounted  bool   `json:"unmounted,omitempty"` // the mountpoint shows the plain project; only copies of the mount at other places, and processes inside the mount, are served
 	Spool      string `json:"spool"`               // directory
 }
@@ -81,7 +82,7 @@ type Heartbeat struct {
 	Head      uint64       `json:"head"` // last spool sequence number
 	Outside   bool         `json:"outside"`
 	Watched   bool         `json:"watched,omitempty"`   // as in Attach
-	Missed    uint64       `json:"missed,omitempty"`    // number of writes bypassing the mount that were missed
+	Missed    uint64       `json:"missed,omitempty"`    // as in Attach
 	Unmounted bool         `json:"unmounted,omitempty"` // as in Attach
 	Capture   CaptureState `json:"capture"`
 }

@@ -477,13 +477,45 @@ func TestHistoryBeside(t *testing.T) {
 	})
 }
 
-// historyBeside runs the scenario: cb asks cachebro, run has a process beside the mount run
-// a script.
-func historyBeside(p *project, beside string, cb func(...string) string, run func(script string)) {
-	t := p.t
+// TestMadeAgainBeside: mountd may learn late that a directory was removed beside the mount, when
+// another one has its name. What is in that one was made, and did not just come to be seen.
+func TestMadeAgainBeside(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a mount namespace here")
+	}
+	p := newProject(t, map[string]string{"d/old": "old\n"})
+	side := p.namespace()
+	p.mount()
+	waitWatched(t, p.cb, p.dir)
+	mountd := p.process("mountd")
+	if err := syscall.Kill(mountd, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	change := exec.Command("sh", "-ec", "rm -r d; mkdir -p d/e; echo new >d/e/new") // events of one process would be merged
+	change.Dir = side
+	if err := errors.Join(change.Run(), syscall.Kill(mountd, syscall.SIGCONT)); err != nil {
+		t.Fatal(err)
+	}
+	var all []entry
+	eventually(t, time.Minute, "the new file is in the log", func() bool {
+		all = entriesOf(t, p.cb("log", "--json", "--all", "--baselines", p.dir))
+		return slices.ContainsFunc(all, func(e entry) bool { return e.name() == "d/e/new" })
+	})
+	for _, e := range all {
+		if e.name() == "d/e/new" && e.Op != "create" {
+			t.Errorf("the new file is recorded as %s", e.Op)
+		}
+	}
+	p.cb("undo", "--yes", "--since", "1h", "--dir", p.dir)
+	if tree := asLogged(t, side); tree["d/e"] != "" || tree["d/old"] == "" {
+		t.Errorf("after the undo: %v", tree)
+	}
+}
+
+// waitWatched waits until the files that were there are in the log and the source is watched. It
+// returns the number of the last version.
+func waitWatched(t *testing.T, cb func(...string) string, dir string) (first uint64) {
 	t.Helper()
-	before := asLogged(t, beside)
-	var first uint64
 	eventually(t, time.Minute, "what was there is in the log, and the source is watched", func() bool {
 		var st struct {
 			Watched  bool `json:"watched"`
@@ -491,16 +523,31 @@ func historyBeside(p *project, beside string, cb func(...string) string, run fun
 				Done bool `json:"done"`
 			} `json:"baseline"`
 		}
-		if err := json.Unmarshal([]byte(cb("status", "--json", "--dir", p.dir)), &st); err != nil {
+		if err := json.Unmarshal([]byte(cb("status", "--json", "--dir", dir)), &st); err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range entriesOf(t, cb("log", "--json", "--baselines", p.dir)) {
+		for _, e := range entriesOf(t, cb("log", "--json", "--baselines", dir)) {
 			first = max(first, e.Seq)
 		}
 		return st.Watched && st.Baseline.Done && first > 0
 	})
+	return first
+}
+
+// historyBeside runs the scenario: cb asks cachebro, run has a process beside the mount run
+// a script.
+func historyBeside(p *project, beside string, cb func(...string) string, run func(script string)) {
+	t := p.t
+	t.Helper()
+	before := asLogged(t, beside)
+	first := waitWatched(t, cb, p.dir)
 	rng := rand.New(rand.NewSource(time.Now().UnixNano()))
 	var did []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last changes: %s\nthe log: %s", strings.Join(did[max(0, len(did)-12):], "\n"), cb("log", "--all", "--baselines", "--limit", "60", p.dir))
+		}
+	}()
 	for pause := range 50 {
 		var script strings.Builder
 		for range 4 {
@@ -514,7 +561,7 @@ func historyBeside(p *project, beside string, cb func(...string) string, run fun
 		}
 		run("cd " + beside + "; " + script.String())
 		if what := disagreement(t, beside, before, first, p.dir, cb); what != "" {
-			t.Fatalf("at pause %d: %s\nthe last changes: %s", pause, what, strings.Join(did[max(0, len(did)-12):], "\n"))
+			t.Fatalf("at pause %d: %s", pause, what)
 		}
 	}
 	authors := map[string]bool{}

@@ -237,6 +237,9 @@ func (e *edge) start() bool {
 		e.s.logger.Info("the source cannot be watched: changes that bypass the mount are noticed only when the files are accessed or scanned", "why", err)
 		return false
 	}
+	if !e.tried.IsZero() { // there were changes, perhaps, while the watch could not be started
+		e.s.link.missed()
+	}
 	e.watch, e.marked = w, nil
 	e.s.capture.Watched(true)
 	e.s.link.setWatched(true)
@@ -346,7 +349,10 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 		e.s.server.Beside(ev.From, true, ev.Dir)
 	}
 	e.s.server.Beside(ev.Path, ev.Op&nameEvents != 0, ev.Dir)
-	by, st := e.s.server.CallerOf(ev.PID), e.stat(ev.Path)
+	by, st := e.s.server.CallerOf(ev.PID), event.Stat{}
+	if ev.Op&nameEvents != sourcewatch.Went { // what has the name again by now has its own event
+		st = e.stat(ev.Path)
+	}
 	held, made := e.trackWrite(ev, by, st, now)
 	switch {
 	case held:

@@ -47,7 +47,6 @@ type link struct {
 	rests      bool // no heartbeats are sent until the next record
 	sends      bool // the history is sent to a bucket
 	attach     wire.Attach
-	lost       uint64        // how often events that bypassed the mount were missed
 	leaveHeard chan struct{} // closed when a daemon knows that the mount was unmounted at its mountpoint
 	heardOf    bool          // leaveHeard is closed
 }
@@ -87,14 +86,14 @@ func (l *link) setWatched(on bool) {
 func (l *link) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lost++
+	l.attach.Missed++
 }
 
 // watching returns, for the heartbeat, what setWatched and missed have recorded.
 func (l *link) watching() (on bool, missed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.attach.Watched, l.lost
+	return l.attach.Watched, l.attach.Missed
 }
 
 func (l *link) unmounted() bool {

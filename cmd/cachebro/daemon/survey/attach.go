@@ -36,7 +36,8 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 		return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro umount, then cachebro mount, with the same CACHEBRO_DIR",
 			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(s.State))
 	}
-	again, ended := s.mount.begin(a, s.away.Swap)
+	last := s.scannedFor(a.PID)
+	again, ended := s.mount.begin(a, last, s.away.Swap)
 	if ended {
 		s.keep(keepAway, strconv.FormatBool(false))
 	}
@@ -46,8 +47,8 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	if a.Unmounted {
 		s.keep(keepScanned, "") // nothing was reported since the unmount
 		s.Source.Unmounted()
-	} else if scan, ok := s.scannedFor(a.PID); ok && !again {
-		s.baseline.trust(scan)
+	} else if last != nil && !again {
+		s.baseline.trust(last.Scan)
 	} else if !again {
 		s.baseline.request(true)
 	}
@@ -65,11 +66,11 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
 	}
 	if left {
-		_, whole := s.scannedFor(r.Peer.PID)
-		s.unmounted(whole)
+		s.unmounted(s.scannedFor(r.Peer.PID) != nil)
 		s.Log.Info("unmounted; copies of the mount in other namespaces and processes inside the mount are still served", "pid", r.Peer.PID)
 	}
 	if s.mount.behind() && !s.baseline.running() {
+		s.Log.Info("changes that bypassed the mount may have been missed, so all files are checked")
 		s.baseline.request(true)
 	}
 	s.Ingest.Poke()
@@ -85,19 +86,19 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 		q.PID = r.Peer.PID
 	}
 	// A mountd may end while there is no daemon, and starts one to report it.
-	_, whole := s.scannedFor(q.PID)
-	if ours := s.mount.end(q.PID); ours || whole && !s.mount.mounted() {
-		s.unmounted(whole)
+	scanned := s.scannedFor(q.PID) != nil
+	if ours := s.mount.end(q.PID); ours || scanned && !s.mount.mounted() {
+		s.unmounted(scanned)
 		s.Log.Info("mount detached", "pid", q.PID)
 		s.Ingest.Poke()
 	}
 	return wire.Empty{}, nil, nil
 }
 
-// unmounted notes that from now on changes are not reported. whole says that a scan has
+// unmounted notes that from now on changes are not reported. scanned says that a scan has
 // completed under this mount.
-func (s *Survey) unmounted(whole bool) {
-	if whole || !s.baseline.complete().IsZero() {
+func (s *Survey) unmounted(scanned bool) {
+	if scanned || !s.baseline.complete().IsZero() {
 		s.noteComplete(time.Now().Add(-time.Duration(ingest.ClockTick)), true)
 	}
 	s.keep(keepScanned, "") // the process may mount again, but sees no changes until then

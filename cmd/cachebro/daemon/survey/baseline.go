@@ -120,7 +120,7 @@ func (b *baseline) run(ctx context.Context) {
 		started := time.Now().Add(-time.Duration(ingest.ClockTick))
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
-		b.survey.mount.looks()
+		missed := b.survey.mount.looks()
 		err := b.scan(scan)
 		failed := err != nil && scan.Err() == nil // not because of another request or the daemon's end
 		cancel()
@@ -134,7 +134,7 @@ func (b *baseline) run(ctx context.Context) {
 		p, done := b.progress, !b.done.IsZero()
 		b.mu.Unlock()
 		if err == nil && done {
-			b.survey.keepScan(p)
+			b.survey.keepScan(p, missed)
 		}
 		b.survey.Changed()
 		if err == nil {

@@ -143,7 +143,7 @@ func (b *besides) look(p store.Path, seen store.Stat) {
 	case err != nil:
 		b.scanner.skipped(p, err)
 		return
-	case !unchanged(seen, st):
+	case !unchanged(seen, st) && !b.made(live, seen, st):
 		return
 	}
 	came := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
@@ -153,6 +153,13 @@ func (b *besides) look(p store.Path, seen store.Stat) {
 	if came && (full || emptied) {
 		b.below(p)
 	}
+}
+
+// made reports whether the record says that the file was made, and the log does not know it yet.
+// Then the file is recorded although it has been written since, because the records of the
+// writes do not say that it is new.
+func (b *besides) made(live bool, seen, now store.Stat) bool {
+	return !live && b.Record.Op == store.OpCreate && store.InodeOf(seen) == store.InodeOf(now)
 }
 
 // unchanged reports whether a file is the one that was seen, and has not been written since.

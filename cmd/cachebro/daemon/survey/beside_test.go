@@ -75,6 +75,25 @@ func TestBesideOfUnknown(t *testing.T) {
 	}
 }
 
+// TestBesideMadeAndWritten: a file that was written after the record that says that it is new
+// has been made all the same, and an undo removes it.
+func TestBesideMadeAndWritten(t *testing.T) {
+	p := daemontest.New(t)
+	p.LookAtAll()
+	o := &others{t: t, p: p}
+	o.must(os.WriteFile(o.at("a"), []byte("one\n"), 0o644))
+	o.event(event.OpCreate, "a", "")
+	o.record()
+	o.must(os.WriteFile(o.at("a"), []byte("one, two\n"), 0o644))
+	o.event(event.OpOutside, "a", "")
+	o.record()
+	p.Survey.Beside(t.Context(), o.told, o.apply)
+	v, found, err := p.Store.Current("a")
+	if err != nil || !found || v.Op != store.OpCreate || v.Stat.Size != 9 {
+		t.Errorf("operation %v, %d bytes (%v)", v.Op, v.Stat.Size, err)
+	}
+}
+
 // others are processes beside the mount, with the records that mountd makes of what they do.
 type others struct {
 	t      *testing.T

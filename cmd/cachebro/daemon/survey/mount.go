@@ -26,10 +26,11 @@ type mount struct {
 	beside   bool // files may have been changed bypassing the mount since the last look at all of them
 }
 
-// begin records an attached mountd. again says that it was attached already. For a new one,
-// away is set to false, and ended says that away was true, so that a period without a mount
-// has ended. ended is false if a mountd died and this one follows it directly.
-func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
+// begin records an attached mountd. last is the scan that has completed for it, nil if none has.
+// again says that it was attached already. For a new one, away is set to false, and ended says
+// that away was true, so that a period without a mount has ended. ended is false if a mountd
+// died and this one follows it directly.
+func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
 	if err == nil {
@@ -40,14 +41,19 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	back := m.attach.Unmounted && !a.Unmounted // it had gone from its mountpoint: nobody reported what happened
 	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !back
 	m.forgetLocked()
-	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
+	if !again {
+		m.beside = last == nil || !last.Whole || last.Missed != a.Missed
+	}
+	m.beside = m.beside || a.Outside && !a.Watched || again && m.beat.Missed != a.Missed
+	m.attached, m.attach, m.start, m.process = true, a, st.Start, process
+	m.beat.Missed = a.Missed
 	if !again {
 		m.until = 0
 		ended = !a.Unmounted && away(false)
 		if ended {
 			m.until = time.Now().UnixNano()
 		}
-		m.beat = wire.Heartbeat{Outside: a.Outside, Watched: a.Watched}
+		m.beat = wire.Heartbeat{Outside: a.Outside, Watched: a.Watched, Missed: a.Missed}
 	}
 	return again, ended
 }
@@ -97,11 +103,13 @@ func (m *mount) watched() bool {
 // everything. Then one scan of all files is due.
 func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
-// looks records that a scan of every file begins.
-func (m *mount) looks() {
+// looks records that a scan of every file begins. It returns how often mountd may have missed
+// changes until now.
+func (m *mount) looks() (missed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.beside = m.attach.Outside && !m.attach.Watched
+	return m.beat.Missed
 }
 
 // end removes the mount if it belongs to the process. ours says that it was on its mountpoint

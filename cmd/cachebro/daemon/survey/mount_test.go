@@ -24,10 +24,10 @@ func TestMountBeginsAndEnds(t *testing.T) {
 		t.Error("mounted before the first mount")
 	}
 	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Outside: true}
-	if again, ended := m.begin(a, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.away() == 0 || away.Load() {
+	if again, ended := m.begin(a, nil, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.away() == 0 || away.Load() {
 		t.Errorf("again %v, a time without a mount ended %v", again, ended)
 	}
-	if again, ended := m.begin(a, away.Swap); !again || ended || m.away() == 0 {
+	if again, ended := m.begin(a, nil, away.Swap); !again || ended || m.away() == 0 {
 		t.Errorf("the same mountd once more: %v, %v", again, ended)
 	}
 	if !beats(&m, wire.Heartbeat{Head: 5}) {
@@ -47,7 +47,7 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, away.Swap); ended || !m.mounted() || m.away() != 0 {
+	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, nil, away.Swap); ended || !m.mounted() || m.away() != 0 {
 		t.Error("a mountd that follows another")
 	}
 	in.Close()
@@ -65,7 +65,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	var m mount
 	defer m.close()
 	var away atomic.Bool
-	m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m"}, away.Swap)
+	m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m"}, nil, away.Swap)
 	if known, left := m.beats(wire.Heartbeat{Unmounted: true}); !known || !left {
 		t.Errorf("known %v, left %v", known, left)
 	}
@@ -81,7 +81,46 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	}
 	// A daemon that starts now hears of it by its introduction.
 	away.Store(true)
-	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Unmounted: true}, away.Swap); ended || m.mounted() || !away.Load() {
+	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Unmounted: true}, nil, away.Swap); ended || m.mounted() || !away.Load() {
 		t.Error("a mount that has left ends a time without one")
+	}
+}
+
+// A scan that a former daemon completed for this mountd needs no successor as long as mountd
+// has missed nothing since the scan began.
+func TestScanOfAFormerDaemonIsEnough(t *testing.T) {
+	var away atomic.Bool
+	for _, c := range []struct {
+		name   string
+		attach wire.Attach
+		last   *scanned
+		due    bool
+	}{
+		{"no scan", wire.Attach{}, nil, true},
+		{"scanned", wire.Attach{}, &scanned{Whole: true}, false},
+		{"scanned and watched", wire.Attach{Outside: true, Watched: true}, &scanned{Whole: true}, false},
+		{"scanned, but not watched", wire.Attach{Outside: true}, &scanned{Whole: true}, true},
+		{"changes were missed before the scan", wire.Attach{Outside: true, Watched: true, Missed: 2}, &scanned{Whole: true, Missed: 2}, false},
+		{"changes were missed after the scan", wire.Attach{Outside: true, Watched: true, Missed: 3}, &scanned{Whole: true, Missed: 2}, true},
+		{"changes were missed during the scan", wire.Attach{Outside: true, Watched: true}, &scanned{}, true},
+	} {
+		var m mount
+		c.attach.PID, c.attach.Mountpoint = os.Getpid(), "/m"
+		m.begin(c.attach, c.last, away.Swap)
+		if m.unwatched() != c.due {
+			t.Errorf("%s: a scan is due: %v", c.name, m.unwatched())
+		}
+		missed := m.looks()
+		if due := c.attach.Outside && !c.attach.Watched; missed != c.attach.Missed || m.unwatched() != due {
+			t.Errorf("%s: after a scan: missed %d, due %v", c.name, missed, m.unwatched())
+		}
+		beats(&m, wire.Heartbeat{Outside: c.attach.Outside, Watched: true, Missed: c.attach.Missed})
+		if again, _ := m.begin(c.attach, c.last, away.Swap); !again {
+			t.Errorf("%s: the same mountd is taken for another", c.name)
+		}
+		if due := c.attach.Outside && !c.attach.Watched; m.unwatched() != due {
+			t.Errorf("%s: attached again: due %v", c.name, m.unwatched())
+		}
+		m.close()
 	}
 }

@@ -15,29 +15,36 @@ type scanned struct {
 	PID   int
 	Start uint64
 	Scan  wire.Baseline
+	// Whole says that every change since the scan began was reported. Missed is how often mountd
+	// may have missed changes before the scan; a greater number now means that a new scan is due.
+	Whole  bool
+	Missed uint64
 }
 
 const keepScanned = "scanned"
 
-// keepScan stores that a scan has completed, if something is mounted.
-func (s *Survey) keepScan(b wire.Baseline) {
+// keepScan stores that a scan has completed, if something is mounted. missed is what mount.looks
+// returned before the scan.
+func (s *Survey) keepScan(b wire.Baseline, missed uint64) {
 	pid, start, ok := s.mount.identity()
 	if !ok {
 		return
 	}
-	if text, err := json.Marshal(scanned{procfs.BootID(), pid, start, b}); err == nil {
+	if text, err := json.Marshal(scanned{procfs.BootID(), pid, start, b, !s.mount.unwatched(), missed}); err == nil {
 		s.keep(keepScanned, string(text))
 	}
 }
 
-// scannedFor returns the scan that completed for the mountd with this pid, if any.
-func (s *Survey) scannedFor(pid int) (wire.Baseline, bool) {
+// scannedFor returns the scan that completed for the mountd with this pid, nil if none has.
+func (s *Survey) scannedFor(pid int) *scanned {
 	last, ok := s.lastScan()
 	if !ok || last.PID != pid || last.Boot != procfs.BootID() {
-		return wire.Baseline{}, false
+		return nil
 	}
-	st, err := procfs.ReadStat(pid)
-	return last.Scan, err == nil && st.Start == last.Start
+	if st, err := procfs.ReadStat(pid); err != nil || st.Start != last.Start {
+		return nil
+	}
+	return &last
 }
 
 func (s *Survey) lastScan() (last scanned, ok bool) {
