@@ -55,10 +55,6 @@ type Options struct {
 	// Session is a client's session id from the environment. It is only a hint: it labels edits
 	// and never decides what a reader has seen.
 	Session string
-	// NoReindex means that searches without a mount do not look for changed files first. Their
-	// answers say so.
-	NoReindex bool
-
 	Version string
 	// Logger gets the errors behind an answer; nil discards them.
 	Logger *slog.Logger

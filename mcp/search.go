@@ -70,7 +70,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	}
 	q := wire.SearchQuery{
 		Pattern: a.Pattern, Mode: mode, Path: []byte(rel), Include: a.Include, Exclude: a.Exclude, CaseSensitive: a.Case, Regex: a.Regex || a.Mode == modeRegex,
-		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session, NoRefresh: c.s.opt.NoReindex,
+		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session,
 	}
 	var ans wire.SearchAnswer
 	if _, err := c.s.backend.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {

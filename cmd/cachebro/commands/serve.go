@@ -35,7 +35,6 @@ If the client's session moves to another project, its calls are answered for tha
 	tools := fs.String("tools", mcp.ProfileDefault, "read (read_file alone), safety, default or all")
 	reader := fs.String("reader", "", "\"connection\" if this connection serves a single context window; then texts up to 8 KiB count as shown to it")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
-	reindex := fs.Bool("auto-reindex", true, "without a mount, look for changed files before each search, for at most 2 s")
 	plugin := fs.Bool("plugin", false, "started by the plugin; exit if init or run has registered a server already")
 	addr := fs.String("http", "", "serve HTTP on this loopback address instead of standard input and output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -63,7 +62,7 @@ If the client's session moves to another project, its calls are answered for tha
 			}
 		}
 		common := mcp.Options{
-			In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, NoReindex: !*reindex, Version: cli.Version, Tokens: tokens.Estimate,
+			In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, Version: cli.Version, Tokens: tokens.Estimate,
 			Logger: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		}
 		common.Open = func(path string) (mcp.Options, bool) {

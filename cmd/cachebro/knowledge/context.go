@@ -32,7 +32,7 @@ has seen the same bundle before, only a few lines or the differences.
       source: [src/auth/, src/session.go]
       uses: [billing]`,
 		Example: `  cachebro docs context src/auth/
-  cachebro docs context auth --depth 1 --max-chunks 3
+  cachebro docs context auth --depth 1
   cachebro docs context --graph          # nodes and edges of the project`,
 		Args: e.Args(0, 1),
 	}
@@ -40,18 +40,15 @@ has seen the same bundle before, only a few lines or the differences.
 	fs := cmd.Flags()
 	var q wire.ContextRequest
 	fs.IntVar(&q.Depth, "depth", 0, "the greatest distance of a neighbour (default 2)")
-	fs.IntVar(&q.MaxNodes, "max-nodes", 0, "at most this many neighbours (default 20)")
-	fs.IntVar(&q.MaxChunks, "max-chunks", 0, "at most this many pieces of documents (default 10)")
 	fs.BoolVar(&q.Force, "force", false, "print the full bundle, whatever the session has seen")
 	fs.BoolVar(&q.Graph, "graph", false, "print nodes and edges around REF, or of the whole project without REF")
-	fs.BoolVar(&q.Anew, "anew", false, "build the bundle anew instead of using the cached one")
 	fs.StringVar(&q.Reader.Session, "session", "", "who reads: a session's id")
 	fs.StringVar(&q.Reader.Agent, "agent", "", "a sub-agent within the session")
 	asJSON := fs.Bool("json", false, "print JSON that also tells how the request was answered")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
-			return e.Usagef("context: --depth, --max-nodes and --max-chunks cannot be negative")
+		if q.Depth < 0 {
+			return e.Usagef("context: --depth cannot be negative")
 		}
 		ref := ""
 		if len(args) > 0 {

@@ -28,12 +28,11 @@ A reader is a session and an agent. Without --session the full text is printed.`
 	offset := fs.Int("offset", 0, "first line, from 1")
 	limit := fs.Int("limit", 0, "how many lines (0: to the end)")
 	force := fs.Bool("force", false, "print the full text, whatever the reader has seen")
-	diffOffset := fs.Int("diff-offset", 0, "continue a truncated diff at this line")
 	asJSON := fs.Bool("json", false, "print the answer as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		if *offset < 0 || *limit < 0 || *diffOffset < 0 {
-			return e.Usagef("read: --offset, --limit and --diff-offset cannot be negative")
+		if *offset < 0 || *limit < 0 {
+			return e.Usagef("read: --offset and --limit cannot be negative")
 		}
 		t, err := e.Locate(args[0])
 		if err != nil {
@@ -47,7 +46,7 @@ A reader is a session and an agent. Without --session the full text is printed.`
 		var a wire.ReadAnswer
 		text, err := c.Call(ctx, wire.MRead, wire.ReadRequest{
 			Reader: wire.Reader{Session: *session, Agent: *agent}, Path: t.Rel, Offset: *offset, Limit: *limit,
-			Force: *force, DiffOffset: *diffOffset, Tool: "read",
+			Force: *force, Tool: "read",
 		}, nil, &a)
 		if err != nil {
 			return err

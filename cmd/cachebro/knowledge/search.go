@@ -53,7 +53,6 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 	asJSON := fs.Bool("json", false, "one JSON object per hit and line")
 	fs.StringVar(&q.Session, "session", "", "rank what this session works on higher")
 	fs.BoolVar(&q.Body, "body", false, "also print the text of the enclosing definition")
-	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount, do not look for changed files first")
 	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
 	machine := machines.Flag(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
