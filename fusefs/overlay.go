@@ -54,6 +54,7 @@ type namespace struct {
 	way     atomic.Bool // the source can be reached, bypassing the mount; see SetWay
 	noXattr bool        // the source has no extended attributes at all
 	acl     bool        // the source has access control lists
+	labels  atomic.Bool // a file has, or had, a label of SELinux
 	us      creds
 }
 
@@ -149,6 +150,8 @@ func newOverlay(opt *Options) (*overlay, error) {
 	o.noXattr = err == unix.EOPNOTSUPP
 	_, err = sys.GetXattrOpen(fd, sys.AccessACL, nil)
 	o.acl = sys.AccessACL != "" && (err == nil || err == unix.ENODATA)
+	_, err = sys.GetXattrOpen(fd, label, nil)
+	o.labels.Store(err == nil)
 	o.dirty.init(o)
 	return o, nil
 }

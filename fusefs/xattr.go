@@ -9,6 +9,7 @@ import (
 	"cachebro/store/leaf/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // This file handles extended attributes. If the source does not support them, requests are
@@ -28,9 +29,12 @@ func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fu
 	return status(err)
 }
 
+// label is the attribute of SELinux. If SELinux is in use, the kernel answers for it itself.
+const label = "security.selinux"
+
 // absentable lists the attributes whose absence is cached here. The kernel asks for them before
 // writes and for ls -l, and does not cache the answer.
-var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", "security.selinux"}
+var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", label}
 
 // absentBit returns the bit of an attribute in inode.absent, or 0 if its absence is not cached.
 func absentBit(attr string) uint32 {
@@ -80,14 +84,28 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 		return 0, st
 	}
 	if n.lacks(attr) {
-		return 0, fuse.ENOATTR
+		return 0, o.absence(attr)
 	}
 	gen := n.peek()
 	size, err := o.getXattr(n, in, attr, dest)
-	if status(err) == fuse.ENOATTR {
+	switch {
+	case status(err) == fuse.ENOATTR:
 		n.noteAbsent(attr, gen)
+		return 0, o.absence(attr)
+	case err == nil && attr == label:
+		o.labels.Store(true)
 	}
 	return uint32(size), status(err)
+}
+
+// absence returns the answer to a request for an attribute that a file does not have. As long
+// as no label is known, labels are said to be unsupported. Otherwise ls -l would ask for the
+// label of every file, and the kernel would pass on each of these requests.
+func (o *namespace) absence(attr string) fuse.Status {
+	if attr == label && !o.labels.Load() {
+		return fuse.Status(unix.EOPNOTSUPP)
+	}
+	return fuse.ENOATTR
 }
 
 func (o *namespace) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
@@ -123,6 +141,9 @@ func (o *namespace) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte)
 func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
 	if attr == event.Prepared {
 		return o.prepared.put(&in.InHeader, data)
+	}
+	if attr == label {
+		o.labels.Store(true)
 	}
 	return o.changeXattr(&in.InHeader, func(n *inode, at sys.Ref) error {
 		set := func() error { return setXattr(in, at, attr, data) }
