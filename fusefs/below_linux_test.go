@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is mounted below the source is passed through, but for the kernel's own
+// File systems mounted in the source are passed through, except the kernel's own
 // file systems: through a procfs inside a project, mountd opened
 // /proc/PID/uid_map for writing, with the rights of root, for whoever asked.
 func TestMountsBelow(t *testing.T) {

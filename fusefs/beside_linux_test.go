@@ -159,7 +159,7 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 // TestBytesBeside: two ways lead to some files, and both change them, by
 // handles from long ago as well as by name. Whoever opens a file reads what it
 // holds, whoever wrote it. A change of ours hid one from before that nobody had
-// looked at, and old bytes were shown for good.
+// looked at, and old bytes were shown permanently.
 func TestBytesBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	side := [2]string{f.dir, f.src}

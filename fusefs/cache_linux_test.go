@@ -78,7 +78,7 @@ func TestChangeUnderneath(t *testing.T) {
 				}
 			}
 			if told == 0 {
-				t.Error("the observer was told of no change")
+				t.Error("no change was reported to the observer")
 			}
 		})
 	}

@@ -227,7 +227,7 @@ func TestSequences(t *testing.T) {
 			f.told()
 			f.rec.take()
 			test.do(&sub)
-			// The names are told from the root of the mount.
+			// The names are relative to the root of the mount.
 			eventuallyOr(func() bool { return f.rec.count() >= len(test.want) && f.srv.Stats().Dirty == 0 })
 			f.told()
 			got := f.rec.take()
@@ -276,7 +276,7 @@ func (f *fixture) copyRange(from, to string) {
 	}
 }
 
-// A log or a database is never closed: it is told when it has been quiet.
+// A log or a database is never closed: it is reported when it was not written to for a while.
 func TestIdle(t *testing.T) {
 	f := mountTest(t, nil)
 	h, err := os.Create(filepath.Join(f.dir, "log"))
@@ -388,7 +388,7 @@ func TestBeforeIsCancelled(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// Nothing is told of a file that was only made or emptied before its handle's end,
+// Nothing is reported about a file that was only made or emptied before its handle's end,
 // which the kernel sends after close(2) has returned: who asks the root for Settled is
 // answered after that, and soon where the file stays open.
 func TestSettled(t *testing.T) {
@@ -414,7 +414,7 @@ func TestSettled(t *testing.T) {
 	})
 	ask()
 	if calls := f.rec.take(); !slices.Contains(calls, `closed write a ""`) {
-		t.Errorf("answered before it was told: %q", calls)
+		t.Errorf("answered before it was reported: %q", calls)
 	}
 	f.path("b", func(p string) error {
 		h, err := os.Create(p)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTracker: each operation is told by all the names it touched, as soon as
+// TestTracker: each operation is reported under all the names it touched, as soon as
 // it has returned; where that cannot be, everything may have changed.
 func TestTracker(t *testing.T) {
 	const everything = "*"

@@ -62,7 +62,7 @@ func TestCommand(t *testing.T) {
 	f.stays(cmd)
 	for name, want := range map[string]string{"exec": "other\x00-c\x00echo y > exec; read x", "long": "bash\x00-c\x00echo x > long; read x\x00bash", "user": "/bin/sh\x00-c\x00echo x > user; read x"} {
 		p := f.closer(name)
-		eventually(t, "command of who wrote "+name, func() bool { return p.Command() != nil })
+		eventually(t, "command of the writer of "+name, func() bool { return p.Command() != nil })
 		c := p.Command()
 		if got := strings.Join(c.Args, "\x00"); got != want || c.Cut != (name == "long") {
 			t.Errorf("%s: %q, cut %v, want %q", name, got, c.Cut, want)

@@ -94,7 +94,7 @@ func TestExecClosesWritten(t *testing.T) {
 	}
 	for _, name := range []string{"own", "child", "both"} {
 		if !closes[name] {
-			t.Errorf("nobody was told that %s was closed", name)
+			t.Errorf("the close of %s was not reported", name)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func signalled(f func()) {
 	f()
 }
 
-// A ledger grows, and is told to be one that can be taken over, although
+// A ledger grows, and counts as one that can be taken over, although
 // signals come: poll(2) answers them with EINTR even where it does not wait. A
 // supervisor that heeded that detached a mount that could have gone on.
 func TestTakeOverUnderSignals(t *testing.T) {

@@ -280,7 +280,7 @@ func TestLockMatrix(t *testing.T) {
 }
 
 // TestLockOwners: POSIX locks end when their process closes any descriptor of the file,
-// belong to the process that took them, and name it; parts of a file are told apart.
+// belong to the process that took them, and name it; parts of a file are distinguished.
 func TestLockOwners(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), make([]byte, 100), 0o644); err != nil {

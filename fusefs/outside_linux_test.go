@@ -34,7 +34,7 @@ func TestMadeUnderneath(t *testing.T) {
 	}
 	slices.Sort(told)
 	if got := fmt.Sprint(told); got != "[d/l e new]" {
-		t.Errorf("told of %s, want each of d/l, e and new once", got)
+		t.Errorf("reported %s, want each of d/l, e and new once", got)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that a thread has prepared appears complete by its mknod(2), and is told like one that
+// A file that a thread has prepared appears complete by its mknod(2), and is reported like one that
 // was written and closed. Nobody else's mknod makes it, and no attribute is left.
 func TestPrepared(t *testing.T) {
 	f := mountTest(t, nil)

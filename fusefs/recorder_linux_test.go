@@ -127,7 +127,7 @@ func (r *recorder) count() int {
 }
 
 // want compares all that was recorded since the last call with lines. Ends of
-// handles are told in the background, so it waits for as many.
+// handles are reported in the background, so it waits for as many.
 func (f *fixture) want(t *testing.T, lines ...string) {
 	t.Helper()
 	eventuallyOr(func() bool { return f.rec.count() >= len(lines) && f.srv.Stats().Dirty == 0 })
@@ -137,7 +137,7 @@ func (f *fixture) want(t *testing.T, lines ...string) {
 }
 
 // told waits until nobody is dirty and the Observer has heard of it: an inode
-// is clean some moments before its close is told, under the lock of its order.
+// is clean some moments before its close is reported, under the lock of its order.
 func (f *fixture) told() {
 	eventuallyOr(func() bool { return f.srv.Stats().Dirty == 0 })
 	for i := range f.srv.fs.table.byID {
@@ -176,5 +176,5 @@ func eventuallyOr(ok func() bool) {
 	}
 }
 
-// helpers are the programs; each is told by its name what to do.
+// helpers are the programs; the name of each says what it does.
 var helpers = map[string]func(args []string) error{}

@@ -178,7 +178,7 @@ func TestLookedAtFilesRest(t *testing.T) {
 }
 
 // A file that rests is changed on the source, where nobody was known to write: the next
-// open notices, tells of it, and reads what is there.
+// open notices, reports it, and reads what is there.
 func TestRestingChangedUnderneath(t *testing.T) {
 	f := mountTest(t, nil)
 	f.under("printf old >a")

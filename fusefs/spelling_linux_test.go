@@ -28,7 +28,7 @@ func foldingFixture(t *testing.T, change func(*Options)) *fixture {
 	})
 }
 
-// vanishes waits until a name is no more to be found: the kernel is told that it went
+// vanishes waits until a name is no more to be found: the kernel is notified that it was removed
 // once the request is answered by which it did.
 func (f *fixture) vanishes(name string) {
 	f.t.Helper()
@@ -57,7 +57,7 @@ func (f *fixture) names(want ...string) {
 	}
 }
 
-// done are the changes that the Observer was told of.
+// done are the changes that the Observer received.
 func (f *fixture) done() string {
 	var out []string
 	for _, c := range f.rec.take() {
@@ -74,7 +74,7 @@ const (
 )
 
 // One file that is looked up, written, linked, replaced and removed by several
-// spellings has one name in what is told, and it is the volume's.
+// spellings has one name in the reports, and it is the volume's.
 func TestOneNameOfManySpellings(t *testing.T) {
 	f := foldingFixture(t, nil)
 	at := func(name string) string { return filepath.Join(f.dir, name) }

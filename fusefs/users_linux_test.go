@@ -167,9 +167,9 @@ func TestAbsentXattrs(t *testing.T) {
 	}
 	has("at first", false)
 	set(under)
-	has("while nobody is said to be beside the mount", false)
+	has("while no process is known to bypass the mount", false)
 	f.srv.Beside("a", false, false)
-	has("after it was told of", true)
+	has("after the bypass was reported", true)
 	absent = unix.ENODATA // there are labels
 	if err := unix.Removexattr(on, label); err != nil {
 		t.Fatal(err)

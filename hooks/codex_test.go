@@ -42,7 +42,7 @@ func (r record) output(id, text string) {
 }
 
 // A command that shows a file is answered by a line only where the thread's record
-// reaches the call. What earlier calls really brought is told first, and so is every
+// reaches the call. What earlier calls really brought is reported first, and so is every
 // loss.
 func TestCodexReads(t *testing.T) {
 	p := newProject(t)

@@ -134,7 +134,7 @@ func TestContextSize(t *testing.T) {
 		s.request(60_000)
 		step("a context that shrank in between", "fell")
 		s.request(61_000)
-		step("once it was told", "held")
+		step("once it was reported", "held")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestSilentClearings(t *testing.T) {
 	}
 }
 
-// A compaction that the session's start told of is told once, however late the client
+// A compaction that the session's start reported is reported once, however late the client
 // writes its entries: in one run of three its boundary came after the first read of the new
 // context, whose text was then taken for lost. Every other loss counts, meanwhile too.
 func TestCompactionIsToldOnce(t *testing.T) {
@@ -288,7 +288,7 @@ func TestContextSizeDoubts(t *testing.T) {
 	if got := s.said(); got != "held" {
 		t.Fatalf("at first: %q", got)
 	}
-	s.calls++ // the transcript never tells of this call
+	s.calls++ // the transcript never contains this call
 	if got := s.said(); got != "unsure" {
 		t.Errorf("a record that ends before the call: %q", got)
 	}

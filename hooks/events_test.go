@@ -190,7 +190,7 @@ func TestOwnEdit(t *testing.T) {
 	silent(t, p.run(strings.Replace(edit, `a\nb\n`, `b\nb\n`, 1))) // not unique: which one was it?
 	silent(t, p.run(strings.Replace(edit, `"userModified":false`, `"userModified":true`, 1)))
 	if got := strings.TrimPrefix(p.methods(), n); strings.Contains(got, "own-edit") {
-		t.Errorf("told of doubtful edits:%s", got)
+		t.Errorf("doubtful edits were reported:%s", got)
 	}
 	silent(t, p.run(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolUse","tool_name":"Write","tool_use_id":"t1","tool_input":{"file_path":"PROJ/a","content":"x\n"},
 	"tool_response":{"type":"create","filePath":"PROJ/a","content":"x\n","userModified":false}}`))
@@ -302,7 +302,7 @@ func TestLostEvents(t *testing.T) {
 		},
 		wire.MRead: func(r *wire.Request) (any, []byte, error) {
 			if lost.Load() == 0 {
-				t.Error("read before the loss was told")
+				t.Error("read before the loss was reported")
 			}
 			if fail.Load() {
 				time.Sleep(300 * time.Millisecond)

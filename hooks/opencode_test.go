@@ -97,7 +97,7 @@ func TestOpenCodeResults(t *testing.T) {
 	}
 }
 
-// Lines that end in an empty one are told with its newline. Without it the text was one line
+// Lines that end in an empty one are reported with its newline. Without it the text was one line
 // short of what was said to be shown, matched no version, and all that was known of the
 // file was lost.
 func TestOpenCodeTellsEmptyLines(t *testing.T) {

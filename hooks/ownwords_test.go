@@ -73,7 +73,7 @@ func TestOwnAnswersAreNotWritten(t *testing.T) {
 	}
 }
 
-// What a hook puts in the place of an output is told, so that it can be refused later.
+// A hook reports the text that it puts in the place of an output, so that it can be refused later.
 func TestFoldedOutputsAreTold(t *testing.T) {
 	p := newProject(t)
 	var mu sync.Mutex

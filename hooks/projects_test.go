@@ -73,7 +73,7 @@ func TestBothProjectsAreTold(t *testing.T) {
 	}
 }
 
-// What could not be told of a compaction is made good before anything else.
+// A compaction that could not be reported is reported before anything else.
 func TestOtherProjectMissedACompaction(t *testing.T) {
 	p := newProject(t)
 	o := p.second()

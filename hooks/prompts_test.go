@@ -103,7 +103,7 @@ func TestPrompts(t *testing.T) {
 		}
 		if !strings.Contains(text, tc.want) {
 			missed++
-			t.Logf("%q: %s is not there:\n%s", tc.ask, tc.want, text)
+			t.Logf("%q: %s is missing:\n%s", tc.ask, tc.want, text)
 		}
 	}
 	if missed > 2 {

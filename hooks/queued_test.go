@@ -49,6 +49,6 @@ func TestQueuedPrompt(t *testing.T) {
 	}
 	var e wire.SessionEvent
 	if p.asked(wire.MSession, &e); e.Event != "prompt" || e.Prompt != "q2" || e.Text != "and q2" {
-		t.Errorf("the daemon was told of %+v", e)
+		t.Errorf("the daemon received %+v", e)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 const compactEvent = `{"session_id":"s1","cwd":"PROJ","hook_event_name":"SessionStart","source":"compact"}`
 
-// TestPaidRecovery: after a compaction as much is told as the session has saved the
-// price of, and what nobody would ask for by himself is told in any case.
+// TestPaidRecovery: after a compaction as much is included as the session has saved the
+// price of, and facts that nobody would ask for are included in any case.
 func TestPaidRecovery(t *testing.T) {
 	for _, c := range []struct {
 		name   string

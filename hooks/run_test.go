@@ -65,7 +65,7 @@ func TestNoDaemon(t *testing.T) {
 	p := newProject(t)
 	silent(t, p.run(readEvent))
 	if p.trippedBreaker() {
-		t.Error("a daemon that is not there is no time-out")
+		t.Error("a missing daemon counted as a time-out")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// What others changed is told within its budget; what a file says is no line of ours.
+// Changes by others are reported within a budget; a file's text cannot pass for one of our lines.
 func TestNewsBlock(t *testing.T) {
 	if got := newsBlock(nil); got != "" {
 		t.Errorf("%q", got)
@@ -61,7 +61,7 @@ func TestRecoveryBlock(t *testing.T) {
 		t.Errorf("only read, nothing saved, yet %q", got)
 	}
 	if read.Metrics.Saved = 1; recoveryBlock(read, time.UTC) == "" {
-		t.Error("nothing is told of a session that saved something")
+		t.Error("nothing is reported about a session that saved something")
 	}
 }
 

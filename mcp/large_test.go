@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A file that does not fit into one result is read in pages; a reader that has
-// them all is told of the whole file like of any other, and who asks twice gets
+// A file that does not fit into one result is read in pages; a reader that
+// has read all of them gets the same answers as for any other file, and one that asks twice gets
 // the first page again.
 func TestLargeFileReread(t *testing.T) {
 	var b strings.Builder

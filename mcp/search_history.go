@@ -199,7 +199,7 @@ func versionLine(v wire.Version) string {
 		fmt.Fprintf(&b, " · %s", who)
 	}
 	if v.Plan != "" {
-		b.WriteString(" · taken back")
+		b.WriteString(" · reversed")
 	}
 	return b.String()
 }

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestKilled kills an indexing process at any moment, 50 times over, and asks
-// each time for what is in the files: nothing may be missing, and no line may be
-// told that is not there.
+// each time for what is in the files: nothing may be missing, and no hit may be a line that
+// does not exist.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")

@@ -72,7 +72,7 @@ func TestCommand(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := NewEmbedCommand("/nonexistent/embedder").Embed(t.Context(), texts, false); err == nil {
-		t.Error("a command that is not there embeds")
+		t.Error("a missing command embeds")
 	}
 }
 

@@ -31,7 +31,7 @@ func TestNoRoom(t *testing.T) {
 	seq := x.Stats().Seq
 	c.write(t, "b.txt", "second\n")
 	x.Poke()
-	// Whoever asks for it is told, and what is there stays.
+	// A request for it returns an error, and the index that exists stays.
 	if err := x.CatchUp(context.Background()); err == nil {
 		t.Error("it wrote although there is no room")
 	}

@@ -150,7 +150,7 @@ func TestSessionsAndSettings(t *testing.T) {
 		t.Fatalf("tool calls %+v %v", vs, err)
 	}
 	if _, ok, err := s.Sessions.ToolCall("none"); ok || err != nil {
-		t.Fatal("a tool call that is not there")
+		t.Fatal("a missing tool call")
 	}
 	c := file(OpWrite, "a", "1")
 	c.Actor.Session, c.Actor.Tool = "s0", "Edit"

@@ -157,7 +157,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("an audit after prune: %s", said)
 	}
 	if _, said := told(t, 1, "log", db, "--machine", "gamma"); !strings.Contains(said, "cachebro-fleet: the database knows no such machine") {
-		t.Errorf("of a machine that is not there: %s", said)
+		t.Errorf("of a missing machine: %s", said)
 	}
 	for _, args := range [][]string{{"index", db}, {"index", "mysql://x", "--bucket", app}, {"log"}, {"log", db, "--since", "soon"}, {"nothing"}, {"blame", db, "x"}, {"audit", "look", db}, {"index", db, "--bucket", app, "--every", "1ms"}} {
 		if _, said := told(t, 2, args...); !strings.Contains(said, "hint: cachebro-fleet help") {

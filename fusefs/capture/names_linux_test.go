@@ -142,7 +142,7 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// A file that is given a hundred names, written to and deprived of them: each name is told
+// A file that is given a hundred names, written to and deprived of them: each name is reported
 // as found a few times at most, and not with each change of the others. 5,000 links made
 // 12 million records.
 func TestManyNames(t *testing.T) {
@@ -185,6 +185,6 @@ func TestManyNames(t *testing.T) {
 		t.Errorf("%d links, %d unlinks, %d writes in the log", links, gone, writes)
 	}
 	if found > 4*names {
-		t.Errorf("names told as found %d times", found)
+		t.Errorf("names reported as found %d times", found)
 	}
 }

@@ -48,7 +48,7 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 			states[seed] = map[string]bool{}
 		}
 		states[seed][sum] = true
-		// A file that was only emptied is told of when its last descriptor goes.
+		// A file that was only emptied is reported when its last descriptor is closed.
 		if n := len(closes[seed]); what == "close" && sum != sumOf(nil) && (n == 0 || closes[seed][n-1] != sum) {
 			closes[seed] = append(closes[seed], sum)
 		}
@@ -75,7 +75,7 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 		for at, missing := 0, closes[seed]; len(missing) > 0 && !beneath(n); missing = missing[1:] {
 			i := slices.Index(kept[at:], missing[0])
 			if i < 0 {
-				t.Errorf("seed %s: close %d of %d is not there, or not in its place", seed, len(closes[seed])-len(missing)+1, len(closes[seed]))
+				t.Errorf("seed %s: close %d of %d is missing or in the wrong place", seed, len(closes[seed])-len(missing)+1, len(closes[seed]))
 				break
 			}
 			at += i

@@ -106,7 +106,7 @@ func (p *place) open(name string, flags int) {
 
 func at() uint64 { i := int64(unix.AT_FDCWD); return uint64(i) }
 
-// change is one that a history was told of, with the names that it is about.
+// change is a change that was reported to a history, with its names.
 type change struct {
 	op    event.Op
 	names string
@@ -119,7 +119,7 @@ func (all told) sorted() told {
 	return all
 }
 
-// told are the changes that the history has been told of, baselines apart, and the
+// told returns the changes that were reported to the history, except baselines, and the
 // contents that it has.
 func (p *place) told() (changes told, contents map[string]bool) {
 	p.t.Helper()
@@ -160,7 +160,7 @@ func (p *place) told() (changes told, contents map[string]bool) {
 	}
 }
 
-// TestKilled: what was let go is told of by the recorder after one that was killed, and
+// TestKilled: calls that were allowed to continue are reported by the recorder after one that was killed, and
 // once, wherever that was.
 func TestKilled(t *testing.T) {
 	for _, settled := range []bool{false, true} {
@@ -193,12 +193,12 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		changes, contents := p.told()
-		if settled { // what was told without its content is told again
+		if settled { // a change that was reported without its content is reported again
 			changes = slices.Compact(changes)
 		}
 		want := told{{event.OpUnlink, "removed"}, {event.OpWrite, "written"}, {event.OpChmod, "mode"}, {event.OpCreate, "made"}, {event.OpRename, "moved replaced"}}.sorted()
 		if !slices.Equal(changes, want) {
-			t.Errorf("settled %v: told of %v, want %v", settled, changes, want)
+			t.Errorf("settled %v: reported %v, want %v", settled, changes, want)
 		}
 		for _, content := range []string{"was removed", "was written", "was replaced", "is written", "is made"} {
 			if !contents[content] {
@@ -247,11 +247,11 @@ func TestExcludedNames(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpChmod, "kept"}}); !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
 
-// TestPlanInExcluded: what a plan of ours does in an excluded directory is told: a redo did
+// TestPlanInExcluded: the changes of our plans in an excluded directory are reported. A redo did
 // not know of it.
 func TestPlanInExcluded(t *testing.T) {
 	p := newPlace(t)
@@ -273,11 +273,11 @@ func TestPlanInExcluded(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpCreate, "made"}, {event.OpWrite, "written"}, {event.OpChmod, "mode"}}).sorted(); !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
 
-// TestIgnoredBelowMoved: what is ignored below a directory that moves is told, under its
+// TestIgnoredBelowMoved: an ignored file in a directory that moves is reported, under its
 // first name: moved on to where it is not ignored, it would be taken to come from the second.
 func TestIgnoredBelowMoved(t *testing.T) {
 	p := newPlace(t)
@@ -305,12 +305,12 @@ func TestIgnoredBelowMoved(t *testing.T) {
 		found = found || r.Op == event.OpBaseline && r.Path == "first/a.log"
 	})
 	if err != nil || !found {
-		t.Errorf("the file is not told of: %v", err)
+		t.Errorf("the file is not reported: %v", err)
 	}
 }
 
 // TestNotCarriedOutYet: a call that waits for its processor when everything is looked at is
-// told of all the same. A file that sed had made was taken for one that was there before.
+// reported nevertheless. A file that sed had made was taken for one that was there before.
 func TestNotCarriedOutYet(t *testing.T) {
 	p := newPlace(t)
 	p.write("written", "was")
@@ -325,12 +325,12 @@ func TestNotCarriedOutYet(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpCreate, "made"}, {event.OpWrite, "written"}}).sorted(); !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
 
-// TestWrittenByAnotherName: what was written by one name is told of before the next write
-// by another.
+// TestWrittenByAnotherName: a write under one name is reported before the next write
+// under another.
 func TestWrittenByAnotherName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -385,11 +385,11 @@ func TestThroughProc(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpCreate, "made"}, {event.OpLink, "one two"}}).sorted(); !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
 
-// TestFailedCall: a call that failed is not told of when another thread does the same later.
+// TestFailedCall: a failed call is not reported when another thread does the same later.
 // A directory that could not be removed was, when it changed places with a file.
 func TestFailedCall(t *testing.T) {
 	p := newPlace(t)
@@ -405,7 +405,7 @@ func TestFailedCall(t *testing.T) {
 	}
 	changes, _ := p.told()
 	if want := (told{{event.OpRename, "one two"}}); !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
 
@@ -433,7 +433,7 @@ func TestAlteredByAnotherName(t *testing.T) {
 	}
 }
 
-// TestAlteredAndWritten: what is told first of a file whose attributes were to be changed and
+// TestAlteredAndWritten: the first report about a file whose attributes were to be changed and
 // which was written to is the new content. An earlier chmod with the new size hid what the
 // file had held: nothing was to be undone.
 func TestAlteredAndWritten(t *testing.T) {
@@ -459,11 +459,11 @@ func TestAlteredAndWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first != event.OpWrite {
-		t.Errorf("told of the new size by a %v", first)
+		t.Errorf("the new size was first reported by a %v", first)
 	}
 }
 
-// TestFailedByAnotherName: a write that failed is not told of when the mode is changed by
+// TestFailedByAnotherName: a failed write is not reported when the mode is changed by
 // another name later: the change was taken for that write, by who had tried it.
 func TestFailedByAnotherName(t *testing.T) {
 	p := newPlace(t)
@@ -494,7 +494,7 @@ func TestBornBefore(t *testing.T) {
 		}
 		st, ok := lstat(path)
 		if !ok {
-			t.Fatal("it is not there")
+			t.Fatal("it is missing")
 		}
 		return st.Birth
 	}
@@ -540,7 +540,7 @@ func TestExchangedWithItsDirectory(t *testing.T) {
 	want := told{{event.OpExchange, "one dir"}, {event.OpUnlink, "two"}, {event.OpWrite, "dir"}}.sorted()
 	changes = slices.DeleteFunc(changes, func(c change) bool { return c == change{event.OpWrite, "two"} || c == change{event.OpWrite, "one"} })
 	if !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
 
@@ -581,7 +581,7 @@ func TestMuchAtOnce(t *testing.T) {
 }
 
 // TestWrittenAfterRename: what is written through a descriptor after its file was renamed is
-// a write of its own, although no call shows it before the rename is told.
+// a write of its own, although no call shows it before the rename is reported.
 func TestWrittenAfterRename(t *testing.T) {
 	p := newPlace(t)
 	p.write("old", "first")
@@ -608,9 +608,9 @@ func TestWrittenAfterRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes, contents := p.told()
-	changes = slices.Compact(changes) // what it had when it was renamed may be told twice
+	changes = slices.Compact(changes) // what it had when it was renamed may be reported twice
 	if want := (told{{event.OpRename, "old new"}, {event.OpWrite, "old"}, {event.OpWrite, "new"}}).sorted(); !slices.Equal(changes, want) {
-		t.Errorf("told of %v, want %v", changes, want)
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 	if !contents["wasst"] || !contents["is written"] {
 		t.Errorf("kept: %v", contents)

@@ -42,7 +42,7 @@ func watching(t *testing.T) (dir string, w *Watch, r *recorded) {
 	return dir, w, r
 }
 
-// sh has another process run a script, and returns what was told of it.
+// sh has another process run a script, and returns the events that were reported.
 func sh(t *testing.T, dir string, w *Watch, r *recorded, script string) []Event {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
@@ -58,8 +58,8 @@ func sh(t *testing.T, dir string, w *Watch, r *recorded, script string) []Event 
 	return told
 }
 
-// Each kind of change is told with its names, whoever watches; who did it is named to
-// root, and what the watcher does itself is told to nobody.
+// Each kind of change is reported with its names to every watcher; the process is named only to
+// root, and the watcher's own changes are not reported.
 func TestEvents(t *testing.T) {
 	dir, w, r := watching(t)
 	outside := t.TempDir()
@@ -91,7 +91,7 @@ func TestEvents(t *testing.T) {
 		is := func(e Event) bool {
 			return e.Path == c.path && e.From == c.from && e.Dir == c.dir && e.Op&c.op == c.op
 		}
-		// What happens to one name may be told in parts.
+		// What happens to one name may be reported in parts.
 		var all Event
 		for _, e := range told {
 			if e.Path == c.path && e.From == c.from && e.Dir == c.dir {
@@ -165,19 +165,19 @@ func ordinary(t *testing.T) string {
 	return exe
 }
 
-// A tree that is made at once is told whole, though its directories had no marks yet when
+// A tree that is made at once is reported completely, although its directories had no marks yet when
 // their files came.
 func TestNewDirectories(t *testing.T) {
 	dir, w, r := watching(t)
 	told := sh(t, dir, w, r, "mkdir -p n/1/2/3; for i in 1 2 3 4 5; do mkdir -p n/d$i/e; echo x >n/d$i/e/f; echo x >n/1/2/3/$i; done")
 	for _, p := range []string{"n", "n/1", "n/1/2", "n/1/2/3", "n/1/2/3/5", "n/d5", "n/d5/e", "n/d5/e/f", "n/d1/e/f"} {
 		if !slices.ContainsFunc(told, func(e Event) bool { return e.Path == p }) {
-			t.Errorf("%s is not told: %+v", p, told)
+			t.Errorf("%s is not reported: %+v", p, told)
 		}
 	}
 }
 
-// What is opened through another mount of the tree is told, where that mount is watched.
+// Opens through another mount of the tree are reported if that mount is watched.
 func TestWatchMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")
@@ -196,7 +196,7 @@ func TestWatchMount(t *testing.T) {
 	}
 	opened := func(e Event) bool { return e.Path == "a" && e.Op&Opened != 0 && e.PID != 0 }
 	if told := sh(t, dir, w, r, "cat "+at+"/a"); !slices.ContainsFunc(told, opened) {
-		t.Errorf("an open through the other mount is not told: %+v", told)
+		t.Errorf("an open through the other mount is not reported: %+v", told)
 	}
 	if told := sh(t, dir, w, r, "cat a"); len(told) > 0 {
 		t.Errorf("an open of the directory itself: %+v", told)

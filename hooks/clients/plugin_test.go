@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// noProgram is what a session is told where the plugin is installed and cachebro is
+// noProgram is the message that a session gets if the plugin is installed and cachebro is
 // not. A plugin brings no binary: it is one for all platforms.
 const noProgram = `{"systemMessage":"cachebro: the plugin is here, the program is not. To install it: npm install -g cachebro"}`
 

@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 }
 
 // Worktrees are registered on request, stay while they are asked for, and go again. A
-// failure of theirs is told, unlike that of all others.
+// failure of theirs is reported, unlike that of all others.
 func TestWorktrees(t *testing.T) {
 	s := testSetup(t)
 	s.Exe = filepath.Join(s.Home, "cachebro")

@@ -1,9 +1,9 @@
 // The plugin for OpenCode: cachebro's MCP server, its commands, who did what, and reads
 // that do not repeat what the model has.
-// Prompts and tool calls are told to "cachebro hook" in Claude Code's words, so that
-// "cachebro undo --prompt last" knows what a prompt did. A result may come back shorter.
-// What the model really has is in each request: before it is sent, its results are told,
-// and which of those told before have gone (compacted, cleared, taken back).
+// Prompts and tool calls are reported to "cachebro hook" in the form of Claude Code's events, so
+// that "cachebro undo --prompt last" knows what a prompt did. The hook may shorten a result.
+// Each request contains what the model really has. Before it is sent, its results are reported to
+// the hook, and which of the results reported earlier are gone (compacted, cleared, reverted).
 import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -94,9 +94,9 @@ function edits(options) {
 
 const commands = {
   "cachebro-undo": {
-    description: "Take back what the last prompt did to the files",
+    description: "Undo what the last prompt did to the files",
     template:
-      "What would be taken back:\n\n!`cachebro undo --prompt last --dry-run $ARGUMENTS`\n\n" +
+      "What would be undone:\n\n!`cachebro undo --prompt last --dry-run $ARGUMENTS`\n\n" +
       'Tell the user in one or two sentences what that would change. Unless it says "nothing to do", carry it out with ' +
       "`cachebro undo --prompt last --yes $ARGUMENTS` and report what was done, and every conflict or loss that it names. Do not use --force.",
   },

@@ -71,7 +71,7 @@ func back(b *bench, c *checks) {
 	diff := differences(before, snapshot(b.project))
 	c.that(err == nil && strings.Join(diff, " ") == "+src/huge.go src/big.go", "undo of its number takes back all three %v: %s", diff, text)
 	text, err = typed("cachebro redo -y")
-	c.that(err == nil && len(differences(before, snapshot(b.project))) == 0 && strings.Contains(text, "cachebro undo takes it back"), "redo: %s", text)
+	c.that(err == nil && len(differences(before, snapshot(b.project))) == 0 && strings.Contains(text, "cachebro undo reverses this"), "redo: %s", text)
 	text, err = typed("cachebro undo -y '#" + sed + "' && cachebro redo -y")
 	c.that(err == nil && len(differences(before, snapshot(b.project))) == 0, "with the mark too: %s", text)
 	edit := number("Edit src/mid.go")
@@ -100,9 +100,9 @@ func back(b *bench, c *checks) {
 	log, err = b.tool("log")
 	redone := false
 	for line := range strings.Lines(log) {
-		redone = redone || strings.Contains(line, " redo of: prompt ") && strings.Contains(line, "taken back")
+		redone = redone || strings.Contains(line, " redo of: prompt ") && strings.Contains(line, "reversed by")
 	}
-	c.that(err == nil && !redone, "none of them is taken back by the next: %s", log)
+	c.that(err == nil && !redone, "none of them is reversed by the next: %s", log)
 	text, err = typed("cachebro redo -y")
 	_, gone = os.Stat(filepath.Join(b.project, "src/huge.go"))
 	c.that(err == nil && errors.Is(gone, os.ErrNotExist), "now the plan before is next: %s", text)

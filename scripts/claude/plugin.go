@@ -33,10 +33,10 @@ func plugged(b *bench, c *checks) {
 	asked := ""
 	for _, e := range b.api.of("plugin") {
 		if e.step == undo {
-			asked = after(e.body.words(), "What would be taken back")
+			asked = after(e.body.words(), "What would be undone")
 		}
 	}
-	c.that(strings.Contains(asked, "src/mid.go") && strings.Contains(asked, "src/big.go"), "/cachebro:undo shows what would be taken back: %s", head(asked))
+	c.that(strings.Contains(asked, "src/mid.go") && strings.Contains(asked, "src/big.go"), "/cachebro:undo shows what would be undone: %s", head(asked))
 	d = m.got(undo)
 	c.that(d.found && strings.Contains(d.text, "src/mid.go"), "the undo says what it did: %s", head(d.text))
 	c.that(same(before, snapshot(b.project)), "the project is what it was before the prompt")

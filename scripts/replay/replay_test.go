@@ -189,7 +189,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// What is told is judged by what stands in the context.
+// Answers are judged by what the context holds.
 func TestJudge(t *testing.T) {
 	text := func(lines string) []string { return strings.Split(lines, "|") }
 	var c conversation

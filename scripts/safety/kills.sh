@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kill -9 in the middle of undo, prune and collection, again and again: nothing
 # is lost, and fsck is clean after every round. Every third undo is finished by
-# the next undo, every third taken back with --rollback, and every third meets a
+# the next undo, every third reversed with --rollback, and every third meets a
 # daemon and a mountd that were killed with it and is finished by the next mount.
 #
 # usage: kills.sh [CACHEBRO [ROUNDS [FILES]]]; prints its counts.
@@ -85,13 +85,13 @@ for round in $(seq "$rounds"); do
 		"$cachebro" mount "$p" >"$base/mount.out" 2>&1 || fail "mount: $(cat "$base/mount.out")"
 		remounts=$((remounts + 1))
 		ready
-		grep -q 'finished what was cut short' "$base/mount.out" 2>/dev/null && resumed=$((resumed + 1))
+		grep -q 'completed an operation that was interrupted' "$base/mount.out" 2>/dev/null && resumed=$((resumed + 1))
 		"$cachebro" undo --dir "$p" --session "round-$round" --yes >"$base/again.out" 2>&1
-		grep -q 'finished what was cut short' "$base/again.out" && resumed=$((resumed + 1))
+		grep -q 'completed an operation that was interrupted' "$base/again.out" && resumed=$((resumed + 1))
 		;;
 	1)
 		"$cachebro" undo --dir "$p" --session "round-$round" --yes >"$base/again.out" 2>&1
-		grep -q 'finished what was cut short' "$base/again.out" && resumed=$((resumed + 1))
+		grep -q 'completed an operation that was interrupted' "$base/again.out" && resumed=$((resumed + 1))
 		;;
 	2)
 		if ! grep -q '^done' "$base/undo.out"; then

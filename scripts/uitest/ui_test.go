@@ -434,9 +434,9 @@ func TestPages(t *testing.T) {
 		if got := p.read("src/client.go"); got != want {
 			t.Errorf("after the hunk:\n%s", got)
 		}
-		b.until("the action is marked at once", `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.includes("no key given")).querySelector(".back")?.textContent.startsWith("partly taken back by")`)
+		b.until("the action is marked at once", `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.includes("no key given")).querySelector(".back")?.textContent.startsWith("partly reversed by")`)
 		if n := eval[int](b, `[...document.querySelectorAll(".action:not(.seen)")].filter(a => a.querySelector(".cmd").textContent.startsWith("undo")).length`); n != 0 {
-			t.Error("an undo of one's own is told as news")
+			t.Error("one's own undo is reported as news")
 		}
 		eval[any](b, `document.querySelector("#plan [data-redo]").click()`)
 		b.until("the redo is shown", `document.querySelector("#plan form .go")`)
@@ -500,7 +500,7 @@ func TestPages(t *testing.T) {
 		if got := p.read("src/client.go"); got != want {
 			t.Errorf("after it:\n%s\nwant\n%s", got, want)
 		}
-		b.until("the action is marked", `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("sed -i 's/not found")).querySelector(".back")?.textContent.startsWith("partly taken back by")`)
+		b.until("the action is marked", `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("sed -i 's/not found")).querySelector(".back")?.textContent.startsWith("partly reversed by")`)
 		eval[any](b, `document.querySelector("#plan [data-redo]").click()`)
 		b.until("the redo is shown", `document.querySelector("#plan form .go")`)
 		b.key("\r")

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A limit on file sizes was told as a damaged store, with the advice to move the history
+// A limit on file sizes was reported as a damaged store, with the advice to move the history
 // away.
 func TestOpenErrors(t *testing.T) {
 	opened := func() error {
@@ -50,22 +50,22 @@ func TestOpenErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if errors.Is(err, ErrDamaged) || !errors.Is(err, c.refused) {
-			t.Errorf("%v is told as: %v", c.refused, err)
+			t.Errorf("%v is reported as: %v", c.refused, err)
 		}
 	}
 	for _, refused := range []syscall.Errno{unix.EACCES, unix.EPERM, unix.EIO, unix.ENFILE, unix.ENOMEM, unix.EROFS} {
 		for _, err := range []error{refused, y.Wrap(&os.PathError{Op: "truncate", Path: "00001.mem", Err: refused}, "open memtable")} {
 			if err := openError(err); errors.Is(err, ErrDamaged) || !errors.Is(err, refused) {
-				t.Errorf("%v is told as: %v", refused, err)
+				t.Errorf("%v is reported as: %v", refused, err)
 			}
 		}
 	}
 	for _, full := range []error{unix.ENOSPC, y.Wrap(unix.ENOSPC, "open memtable"), fmt.Errorf("open: %w", unix.EDQUOT)} {
 		if err := openError(full); !errors.Is(err, space.ErrFull) {
-			t.Errorf("a full disk is told as: %v", err)
+			t.Errorf("a full disk is reported as: %v", err)
 		}
 	}
 	if err := openError(errors.New("checksum mismatch")); !errors.Is(err, ErrDamaged) {
-		t.Errorf("a wrong checksum is told as: %v", err)
+		t.Errorf("a wrong checksum is reported as: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func successor(t testing.TB, from *box, name string) *box {
 	return next
 }
 
-// secretive sends a box's history but for what looks like a secret.
+// secretive sends a box's history except what looks like a secret.
 func secretive(t testing.TB, b *box) *remote.Sender {
 	t.Helper()
 	r, err := remote.NewSender(b.s, portable.PartOptions{
@@ -156,7 +156,7 @@ func handedOver(t *testing.T, before, after *DB) {
 			n := 0
 			err := d.Log(t.Context(), Query{Machine: host}, func(v Version) error {
 				if n++; v.Machine != host || v.Session != "s-"+host {
-					t.Errorf("%s: #%d of %s is told of %s, and was of %s", name, v.Seq, v.MachineID, v.Machine, v.Session)
+					t.Errorf("%s: #%d of %s is attributed to %s, and was of %s", name, v.Seq, v.MachineID, v.Machine, v.Session)
 				}
 				return nil
 			})
@@ -168,7 +168,7 @@ func handedOver(t *testing.T, before, after *DB) {
 		all := 0
 		err := d.Log(t.Context(), Query{}, func(v Version) error {
 			if all++; v.Session != "s-"+v.Machine {
-				t.Errorf("%s: #%d of %s is told of %s, and was of %s", name, v.Seq, v.MachineID, v.Machine, v.Session)
+				t.Errorf("%s: #%d of %s is attributed to %s, and was of %s", name, v.Seq, v.MachineID, v.Machine, v.Session)
 			}
 			return nil
 		})

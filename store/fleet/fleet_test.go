@@ -240,7 +240,7 @@ func (b *box) compare(t testing.TB, d *DB) {
 	}
 }
 
-// TestBlame: a line is told of where it was written, also when a pull, a new name or a
+// TestBlame: a line is attributed to where it was written, also when a pull, a new name or a
 // resumed history is in between.
 func TestBlame(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
@@ -304,7 +304,7 @@ func TestBlame(t *testing.T) {
 	blame(Query{Path: "b.go", Machine: "two"}, "two s2 zeroth", "one s1 first", "one s1 second", "two s2 third")
 	blame(Query{Path: "b.go"}, "two s2 zeroth", "one s1 first", "one s1 second", "two s2 third", "three s3 fourth")
 	if _, err := d.Blame(t.Context(), p, b, Query{Path: "none"}); !errors.Is(err, ErrNoText) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	first, err := d.Blame(t.Context(), p, b, Query{Path: "a.go", Machine: "one"})
 	if err != nil || first[0].Seq == first[1].Seq {

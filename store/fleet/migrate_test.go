@@ -50,7 +50,7 @@ func TestFirstTables(t *testing.T) {
 		n := 0
 		if err := d.Log(t.Context(), q, func(v Version) error {
 			if n++; v.Machine != "agent1" {
-				t.Errorf("#%d is told of %s", v.Seq, v.Machine)
+				t.Errorf("#%d is attributed to %s", v.Seq, v.Machine)
 			}
 			return nil
 		}); err != nil || n != want {

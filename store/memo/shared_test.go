@@ -185,7 +185,7 @@ func TestSharedByContent(t *testing.T) {
 }
 
 // TestPoisonedRecord: what comes from a store that others write to names no file that
-// would never end, or that tells of something else.
+// would never end, or that describes something else.
 func TestPoisonedRecord(t *testing.T) {
 	for _, s := range []Seen{
 		{Path: "/dev/zero", Stat: stat{Kind: kernel}}, {Path: "/proc/kmsg", Stat: stat{Kind: kernel}}, {Path: "/etc/passwd", Stat: stat{Kind: kernel}},

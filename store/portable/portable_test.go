@@ -323,7 +323,7 @@ func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 
 // An import took plans that were under way, and the next mount carried them out
 // unasked: a file from somebody else wrote a git hook. No plan comes in but those
-// that have ended, nor a part or a step of one that is not there.
+// that have ended, nor a part or a step of one that is missing.
 func TestImportTakesNoOpenPlan(t *testing.T) {
 	part := store.Plan{Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "a"}}, Returns: []store.Return{{Path: "a"}}}
 	head := func(id string, finished int64) []byte {

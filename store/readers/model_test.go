@@ -304,7 +304,7 @@ func (m *model) doLater() {
 }
 
 // doRestart: the process ends, orderly or not. While it is away files change, and what
-// happens to a context is told when it is back: its hooks left a mark.
+// happens to a context is reported when it is back: its hooks left a mark.
 func (m *model) doRestart() {
 	if rapid.IntRange(0, 5).Draw(m.rt, "crash") > 0 {
 		m.rt.Logf("ends")

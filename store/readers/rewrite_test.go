@@ -206,7 +206,7 @@ func TestRewriteLeavesAloneWhatItDoesNotUnderstand(t *testing.T) {
 			t.Errorf("%s: %s, matched %v", name, a.Kind, a.Matched)
 		}
 		c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(w.Text, 1)}})
-		// The model was told something else about this file: no stub on top of it.
+		// The model was given something else about this file: no stub on top of it.
 		if a := c.read(path, 1, 0); a.Kind != readers.Keep {
 			t.Errorf("%s: then %s", name, a.Kind)
 		}

@@ -294,7 +294,7 @@ func TestErrors(t *testing.T) {
 }
 
 // BenchmarkDecide asks for many paths in turn, so that nobody asks twice; what
-// makes the answers possible is told while the timer stands still.
+// makes the answers possible is reported while the timer stands still.
 func BenchmarkDecide(b *testing.B) {
 	const paths = 3 // so few that their texts do not age each other away
 	for _, lines := range []int{40, 200, 1150} {
@@ -337,7 +337,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// What a reader was told beside its reads, and that nothing was lost up to now, is kept
+// What a reader was sent besides its reads, and that nothing was lost up to now, is kept
 // too; who was quiet for a day is forgotten.
 func TestRestartKeepsWhatWasTold(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}

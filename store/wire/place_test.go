@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What happens to a place is told by the kernel: a look every few seconds would
+// What happens to a place is reported by the kernel: a look every few seconds would
 // be late, and one many times a second would keep a process at rest awake.
 func TestWait(t *testing.T) {
 	if runtime.GOOS == "linux" {

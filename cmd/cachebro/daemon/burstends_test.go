@@ -32,7 +32,7 @@ func TestBurstEnds(t *testing.T) {
 	if n := search(fmt.Sprintf("word%d", 3*ingest.BurstItems-1)); n != 1 {
 		t.Errorf("%d hits in the midst of it", n)
 	}
-	for i := range 30 { // whoever asks is told all, however often ingestion rests
+	for i := range 30 { // every request gets everything, however often ingestion pauses
 		for j := range ingest.BurstItems / 8 {
 			p.through(event.OpWrite, fmt.Sprintf("f%d.txt", j), fmt.Sprintf("round%d file%d\n", i, j), nil)
 		}

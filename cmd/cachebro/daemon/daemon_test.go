@@ -92,7 +92,7 @@ func TestBaselineAndPathsThatVanished(t *testing.T) {
 	done := func() bool { return ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Baseline.Done }
 	eventually(t, "baseline", done)
 	if a := ask[wire.HeartbeatAnswer](p, m, wire.MHeartbeat, wire.Heartbeat{}); a.BaselineStart.IsZero() || time.Since(a.BaselineStart) > time.Minute {
-		t.Errorf("mountd is not told of the baseline: %+v", a)
+		t.Errorf("mountd did not receive the baseline: %+v", a)
 	}
 	var names []string
 	for _, v := range p.log(c, wire.LogQuery{Baselines: true, Oldest: true}) {

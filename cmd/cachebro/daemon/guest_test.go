@@ -39,7 +39,7 @@ func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 	}
 	ended()
 
-	p.write("b.txt", "beside the mount, where mountd would have told of it\n")
+	p.write("b.txt", "bypassing the mount, where mountd would have reported it\n")
 	p.opt.IdleExit = -1
 	p.start()
 	c, again := p.attach()
@@ -52,7 +52,7 @@ func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 	}
 	p.end()
 
-	// Of an end that it was not there for, it is told when it comes.
+	// If a mount ends while no daemon runs, the next daemon is informed when it starts.
 	p.start()
 	c = p.dial("mountd")
 	if _, err := c.Call(context.Background(), wire.MDetach, wire.Detach{}, nil, nil); err != nil {
@@ -65,7 +65,7 @@ func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 	}
 }
 
-// What a model was told that it can ask for is there while it may ask.
+// A saved output stays available as long as a model may ask for it.
 func TestKeptOutputKeepsTheDaemon(t *testing.T) {
 	p := newProject(t)
 	p.opt.IdleExit = 50 * time.Millisecond

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// What mountd told of a process once must be known to the next daemon too, and
+// What mountd reported once about a process must be known to the next daemon too, and
 // so must a tool call that was running while the daemon was replaced.
 func TestAttributionOutlivesTheDaemon(t *testing.T) {
 	p := newProject(t)

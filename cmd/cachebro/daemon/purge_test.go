@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A purged secret lay in the spool for some seconds more, and for good where the
+// A purged secret lay in the spool for some seconds more, and permanently where the
 // daemon ended sooner; answers that were kept and the index had it too.
 func TestPurgeReachesEverything(t *testing.T) {
 	p := newProject(t)

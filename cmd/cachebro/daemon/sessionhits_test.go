@@ -11,7 +11,7 @@ import (
 
 // TestSessionHits: what a prompt is about was worked on in an earlier session,
 // which is named behind the file and can be had by its id; the asking session is
-// not told of itself.
+// does not get itself as a hit.
 func TestSessionHits(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -36,6 +36,6 @@ func TestSessionHits(t *testing.T) {
 	}
 	question.Session = "S"
 	if a = ask[wire.SearchAnswer](p, h, wire.MSearch, question); len(a.Hits) != 1 {
-		t.Errorf("a session is told of itself: %+v", a.Hits)
+		t.Errorf("a session gets itself as a hit: %+v", a.Hits)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Where the spool cannot be looked at, who asks for everything is told so, and the
+// Where the spool cannot be looked at, a request for everything reports that, and the
 // look for changes is tried again later: neither asks as fast as it can.
 func TestSpoolCannotBeLookedAt(t *testing.T) {
 	p := newProject(t)

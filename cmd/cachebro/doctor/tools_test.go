@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A project whose tools need a setting on a mount is told which; others hear nothing.
+// A project whose tools need a setting on a mount gets a finding that names it; others get none.
 func TestToolsThatNeedASetting(t *testing.T) {
 	bin, root := t.TempDir(), t.TempDir()
 	t.Setenv("PATH", bin)

@@ -78,7 +78,7 @@ func (p *project) besides() (used, watched bool) {
 }
 
 // TestSecondWayIn: two mounts of one source, one of them ours. Who stood outside
-// was told by comparing paths, and a bind mount was no one: its new files were
+// was found by comparing paths, and a bind mount was no one: its new files were
 // absent for as long as an hour, its chmod was not seen, its appends were
 // overwritten. A model of what is where is not needed, because the source is one:
 // both ways must show the same, bytes at once, names and modes after a second.
@@ -293,7 +293,7 @@ func TestMountNamesWhoStandsThere(t *testing.T) {
 
 // TestUnmountedHereAlone: a mount namespace that was made meanwhile, a container's for
 // one, keeps a copy of the mount when it has gone from here. Its mountd was still taken
-// for one that sees all changes, and a question told of none that were made here since.
+// for one that sees all changes, and an answer contained none that were made here since.
 func TestUnmountedHereAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -310,7 +310,7 @@ func TestUnmountedHereAlone(t *testing.T) {
 		told := p.cb("diff", "--stat", "--since", "10m", p.dir)
 		for _, name := range []string{"changed.txt", "removed.txt", "made.txt"} {
 			if !strings.Contains(told, name) {
-				t.Errorf("%s: nothing is told of %s:\n%s", what, name, told)
+				t.Errorf("%s: nothing is reported about %s:\n%s", what, name, told)
 			}
 		}
 	}
@@ -325,7 +325,7 @@ func TestUnmountedHereAlone(t *testing.T) {
 		t.Error("status says that the project is mounted")
 	}
 
-	// What the other namespace does is told of as before, and shows here.
+	// What the other namespace does is reported as before, and shows here.
 	if err := os.WriteFile(filepath.Join(copied, "inside.txt"), []byte("four\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Other processes write on the mount; a bundle that was kept is the one that is
-// made from nothing, a reader is told "unchanged" of no other, and both count
+// made from nothing, a reader gets "unchanged" for no other, and both count
 // what the files really have.
 func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	p := newProject(t, map[string]string{
@@ -93,7 +93,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 					t.Fatalf("seed %d, step %d: %s: kept\n%s\nmade anew\n%s", seed, step, ref, text, anew)
 				}
 				if mine.Etag != anewEtag(anew) {
-					t.Fatalf("seed %d, step %d: %s: the reader was told of %s, it is %s", seed, step, ref, mine.Etag, anew)
+					t.Fatalf("seed %d, step %d: %s: the reader got %s, want %s", seed, step, ref, mine.Etag, anew)
 				}
 			}
 			if mine.Kind == wire.ReadUnchanged {
@@ -139,7 +139,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	if kept == 0 {
 		t.Error("no bundle was kept: nothing was tried")
 	}
-	// With nothing going on the reader is told so; on a busy machine not at once.
+	// With nothing going on the reader gets "unchanged"; on a busy machine not at once.
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if a, _ := ask(wire.ContextRequest{Ref: "a/", Reader: wire.Reader{Session: "s"}}); a.Kind == wire.ReadUnchanged {
 			break

@@ -155,7 +155,7 @@ func sqliteOnBothSides(p *project, mode string, length time.Duration, run func(a
 	}
 }
 
-// writerResult is what one writer was told.
+// writerResult holds the results of one writer.
 type writerResult struct {
 	writer  int
 	acked   []string

@@ -127,7 +127,7 @@ func TestOlderBucket(t *testing.T) {
 	}
 	other.write("a.txt", "four\n")
 	if out, err := other.try("remote", "send", "--dir", other.dir); err == nil {
-		t.Errorf("it goes on behind what is not there: %s", out)
+		t.Errorf("it continues after a missing part: %s", out)
 	}
 	other.cb("remote", "add", srv.Address("app"), "--dir", other.dir)
 	other.cb("remote", "send", "--dir", other.dir)

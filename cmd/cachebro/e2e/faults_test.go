@@ -282,7 +282,7 @@ func TestStateDiskFull(t *testing.T) {
 			t.Errorf("write %d took %v", i, d)
 		}
 	}
-	eventually(t, 10*time.Second, "status tells of the gap", func() bool {
+	eventually(t, 10*time.Second, "status shows the gap", func() bool {
 		out, _ := p.try("status", "--dir", p.dir)
 		return strings.Contains(out, "not recorded") || strings.Contains(out, "not yet stored")
 	})

@@ -44,7 +44,7 @@ func (m *monitored) check(what, dir string) {
 		args := []string{"status", "--porcelain", "-z", mode}
 		m.env = append(m.env, "GIT_TRACE_FSMONITOR="+trace)
 		asks := args
-		if dir != m.dir { // a work tree of its own, which init was not told of
+		if dir != m.dir { // a work tree of its own, which init does not know
 			asks = append([]string{"-c", "core.fsmonitor=" + binary + " fsmonitor", "-c", "core.fsmonitorHookVersion=2"}, args...)
 		}
 		got, err := m.git(dir, asks...)
@@ -61,7 +61,7 @@ func (m *monitored) check(what, dir string) {
 		text, _ := os.ReadFile(trace)
 		os.Remove(trace)
 		if bytes.Contains(text, []byte("fsmonitor_refresh_callback")) {
-			m.short++ // git names each path that it was told of
+			m.short++ // git names each path that it received
 		}
 		if got != want {
 			if len(text) > 20000 {
@@ -94,7 +94,7 @@ func (m *monitored) blow(n int, wait func()) {
 	wg.Wait()
 }
 
-// ready waits until paths are told, not everything.
+// ready waits until paths are listed instead of "everything".
 func (m *monitored) ready() {
 	m.t.Helper()
 	eventually(m.t, 60*time.Second, "cachebro tells what changed", func() bool {
@@ -207,7 +207,7 @@ func (m *monitored) underneath() {
 	for _, f := range s.held {
 		f.Close()
 	}
-	_, _ = m.git(m.dir, "status") // asks, and is told nothing
+	_, _ = m.git(m.dir, "status") // asks, and gets no paths
 	s.r = rand.New(rand.NewSource(m.r.Int63()))
 	s.held = map[string]*os.File{}
 	s.run(10)

@@ -198,7 +198,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 		t.Errorf("log does not say what became of main:\n%s", p.cb("log", "-n", "1", p.dir))
 	}
 	said := p.cb("undo", "--since", "1m", "--dry-run", "--dir", p.dir)
-	if !strings.Contains(said, "the same undo with --git takes them back too") {
+	if !strings.Contains(said, "the same undo with --git restores them too") {
 		t.Errorf("an undo of files does not say what it leaves:\n%s", said)
 	}
 
@@ -263,7 +263,7 @@ func TestGitLost(t *testing.T) {
 	p.sh(gitSetup)
 	p.mount()
 	p.scanned()
-	if out := p.cb("git", "lost", "--dir", p.dir); out != "no lost commit is known\n" {
+	if out := p.cb("git", "lost", "--dir", p.dir); out != "no lost commits, branches or stashes are known\n" {
 		t.Errorf("before anything: %s", out)
 	}
 	refs := p.sh("git rev-parse feature packed stash@{0} stash@{1}")

@@ -90,7 +90,7 @@ func (c *client) run(command, input string) string {
 	return out
 }
 
-// event tells of something that happened and answers what the model is told.
+// event reports something that happened, and returns the text that the model gets.
 func (c *client) event(name string, more map[string]any) string {
 	c.p.t.Helper()
 	m := map[string]any{"session_id": c.id, "prompt_id": fmt.Sprint(c.id, "-P", c.prompts), "transcript_path": c.transcript, "cwd": c.p.dir, "hook_event_name": name}
@@ -158,7 +158,7 @@ func (p *project) lostIn(name string) int {
 }
 
 // A session that replaces a file from what it was shown, after another had written, has
-// lost an update: both are told at their next prompt, once; the log marks it, and one
+// lost an update: both are informed at their next prompt, once; the log marks it, and one
 // command joins the two changes.
 func TestLostUpdate(t *testing.T) {
 	const text = "package a\n\nfunc one() {}\n\nfunc two() {}\n\nfunc three() {}\n"
@@ -194,14 +194,14 @@ func TestLostUpdate(t *testing.T) {
 	}
 	hisWord, herWord := a.prompt(), b.prompt()
 	if !strings.Contains(hisWord, "a.go: your command at ") || !strings.Contains(hisWord, "overwrote 1 line of sed") || strings.Contains(hisWord, "three") || !strings.Contains(hisWord, `"func one() { work() }"`) {
-		t.Errorf("who overwrote it is told\n%s", hisWord)
+		t.Errorf("the session that overwrote it gets\n%s", hisWord)
 	}
 	if !strings.Contains(herWord, "a.go: ") || !strings.Contains(herWord, " overwrote 1 line of yours at ") {
-		t.Errorf("whose line it was is told\n%s", herWord)
+		t.Errorf("the session whose line it was gets\n%s", herWord)
 	}
 	for _, c := range []*client{a, b} {
 		if said := c.prompt(); said != "" {
-			t.Errorf("%s is told again:\n%s", c.id, said)
+			t.Errorf("%s is informed again:\n%s", c.id, said)
 		}
 	}
 	_, number, _ := strings.Cut(hisWord, "undo --merge ")
@@ -216,8 +216,8 @@ func TestLostUpdate(t *testing.T) {
 	}
 }
 
-// What a person takes back is told to the session whose it was at its next prompt, once.
-// Nothing is told where nothing changed, and never the session's own changes.
+// A person's undo is reported to the session whose changes it reversed, once, at its next prompt.
+// Nothing is reported if nothing changed, and never the session's own changes.
 func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	p := newProject(t, map[string]string{"a.go": "one\ntwo\nthree\n", "b.go": "one\n", "c.go": "one\n"})
 	p.mount()
@@ -249,7 +249,7 @@ func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 }
 
 // The daemon ends while a person thinks. What a session was shown is known all the same
-// when it is there again, and what changed meanwhile is told, once.
+// when it is there again, and what changed meanwhile is reported, once.
 func TestBeliefsOutliveTheDaemon(t *testing.T) {
 	text := strings.Repeat("a line that is long enough for a stub to be shorter\n", 20)
 	p := newProject(t, map[string]string{"a.go": text, "b.go": text})
@@ -289,7 +289,7 @@ func TestBeliefsOutliveTheDaemon(t *testing.T) {
 
 // Two sessions and a person in random order on three files: the log marks what a model of
 // what each of them knows calls lost, and nothing else. After the person has taken back a
-// session's change, the session's next prompt says so, once; no prompt tells of a file that
+// session's change, the session's next prompt says so, once; no prompt mentions a file that
 // only its own session changed, and what it tells is how the file is now. The lines of a
 // file are numbered and sorted, so that a set of them is one content.
 func TestLostUpdatesAtRandom(t *testing.T) {
@@ -371,7 +371,7 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 				item, more, _ := strings.Cut(item, "\n- ")
 				switch {
 				case strings.Contains(more, name+": +"), strings.Contains(more, name+": as "):
-					t.Errorf("%s is told twice", name)
+					t.Errorf("%s is informed twice", name)
 				case must[k] && !cut && !strings.Contains(item, " by undo of "):
 					t.Errorf("%s was taken back", name)
 				case told && !may[k]:
@@ -401,11 +401,11 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 				// What a command of its own lost is sure some seconds after it.
 				item, _, _ = strings.Cut(item, "\n")
 				if i > 0 && (!strings.Contains(item, " overwrote ") || strings.Contains(said, item)) {
-					t.Errorf("%s is told again:\n%s", c.id, again)
+					t.Errorf("%s is informed again:\n%s", c.id, again)
 				}
 			}
 			if t.Failed() {
-				t.Fatalf("run %d: %s was told\n%s\n%s", run, c.id, said, strings.Join(done, "\n"))
+				t.Fatalf("run %d: %s got\n%s\n%s", run, c.id, said, strings.Join(done, "\n"))
 			}
 		}
 		for i := range 3 {

@@ -329,7 +329,7 @@ func TestHandedOverTwice(t *testing.T) {
 	}
 }
 
-// The tree here becomes what another machine's was at a moment, but for what was never
+// The tree here becomes what another machine's was at a moment, except what was never
 // sent or is known here only; a redo brings back what was here.
 func TestRestoreOfAnotherMachine(t *testing.T) {
 	srv := remotetest.New(t)

@@ -258,7 +258,7 @@ func TestPastOfWhatWasNotKept(t *testing.T) {
 	}
 }
 
-// What was purged is not there for who has read it before, either, and says why.
+// A purged content is gone even for a process that has read it before, and its attribute says why.
 func TestPastOfWhatWasPurged(t *testing.T) {
 	p := newProject(t, map[string]string{"key": "secret\n", "a.txt": "a\n"})
 	p.mount()
@@ -400,7 +400,7 @@ func TestPastWithoutDaemon(t *testing.T) {
 		moments = append(moments, p.newest()[1:])
 	}
 	top := strings.TrimSpace(p.cb("at", "--dir", p.dir))
-	// soon looks at all of a moment; it reports whether all was told.
+	// soon looks at all of a moment; it reports whether all could be read.
 	soon := func(moment, a string) (all bool) {
 		dir := filepath.Join(top, "at", "version", moment)
 		look := func(name, want string) {
@@ -436,7 +436,7 @@ func TestPastWithoutDaemon(t *testing.T) {
 	for i, m := range moments[:4] {
 		_ = syscall.Kill(p.process("daemon"), syscall.SIGKILL)
 		soon(m, fmt.Sprintf("%d\n", i))
-		eventually(t, time.Minute, "the moment is told again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
+		eventually(t, time.Minute, "the moment is answered again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
 	}
 
 	// Somebody is at starting it, and does not get on.
@@ -452,12 +452,12 @@ func TestPastWithoutDaemon(t *testing.T) {
 	_ = syscall.Kill(daemon, syscall.SIGKILL)
 	for i, m := range moments[4:6] {
 		if soon(m, fmt.Sprintf("%d\n", i+4)) {
-			t.Errorf("moment %s was told by nobody", m)
+			t.Errorf("moment %s was answered by nothing", m)
 		}
 	}
 	soon(moments[0], "0\n") // is known in part
 	lock.Close()
-	eventually(t, time.Minute, "a moment is told again", func() bool { return soon(moments[4], "4\n") })
+	eventually(t, time.Minute, "a moment is answered again", func() bool { return soon(moments[4], "4\n") })
 
 	// It is there and takes what is sent, but answers nothing.
 	daemon = p.process("daemon")
@@ -468,7 +468,7 @@ func TestPastWithoutDaemon(t *testing.T) {
 	for i, m := range moments[6:] {
 		began := time.Now()
 		if soon(m, fmt.Sprintf("%d\n", i+6)) {
-			t.Errorf("moment %s was told by a daemon that is stopped", m)
+			t.Errorf("moment %s was answered by a daemon that is stopped", m)
 		}
 		if took := time.Since(began); took > 2500*time.Millisecond {
 			t.Errorf("a stopped daemon costs a look %v", took)
@@ -478,6 +478,6 @@ func TestPastWithoutDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, m := range moments {
-		eventually(t, time.Minute, "all is told again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
+		eventually(t, time.Minute, "everything is answered again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
 	}
 }

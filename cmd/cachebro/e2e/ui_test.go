@@ -439,7 +439,7 @@ func TestPages(t *testing.T) {
 			return strings.Contains(g.get("hits?q=others"), `path=h.txt"`)
 		})
 		// Words that stand apart: no line has the text, and the page says so.
-		eventually(t, time.Minute, "the nearest are told from hits", func() bool {
+		eventually(t, time.Minute, "the nearest are distinguished from hits", func() bool {
 			near := g.get("hits?q=" + url.QueryEscape("zwei nosuchword second"))
 			return strings.Contains(near, "no line has") && strings.Contains(near, "nearest by meaning") && strings.Contains(near, "search deleted text") && strings.Contains(near, "<li")
 		})

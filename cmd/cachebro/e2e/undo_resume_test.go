@@ -58,7 +58,7 @@ func TestKilledUndoIsFinished(t *testing.T) {
 	p := x.p
 	p.cb("umount", p.dir)
 	out, err := p.try("mount", p.dir)
-	if err != nil || !strings.Contains(out, "finished what was cut short") {
+	if err != nil || !strings.Contains(out, "completed an operation that was interrupted") {
 		t.Errorf("mount: %v\n%s", err, out)
 	}
 	if d := differ(before, x.tree()); d != "" {
@@ -160,7 +160,7 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 	}
 	tree := func() map[string]string { y := *x; q := *p; q.dir, y.p = other, &q; return y.tree() }
 	before := tree()
-	if out, err := p.try("mount", other); err != nil || strings.Contains(out, "finished what was cut short") {
+	if out, err := p.try("mount", other); err != nil || strings.Contains(out, "completed an operation that was interrupted") {
 		t.Errorf("mount: %v\n%s", err, out)
 	}
 	if d := differ(before, tree()); d != "" {

@@ -488,7 +488,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// Known by its process: a close may be told of later than it was.
+			// Known by its process: a close may be reported later than it was.
 			last := script(d, c.last)
 			undo := []string{"undo", "--yes", "--dir", p.dir, "--since", since}
 			if c.paths != nil {

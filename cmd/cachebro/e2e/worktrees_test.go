@@ -115,7 +115,7 @@ func TestWorktreesShare(t *testing.T) {
 		t.Fatal(text)
 	}
 
-	// The first purges: the other still has it, and is told how to go on.
+	// The first purges: the other still has it, and the answer says how to purge it there.
 	text := p.cb("store", "purge", "--yes", p.path("secret.txt"))
 	if want := "cachebro store purge " + w.path("secret.txt"); !strings.Contains(text, want) {
 		t.Fatalf("no %q in: %s", want, text)

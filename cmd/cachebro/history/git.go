@@ -188,7 +188,7 @@ func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	case plan.Session != "":
 		command = "cachebro undo --session " + cli.Arg(plan.Session) + " --git"
 	}
-	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s takes them back too", cli.OneLine(plan.Git), command)))
+	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s restores them too", cli.OneLine(plan.Git), command)))
 }
 
 // gitLine returns the line of one git operation in the log.

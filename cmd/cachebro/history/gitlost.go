@@ -85,7 +85,7 @@ cachebro undo --git undoes whole git operations.`,
 			fmt.Fprintln(e.Stderr, "note: "+apart)
 		}
 		if len(lost) == 0 {
-			fmt.Fprintln(e.Stdout, "no lost commit is known")
+			fmt.Fprintln(e.Stdout, "no lost commits, branches or stashes are known")
 		}
 		p := e.Paint()
 		for i, x := range lost {

@@ -30,7 +30,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 		if err != nil {
 			return left, err
 		}
-		fmt.Fprintf(e.Stderr, "note: finished what was cut short %s: %s %s (%s; %s takes it back)\n",
+		fmt.Fprintf(e.Stderr, "note: completed an operation that was interrupted %s: %s %s (%s; %s reverses this)\n",
 			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), takesBack([]*side{{t: t, plan: plan}}, false))
 	}
 	return left, nil

@@ -204,9 +204,9 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	if *f.json {
 		err = errors.Join(err, printPlanJSON(e, sides))
 	} else if done > 0 && ctx.Err() != nil {
-		fmt.Fprintf(out, "stopped: %d of %s done (%s takes them back)\n", done, text.Count(steps, "change"), back)
+		fmt.Fprintf(out, "stopped: %d of %s done (%s reverses these)\n", done, text.Count(steps, "change"), back)
 	} else if done > 0 {
-		fmt.Fprintf(out, "done: %s (%s takes it back)\n", text.Count(files, "file"), back)
+		fmt.Fprintf(out, "done: %s (%s reverses this)\n", text.Count(files, "file"), back)
 	}
 	if err != nil {
 		return err

@@ -210,9 +210,9 @@ func TakenBackText(by []wire.TakenBack) string {
 	if len(by) == 0 {
 		return ""
 	}
-	said, numbers := "taken back", []string{}
+	said, numbers := "reversed", []string{}
 	if !by[len(by)-1].Whole() {
-		said = "partly taken back"
+		said = "partly reversed"
 	}
 	for _, b := range by {
 		if b.Seq > 0 {

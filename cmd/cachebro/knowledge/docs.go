@@ -233,7 +233,7 @@ func printPair(e *cli.Env, p wire.DocPair) error {
 		}
 		lines := fmt.Sprintf("+%d -%d", ch.Added, ch.Removed)
 		if ch.Lost {
-			lines = "its earlier text was not saved"
+			lines = "its old content is no longer in the history"
 		}
 		_, werr := fmt.Fprintf(e.Stdout, "        %s %s %s  %s\n", ch.What, name, lines, c.Dim(at))
 		err = errors.Join(err, werr)

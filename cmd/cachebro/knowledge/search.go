@@ -223,9 +223,9 @@ func lineText(s string) string {
 // goneLine returns when a file was deleted or renamed, and by whom.
 func goneLine(h wire.SearchHit, e *cli.Env) string {
 	gone := h.Past.Gone
-	said := fmt.Sprintf("(deleted by %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
+	said := fmt.Sprintf("(deleted in %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
 	if gone.Op == "moved" {
-		said = fmt.Sprintf("(renamed to %s by %d, %s", cli.Quote(string(gone.To)), gone.Seq, cli.Stamp(gone.Time, e.Now()))
+		said = fmt.Sprintf("(renamed to %s in %d, %s", cli.Quote(string(gone.To)), gone.Seq, cli.Stamp(gone.Time, e.Now()))
 	}
 	if who := cli.OneLine(cmp.Or(gone.Actor.Comm, gone.Actor.Tool)); who != "" {
 		said += ", " + who
@@ -243,6 +243,6 @@ func pastLine(h wire.SearchHit, e *cli.Env) string {
 		who = " by " + cli.OneLine(who)
 	}
 	now := e.Now()
-	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), removed by %d (%s%s)", h.Past.First.Seq, cli.Stamp(h.Past.First.Time, now), h.Past.Last.Seq,
+	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), removed in %d (%s%s)", h.Past.First.Seq, cli.Stamp(h.Past.First.Time, now), h.Past.Last.Seq,
 		cli.Stamp(h.Past.Last.Time, now), h.Past.Gone.Seq, h.Past.Gone.Op, who)
 }

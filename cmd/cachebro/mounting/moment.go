@@ -89,4 +89,4 @@ func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time)
 	return wire.Call[wire.Moment](ctx, c, wire.MMoment, q)
 }
 
-var errMore = errors.New("more words are to come")
+var errMore = errors.New("the moment is incomplete")

@@ -60,7 +60,7 @@ second in which git last looked; that is so with and without cachebro.`,
 			return err
 		}
 		if f.project && s.HasProgram != nil && !s.HasProgram("cachebro") {
-			fmt.Fprintf(e.Stderr, "note: the project's files expect cachebro in PATH, and it is not there: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
+			fmt.Fprintf(e.Stderr, "note: the project's files expect cachebro in PATH, but it is not in PATH: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
 		}
 		if err := applyChanges(e, s, changes, f, "write"); err != nil {
 			return err

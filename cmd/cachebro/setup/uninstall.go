@@ -35,7 +35,7 @@ itself is not removed; the command that removes it is printed.`,
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would be done")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	history := fs.Bool("history", false, "also delete all versions of all projects, for good")
+	history := fs.Bool("history", false, "also permanently delete all versions of all projects")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		base, err := e.Paths().StateBase()

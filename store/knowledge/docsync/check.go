@@ -129,7 +129,7 @@ func (s *Sync) status(k key, how How) (Status, error) {
 	case err != nil:
 		return st, err
 	case b == nil:
-		st.State, st.Problem = Missing, k.spec+" is not there"
+		st.State, st.Problem = Missing, k.spec+" does not exist"
 		return st, nil
 	}
 	st.Seq, st.Time, st.By = b.Seq, b.Time, b.By
@@ -147,7 +147,7 @@ func (s *Sync) status(k key, how How) (Status, error) {
 		st.DocEdited = doc.Seq > newest
 	}
 	if st.DocGone {
-		st.Problem = string(k.doc) + " is not there"
+		st.Problem = string(k.doc) + " does not exist"
 	}
 	return st, nil
 }

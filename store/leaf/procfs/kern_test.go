@@ -36,7 +36,7 @@ func TestDarwinsArguments(t *testing.T) {
 	}
 }
 
-// A name of 16 bytes fills the field but for its NUL; one that is shorter may have the
+// A name of 16 bytes fills the field except its NUL; one that is shorter may have the
 // rest of a longer one behind it.
 func TestDarwinsProcess(t *testing.T) {
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What is told of this process, of a child, and of the child when it has ended.
+// The facts that are reported about this process, of a child, and of the child when it has ended.
 func TestProcesses(t *testing.T) {
 	self := os.Getpid()
 	st, err := ReadStat(self)
@@ -95,7 +95,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// What sshd writes over its arguments was told with 250 empty arguments.
+// What sshd writes over its arguments was reported with 250 empty arguments.
 func TestSplitArgs(t *testing.T) {
 	for line, want := range map[string][]string{
 		"sh\x00-c\x00ls -l\x00":                     {"sh", "-c", "ls -l"},

@@ -103,7 +103,7 @@ func TestKillNine(t *testing.T) {
 			total++
 		}
 		for seq := range said {
-			t.Fatalf("record %d was appended and is not there", seq)
+			t.Fatalf("record %d was appended but is missing", seq)
 		}
 		pos = j.Checkpoint()
 		if err := r.Release(pos); err != nil {

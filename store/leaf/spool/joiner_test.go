@@ -143,7 +143,7 @@ func TestWrongBytesAreNotContent(t *testing.T) {
 }
 
 // Bytes that a living Writer leaves torn are looked at again soon, and then ever
-// more rarely: what settles them is told by the kernel.
+// more rarely: what settles them is reported by the kernel.
 func TestTornBytesAreNotWatchedForEver(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{})

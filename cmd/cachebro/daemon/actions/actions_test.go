@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// world is a history that is told as mountd tells it.
+// world is a history that is reported as mountd reports it.
 type world struct {
 	t    *testing.T
 	st   *store.Store
@@ -29,7 +29,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// process tells of one; start is its pid.
+// process reports one; start is its pid.
 func (w *world) process(pid, ppid, group uint32, comm string, args ...string) {
 	w.t.Helper()
 	p := attribution.Process{ProcessID: attribution.ProcessID{PID: pid, Start: uint64(pid)}, Parent: attribution.ProcessID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
@@ -134,7 +134,7 @@ func (w *world) start(files ...store.Path) {
 	storetest.Wait(time.Hour)
 }
 
-// Each way in which programs change files is told as what a person sees of it.
+// Each way in which programs change files is shown as a person sees it.
 func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -185,8 +185,8 @@ func TestDirectories(t *testing.T) {
 	w.want(a, "rm -r d: 2: deleted d/ (2) +0-2", "cp (pid 101): 3: added d/a +1-0, added d/e/b +1-0, added empty/")
 }
 
-// make and what it runs are one job; jobs side by side are told apart, and one that is
-// silent for long is told anew.
+// make and what it runs are one job; jobs side by side are kept apart, and one that is
+// silent for long begins a new action.
 func TestJobs(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "make", "make", "-j2")
@@ -218,7 +218,7 @@ func TestOwnCommandsAreActions(t *testing.T) {
 	}
 }
 
-// What an agent's tool call did is told with its command, its prompt and its agent; a
+// What an agent's tool call did is shown with its command, its prompt and its agent; a
 // file that somebody else changed in between says so.
 // TestSeveralCommands: a line of several commands was called what its newest one was, so
 // that "echo x >f; rm old" looked like "rm old" alone.
@@ -388,8 +388,8 @@ func TestReadsNoFurther(t *testing.T) {
 	}
 }
 
-// Of an action with thousands of versions in a row some are read, and its span is told
-// all the same. What was done before it, and by others in its midst, is told whole.
+// Of an action with thousands of versions in a row some are read, and its span is reported
+// all the same. What was done before it, and by others in its midst, is reported completely.
 func TestLongActionIsNotReadWhole(t *testing.T) {
 	w := newWorld(t)
 	w.start("a", "d/f7")
@@ -434,7 +434,7 @@ func TestLongActionIsNotReadWhole(t *testing.T) {
 						want = wire.FileModified
 					}
 					if file.Change != want {
-						t.Errorf("oldest first %v: %s is told as %s", oldest, file.Path, file.Change)
+						t.Errorf("oldest first %v: %s is shown as %s", oldest, file.Path, file.Change)
 					}
 				}
 			default:
@@ -496,7 +496,7 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 	}
 }
 
-// What cannot be listed whole is told by directories, as far as there must be; what was
+// What cannot be listed whole is summed up by directories, as far as there must be; what was
 // deleted is seen first, and the counts are those of all.
 func TestFold(t *testing.T) {
 	w := newWorld(t)

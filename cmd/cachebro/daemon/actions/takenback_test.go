@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// carryOut journals a plan and does its steps, but for those that are to fail.
+// carryOut journals a plan and does its steps, except those that are to fail.
 func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 	w.t.Helper()
 	if err != nil {
@@ -180,7 +180,7 @@ func TestTakenBackByMerge(t *testing.T) {
 	}
 	for _, x := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
 		if x.Command == "vim a" && len(x.TakenBack) > 0 {
-			t.Errorf("what was kept is told as taken back: %+v", x)
+			t.Errorf("a part that was left alone counts as reversed: %+v", x)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestAttribution(t *testing.T) {
 			t.Errorf("the client itself: %+v", a)
 		}
 	})
-	t.Run("parallel commands are told apart by their trees", func(t *testing.T) {
+	t.Run("parallel commands are distinguished by their trees", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
 		tr.bash("use1", "sleep 5; touch a", -3*time.Second)
@@ -120,7 +120,7 @@ func TestAttribution(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what cannot be told apart is uncertain", func(t *testing.T) {
+	t.Run("what cannot be distinguished is uncertain", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
 		tr.add(101, 100, "bash", "bash -i", 20*time.Second) // a shell that stays

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// What nobody told of is in the answers, because the files are looked at first.
+// Changes that no event reported are in the answers, because the files are looked at first.
 func TestHistoryWithoutAMount(t *testing.T) {
 	p := daemontest.New(t)
 	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil).Handlers()

@@ -10,7 +10,7 @@ import (
 )
 
 // A question waits for what was done right before it. For a backlog that cannot be in the
-// log in time it does not wait at all, and is told how long that is.
+// log in time it does not wait at all, and returns how long it would take.
 func TestAwait(t *testing.T) {
 	dir := t.TempDir()
 	w, err := spool.OpenWriter(dir, spool.Options{})

@@ -166,7 +166,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		b.believes(who, p, is)
 		return true
 	},
-	// The whole file from what the session believes, by its tool; the hook that tells of
+	// The whole file from what the session believes, by its tool; the hook that reports
 	// it may be there before the version.
 	"write":      func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 0, false) },
 	"write-late": func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 0, true) },

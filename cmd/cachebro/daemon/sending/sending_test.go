@@ -73,7 +73,7 @@ func TestSentInTheBackground(t *testing.T) {
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	write(t, p, 2)
 	s.Changed()
-	until(t, "the failure is told", func() bool { return s.State().Error != "" })
+	until(t, "the failure is reported", func() bool { return s.State().Error != "" })
 	if st := s.State(); st.Unsent == 0 || st.Since.IsZero() || !s.Busy() {
 		t.Errorf("a failing link: %+v, busy %v", st, s.Busy())
 	}

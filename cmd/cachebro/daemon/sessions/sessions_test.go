@@ -103,8 +103,8 @@ func TestSessionFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// Who is about to edit a file that somebody else changed since it was shown is told so,
-// and is told once more of notes and of the files that others changed.
+// A session that is about to edit a file that another changed since it was shown is warned,
+// and is reminded once more of notes and of the files that others changed.
 func TestSessionHearsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)
@@ -135,7 +135,7 @@ func TestSessionHearsOfOthers(t *testing.T) {
 	}
 }
 
-// At a prompt the main loop is told, once, what others made of the files that it holds.
+// At a prompt the main loop is informed, once, what others changed in the files that it holds.
 func TestPromptTellsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)
@@ -199,7 +199,7 @@ func TestPromptTellsOfOthers(t *testing.T) {
 	}
 	changed("b.go", "package a\n\nvar x = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Edit"} })
 	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "b.go: +1 -1 at ") || !strings.HasSuffix(news[0], "-var y = 1\n+var x = 1\n") {
-		t.Errorf("it is as it was shown, and not as it was told: %q", news)
+		t.Errorf("it is as it was shown, not as it was last reported: %q", news)
 	}
 	if news := prompt(); len(news) != 0 {
 		t.Errorf("told again: %q", news)
@@ -207,7 +207,7 @@ func TestPromptTellsOfOthers(t *testing.T) {
 	const gone = "d.go"
 	changed(gone, "package a\n\nvar x = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Write"} })
 	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "d.go: back to the text that you were shown, at ") {
-		t.Errorf("it was told that it was gone: %q", news)
+		t.Errorf("its removal was reported: %q", news)
 	}
 	// After a compaction it holds nothing.
 	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "precompact"})
@@ -268,7 +268,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("%q", held)
 	}
 	if held := write("a.go", true); held != "" || len(warned) != 0 {
-		t.Errorf("held again: %q; warned of what it was told: %q", held, warned)
+		t.Errorf("held again: %q; warned of what was reported already: %q", held, warned)
 	}
 	for _, name := range []string{"b.go", "c.go"} {
 		if held := write(name, true); held != "" {
@@ -285,7 +285,7 @@ func TestHold(t *testing.T) {
 }
 
 // What a client sends by itself is part of a typed prompt: of the one that started what it
-// tells of, else of the running one. Some of it is known by the client's record alone, at
+// reports, else of the running one. Some of it is known by the client's record alone, at
 // the first tool call.
 func TestContinuedPrompts(t *testing.T) {
 	p := daemontest.New(t)

@@ -139,7 +139,7 @@ func (s *Survey) recorded(p store.Path) (File, error) {
 	case err != nil:
 		return File{}, onwire.Error(err)
 	case !ok || v.Deleted():
-		return File{}, wire.Errorf(wire.ErrNotFound, "", "%s is not there", onwire.Display(p))
+		return File{}, wire.Errorf(wire.ErrNotFound, "", "%s does not exist", onwire.Display(p))
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
 		return File{}, wire.Errorf(wire.ErrIsDir, "", "%s is a directory", onwire.Display(p))
 	}

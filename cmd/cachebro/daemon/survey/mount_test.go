@@ -77,7 +77,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 		t.Error("mounted, though the mountpoint shows the plain project")
 	}
 	if m.end(os.Getpid()) || m.served() {
-		t.Error("its end is told as that of a mount in place")
+		t.Error("its end is reported as that of a mount in place")
 	}
 	// A daemon that starts now hears of it by its introduction.
 	away.Store(true)

@@ -21,7 +21,7 @@ func newest(t *testing.T, p *daemontest.Project, name store.Path) store.Version 
 	return v
 }
 
-// A look stores what nobody told of: a file, its new content and that it is gone.
+// A look stores changes that no event reported: a new file, its new content, its removal.
 func TestLookStoresWhatItFinds(t *testing.T) {
 	p := daemontest.New(t)
 	look := func(want string) survey.File {

@@ -14,13 +14,13 @@ func TestOnBattery(t *testing.T) {
 		supplies map[string]supply
 		want     bool
 	}{
-		"a server":        {nil, false},
-		"on the road":     {map[string]supply{"AC": {"type": "Mains", "online": "0"}, "BAT0": battery}, true},
-		"two batteries":   {map[string]supply{"AC": {"type": "Mains", "online": "0"}, "BAT0": {"type": "Battery", "status": "Unknown"}, "BAT1": battery}, true},
-		"at a desk":       {map[string]supply{"AC": {"type": "Mains", "online": "1"}, "BAT0": empty}, false},
-		"weak mains":      {map[string]supply{"BAT0": battery, "ucsi": {"type": "USB", "online": "1"}}, false},
-		"wireless mouse":  {map[string]supply{"hidpp_battery_0": mouse}, false},
-		"nothing told of": {map[string]supply{"odd": {}}, false},
+		"a server":         {nil, false},
+		"on the road":      {map[string]supply{"AC": {"type": "Mains", "online": "0"}, "BAT0": battery}, true},
+		"two batteries":    {map[string]supply{"AC": {"type": "Mains", "online": "0"}, "BAT0": {"type": "Battery", "status": "Unknown"}, "BAT1": battery}, true},
+		"at a desk":        {map[string]supply{"AC": {"type": "Mains", "online": "1"}, "BAT0": empty}, false},
+		"weak mains":       {map[string]supply{"BAT0": battery, "ucsi": {"type": "USB", "online": "1"}}, false},
+		"wireless mouse":   {map[string]supply{"hidpp_battery_0": mouse}, false},
+		"nothing reported": {map[string]supply{"odd": {}}, false},
 	} {
 		dir := t.TempDir()
 		for s, files := range c.supplies {

@@ -80,7 +80,7 @@ func TestLast(t *testing.T) {
 	if _, err := Session(s, "21"); err == nil || !strings.Contains(err.Error(), "21daf5b3-ce88, 21daf5b4-ce88 begin with it") {
 		t.Errorf("the candidates are not named: %v", err)
 	}
-	// Of what no client told of, the versions know.
+	// Changes that no client reported are known from the versions.
 	c := storetest.Closed(store.OpWrite, "a", "x")
 	c.Actor.Session, c.Actor.Prompt = "7a41b2c3-ce88", "q77"
 	storetest.Apply(t, s, c)
@@ -91,7 +91,7 @@ func TestLast(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := Session(s, "last"); err != nil || got != "7a41b2c3-ce88" {
-		t.Errorf("the newest is one that no client told of: %q, %v", got, err)
+		t.Errorf("the newest is one that no client reported: %q, %v", got, err)
 	}
 	has := func(s store.Session) (bool, error) { return s.ID == "old", nil }
 	if got, err := SessionWith(s, "last", has); err != nil || got != "old" {
