@@ -48,7 +48,7 @@ func (b *batch) discard() {
 	b.w = nil
 	if b.next.Seq != b.s.next.Seq {
 		if err := b.s.takeBack(b.s.next.Seq); err != nil {
-			b.s.opt.Log.Error("take back a failed batch", "err", err)
+			b.s.opt.Log.Error("remove a failed batch", "err", err)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func (a *Against) version(line []byte, v auditVersion) error {
 	key := versionKey{v.Project + " " + v.MachineID, v.Seq}
 	want, ok := a.due[key]
 	if !ok {
-		return fmt.Errorf("%w: #%d of %s (%s) is not in it, or twice in the file", ErrUntrue, v.Seq, v.Machine, v.MachineID)
+		return fmt.Errorf("%w: #%d of %s (%s) is not in the bucket, or is in the file twice", ErrUntrue, v.Seq, v.Machine, v.MachineID)
 	}
 	if sha256.Sum256(line) != want {
 		return fmt.Errorf("%w: the bucket has another record of #%d of %s (%s)", ErrUntrue, v.Seq, v.Machine, v.MachineID)

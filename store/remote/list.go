@@ -91,7 +91,7 @@ func objectOf(key string) (o object, ok bool) {
 }
 
 // ErrUnlisted means that a machine has a head, but the list of machines does not contain it.
-var ErrUnlisted = errors.New("is not in the list of machines, so that readers do not see it (cachebro remote add, there, enters it again)")
+var ErrUnlisted = errors.New("is not in the list of machines, so readers do not see it (run cachebro remote add on that machine)")
 
 // lack returns the ids that are not in the list.
 func (all machines) lack(ids []string) (out []string) {

@@ -67,7 +67,7 @@ If the client's session moves to another project, its calls are answered for tha
 		}
 		common.Open = func(path string) (mcp.Options, bool) {
 			if root, ok := e.Paths().Find(path); ok && root == t.Root {
-				return ofProject(e, common, t), true // this saves a look at all mounts, 0.2 ms
+				return ofProject(e, common, t), true // so that the table of mounts need not be read, which takes 0.2 ms
 			}
 			other, err := e.Locate(path)
 			return ofProject(e, common, other), err == nil && other.Root != wire.OutsideRoot

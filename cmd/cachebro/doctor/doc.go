@@ -1,3 +1,3 @@
-// Package doctor has two commands: status reports what is watched and kept, doctor
-// reports what does not work and how to mend it.
+// Package doctor has two commands. status reports what is watched and stored, and doctor
+// reports what does not work and how to fix it.
 package doctor

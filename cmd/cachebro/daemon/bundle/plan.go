@@ -228,7 +228,7 @@ func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []C
 			names[strings.TrimSuffix(s, "/")+"/"] = true
 		}
 	}
-	if len(members) <= 200 { // every document says something about a large tree
+	if len(members) <= 200 { // in a large tree nearly every document would match
 		for _, m := range members {
 			names[m] = true
 			if e := g.files[m]; search.KindOf(m) == search.Doc {
@@ -287,7 +287,7 @@ func (g *Graph) aroundLocked(id, kind string, members []string, q Query) (out []
 		for _, n := range level {
 			if depth > 1 {
 				members = g.membersLocked(n.id, n.kind)
-				if len(members) > 500 { // everything is a neighbour of a large tree
+				if len(members) > 500 { // nearly every file is a neighbour of a large tree
 					continue
 				}
 			}

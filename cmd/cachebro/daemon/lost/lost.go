@@ -51,7 +51,7 @@ type Loss struct {
 	Back   bool              `json:"back,omitempty"`   // the lines had been removed, and are back
 	Others []uint64          `json:"others,omitempty"` // the versions that had made or removed the lines
 	Owners []store.SessionID `json:"owners,omitempty"` // the sessions of these versions
-	Told   []store.SessionID `json:"told,omitempty"`
+	Told   []store.SessionID `json:"told,omitempty"`   // the sessions to which the loss was reported
 }
 
 // Service detects lost updates. A nil Service reports none.

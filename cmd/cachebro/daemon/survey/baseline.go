@@ -214,8 +214,8 @@ type scanner struct {
 	bytes int64
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
-	// until is the end of the time in which nothing was mounted, 0 if unknown. at is when
-	// each directory got its name. files are the files in the log. See came and renamed.
+	// came and renamed use these. until is the end of the time in which nothing was mounted, 0
+	// if unknown. at is when each directory got its name. files are the files in the log.
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]loggedFile

@@ -23,9 +23,9 @@ func Portable(root, version string) portable.Options {
 	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
 }
 
-// Said returns the entries that people and agents made in a store. A store that has some is
-// not empty. Docsync does not count, because it makes an entry at its own start.
-func Said() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
+// WrittenByUsers selects the entries that people and agents made in a store. A store with such
+// entries is not empty. Those of docsync do not count, because it makes an entry when it starts.
+func WrittenByUsers() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
 
 // readWithin is how long the reader of an export may take to empty the pipe. It is bounded
 // because retention waits for the export.
