@@ -61,7 +61,7 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 // transcript shows later whether the model got it.
 func commentText(x wire.Comment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.Told(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
+	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.ForModel(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
 	for l := range strings.SplitSeq(x.Text, "\n") {
 		b.WriteString("  " + clean(l) + "\n")
 	}

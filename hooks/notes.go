@@ -38,7 +38,7 @@ func notesSection(notes []wire.Note, more int) string {
 
 func noteLine(n wire.Note) string {
 	about := ""
-	if p := visible.Told(string(n.Path)); p != "" {
+	if p := visible.ForModel(string(n.Path)); p != "" {
 		about = " " + p
 		if n.Gone {
 			about += " (deleted)"

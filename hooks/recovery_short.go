@@ -41,7 +41,7 @@ func modifiedNames(r wire.Recovery) string {
 			continue
 		}
 		modified++
-		name := visible.Told(string(f.Path))
+		name := visible.ForModel(string(f.Path))
 		if f.Deleted {
 			name += " (deleted)"
 		}

@@ -47,7 +47,7 @@ func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 				fmt.Fprintf(&b, "- and %d more\n", len(r.Set.Files)-i)
 				break
 			}
-			fmt.Fprintf(&b, "- %s (%s)\n", visible.Told(string(f.Path)), touched(f, loc))
+			fmt.Fprintf(&b, "- %s (%s)\n", visible.ForModel(string(f.Path)), touched(f, loc))
 		}
 	}
 	if len(r.Changed) > 0 {

@@ -175,7 +175,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 			return err
 		case err != nil:
 			return fs.SkipDir // unreadable or gone meanwhile
-		case d.IsDir() && (d.Name() == ".git" || ignore.Rebuilt(d.Name())):
+		case d.IsDir() && (d.Name() == ".git" || ignore.CanBeRebuilt(d.Name())):
 			return fs.SkipDir
 		case !d.IsDir():
 			items = append(items, below)

@@ -27,7 +27,7 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	for i := range p.Steps {
 		steps[p.Steps[i].N] = &p.Steps[i]
 	}
-	res, err = apply.Through(ctx, s.backend.ask, s.dir(), p, apply.Work{
+	res, err = apply.CarryOut(ctx, s.backend.ask, s.dir(), p, apply.Work{
 		Lock: s.locks.lock,
 		After: func(n int) error {
 			done++

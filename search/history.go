@@ -132,7 +132,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 		}
 		g.Go(func() error {
 			vs, err := x.corpus.History(v.Path, false)
-			vs = store.Lasting(vs)
+			vs = store.WithoutTemporary(vs)
 			if err != nil || len(vs) < 2 {
 				return err
 			}

@@ -49,7 +49,7 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 		w *= 0.5
 	}
 	for _, dir := range strings.Split(path.Dir(string(p)), "/") {
-		if ignore.Rebuilt(dir) || slices.Contains(aside, dir) {
+		if ignore.CanBeRebuilt(dir) || slices.Contains(aside, dir) {
 			w *= 0.6
 		}
 	}

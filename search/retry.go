@@ -21,7 +21,7 @@ const (
 )
 
 // retries is the state of one index's failures. The callback gets only the directory of the
-// index, so it is found by that.
+// index, which is therefore the key in retrying.
 type retries struct {
 	over chan struct{} // closed with the index: ends all pauses
 

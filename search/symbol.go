@@ -38,7 +38,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	var left leftOut
 	defines := func(p store.Path, kind Kind) bool { return q.admits(p, kind) && kind != Other && kind != Config }
 	left.addBinary(x, defines)
-	// Read before the index is asked, so that files indexed meanwhile are searched, too.
+	// The table is read before the index, so that files indexed meanwhile are searched, too.
 	x.mu.RLock()
 	ready, seq, loose := x.ready, x.seq, maps.Clone(x.loose)
 	x.mu.RUnlock()

@@ -1,7 +1,7 @@
 // Package store keeps every version of every file, who wrote it, and what the
-// sessions did: the "version" station of observe → version → index → serve. It
-// owns one Badger database; exactly one process (the store daemon) opens it. The
-// contents of the versions are kept by store/content.
+// sessions did. It is the "version" stage of observe → version → index → serve. It
+// owns one Badger database, which exactly one process (the store daemon) opens. The
+// contents of the versions are stored by store/content.
 //
 // # Key layout, schema 4
 //
@@ -40,8 +40,8 @@
 //
 // # Locks
 //
-// In this order: tidyMu (one collection, fsck, purge or adoption at a time), the
-// database's lock of the writer and its gate (see store/db), the caches' locks
-// (leaves, never held over disk). Readers take no lock: they read Badger's own
-// snapshots and see nothing above the published sequence number.
+// They are taken in this order: tidyMu (one collection, fsck, purge or adoption at a time), the
+// database's writer lock and its gate (see store/db), and the locks of the caches, which are
+// never held during disk access. Readers take no lock. They read Badger's own snapshots and see
+// nothing above the published sequence number.
 package store

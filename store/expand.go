@@ -122,11 +122,11 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 	return nil
 }
 
-// replacedUnseen adds what must have happened unseen to the directories of a change. One
-// that is not the directory that the store knows by its path has replaced it, and what was
-// recorded below the path before it was made is gone. Of a directory that a rename replaces,
-// or in whose place another is made, nothing is left. In a history that scans complete, they
-// find that themselves (see Options.Unscanned).
+// replacedUnseen adds removals that nobody recorded, if a change shows that a directory was
+// replaced by another one. If the directory of the change is not the one that the store knows at
+// that path, everything recorded in the path's subtree before the new directory was made is gone.
+// If a rename replaces a directory, everything in that directory's subtree is gone. Only histories
+// without scans need this (see Options.Unscanned), because a scan finds such removals itself.
 func (b *batch) replacedUnseen(c *Change) error {
 	if !b.s.opt.Unscanned || !isDir(c.Stat) {
 		return nil

@@ -177,7 +177,7 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 		if v.Blob != (Hash{}) {
 			missing := false
 			if !vd.Has(v.Blob) { // it may have been stored since Verify
-				kept, err := content.Kept(txn, v.Blob)
+				kept, err := content.InSnapshot(txn, v.Blob)
 				missing = !kept && err == nil
 			}
 			if missing || vd.Bad[v.Blob] {

@@ -219,10 +219,10 @@ func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 	return at, err
 }
 
-// Whole returns the newest version of the operation that version seq is part of. A rename
+// EndOfOperation returns the newest version of the operation that version seq is part of. A rename
 // makes two versions, and the rename of a directory makes two for each path in it. Between
 // those versions the log describes a tree that never existed.
-func (s *Store) Whole(seq uint64) (uint64, error) {
+func (s *Store) EndOfOperation(seq uint64) (uint64, error) {
 	renamed := func(o Version) bool { return o.Op == OpMoved || o.Op == OpRename || o.Op == OpExchange }
 	whole := seq
 	err := s.View(func(v *View) error {

@@ -49,9 +49,9 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	return names, err
 }
 
-// Gone calls fn with the last version of each path in a directory's subtree ("" is the root)
+// DeletedIn calls fn with the last version of each path in a directory's subtree ("" is the root)
 // that no longer exists, sorted by bytes, until fn returns false.
-func (s *Store) Gone(dir Path, fn func(Version) bool) error {
+func (s *Store) DeletedIn(dir Path, fn func(Version) bool) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(dir)})
 		defer it.Close()

@@ -71,10 +71,10 @@ func OwnFile(p Path) bool {
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")
 }
 
-// Lasting filters one path's versions, which are in order. It leaves out those of files
+// WithoutTemporary filters one path's versions, which are in order. It leaves out those of files
 // that were created to be moved elsewhere a moment later: by a plan, or for an atomic save
 // (see MadeFor).
-func Lasting(vs []Version) []Version {
+func WithoutTemporary(vs []Version) []Version {
 	if len(vs) > 0 && OwnFile(vs[0].Path) {
 		return nil
 	}

@@ -73,7 +73,7 @@ func Open(dir string, o Options) (*Store, error) {
 	})
 	s.tidyMu = s.contents
 	if err := s.begin(); err != nil {
-		d.Shut()
+		d.RefuseCalls()
 		d.Close(func() error { return nil })
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
@@ -106,7 +106,7 @@ func (s *Store) begin() error {
 // are then in the same state as after a kill (nothing that Apply returned is lost) and stay
 // locked until the process ends.
 func (s *Store) Close() error {
-	if !s.db.Shut() {
+	if !s.db.RefuseCalls() {
 		return nil
 	}
 	s.tidyMu.Lock()

@@ -115,7 +115,7 @@ func TestRenameDirectory(t *testing.T) {
 		if v.Path == "" {
 			want = v.Seq // was written before
 		}
-		if got, err := s.Whole(v.Seq); err != nil || got != want {
+		if got, err := s.EndOfOperation(v.Seq); err != nil || got != want {
 			t.Errorf("the whole of version %d: %d, %v; want %d", v.Seq, got, err, want)
 		}
 	}

@@ -41,11 +41,11 @@ func (b *batch) edited(v Version) {
 		b.working[k] = t
 	}
 	t.Edits++
-	t.LastEdit, t.EditBy = v.Time, v.Actor.By()
+	t.LastEdit, t.EditBy = v.Time, v.Actor.ToolOrCommand()
 }
 
-// By returns the actor's tool, or the command's name if there is no tool.
-func (a Actor) By() string {
+// ToolOrCommand returns the actor's tool, or the command's name if there is no tool.
+func (a Actor) ToolOrCommand() string {
 	if a.Tool != "" && a.Tool != "Bash" {
 		return a.Tool
 	}

@@ -38,7 +38,7 @@ func newHealth(every time.Duration) *health {
 }
 
 // round records one round. A problem with one machine is not a failure of the round.
-func (h *health) round(project string, f fleet.Fed, err error, took time.Duration) {
+func (h *health) round(project string, f fleet.FeedResult, err error, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.projects[project]

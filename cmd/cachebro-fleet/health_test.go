@@ -38,9 +38,9 @@ func TestHealth(t *testing.T) {
 	if status, said := get("/healthz"); status != http.StatusOK {
 		t.Errorf("at first: %d %s", status, said)
 	}
-	h.round(`s3://b/"app"`, fleet.Fed{Machines: 3, Segments: 2, Versions: 40, Problems: 1}, errors.New("one"), 1500*time.Millisecond)
-	h.round(`s3://b/"app"`, fleet.Fed{Machines: 3, Versions: 2}, nil, time.Second)
-	h.round("s3://b/lib", fleet.Fed{}, errors.New("no bucket"), time.Second)
+	h.round(`s3://b/"app"`, fleet.FeedResult{Machines: 3, Segments: 2, Versions: 40, Problems: 1}, errors.New("one"), 1500*time.Millisecond)
+	h.round(`s3://b/"app"`, fleet.FeedResult{Machines: 3, Versions: 2}, nil, time.Second)
+	h.round("s3://b/lib", fleet.FeedResult{}, errors.New("no bucket"), time.Second)
 	_, said := get("/metrics")
 	for _, want := range []string{
 		"# TYPE cachebro_fleet_versions_total counter\n", "cachebro_fleet_versions_total{project=\"s3://b/\\\"app\\\"\"} 42\n",

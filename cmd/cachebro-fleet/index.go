@@ -100,10 +100,10 @@ func (x *indexer) once(ctx context.Context) error {
 }
 
 // feed imports one project. If the address is invalid, the returned place has no bucket.
-func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet.Fed, error) {
+func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet.FeedResult, error) {
 	p, b, err := bucket(x.e, address, x.identity)
 	if err != nil {
-		return remote.Place{}, fleet.Fed{}, err
+		return remote.Place{}, fleet.FeedResult{}, err
 	}
 	f, err := x.d.Feed(ctx, p, b, x.workers)
 	return p, f, err

@@ -338,7 +338,7 @@ func (c *Capture) tick() {
 		select {
 		case <-c.stop:
 			return
-		case <-c.w.Stirred():
+		case <-c.w.Appended():
 			c.opt.Stirred()
 		case <-c.noted:
 		}
@@ -373,7 +373,7 @@ func (c *Capture) lookAround() bool {
 			c.tryResume()
 		}
 		select {
-		case <-c.w.Stirred():
+		case <-c.w.Appended():
 			stirred = now
 			c.opt.Stirred()
 		default:

@@ -126,9 +126,9 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	}
 	notices := t.page.notices()
 	for _, b := range notices {
-		if n := notifier.Taken(t.listener, b); n != nil {
+		if n := notifier.Unanswered(t.listener, b); n != nil {
 			look(n)
-			notifier.GoOn(t.listener, n.ID)
+			notifier.Continue(t.listener, n.ID)
 		}
 	}
 	notifier.Serve(t.listener, -1, notices[0], look)
@@ -138,7 +138,7 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 // meanwhile.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
-	notifier.GoOn(t.listener, id)
+	notifier.Continue(t.listener, id)
 	notifier.Serve(t.listener, t.pass[0], t.page.notices()[1], func(*notifier.Notice) { t.page.unseen(1) })
 	_, _ = unix.Read(t.pass[0], make([]byte, 1))
 }

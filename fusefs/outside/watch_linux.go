@@ -191,16 +191,16 @@ func (w *Watch) serve() (ended bool) {
 		if w.read() {
 			return false
 		}
-		if notifier.Over(w.listener) { // the recorder then closes the connection, too
+		if notifier.NoProcessLeft(w.listener) { // the recorder then closes the connection, too
 			return true
 		}
 		w.drop()
 		w.restart()
 	}
 	for _, b := range w.page.notices() {
-		if n := notifier.Taken(w.listener, b); n != nil {
+		if n := notifier.Unanswered(w.listener, b); n != nil {
 			w.page.unseen(1)
-			notifier.GoOn(w.listener, n.ID)
+			notifier.Continue(w.listener, n.ID)
 		}
 	}
 	return notifier.Serve(w.listener, w.stop[0], make([]byte, notifier.NoticeSize), func(*notifier.Notice) { w.page.unseen(1) })
@@ -262,7 +262,7 @@ func (w *Watch) waitsSince() bool {
 	var now [unseenAt]byte
 	copy(now[:], w.page)
 	for _, b := range w.page.notices() {
-		waits = waits || notifier.Taken(w.listener, b) != nil
+		waits = waits || notifier.Unanswered(w.listener, b) != nil
 	}
 	same := now == w.looked
 	w.looked = now
@@ -284,7 +284,7 @@ func (w *Watch) End(self string) (unseen int, err error) {
 	_, _ = unix.Write(w.stop[1], []byte{0})
 	if ended := <-w.ended; !ended && w.failed {
 		if fd, derr := unix.Dup(w.listener); derr == nil {
-			notifier.Leave(self, os.NewFile(uintptr(fd), "listener"))
+			notifier.ServeRemaining(self, os.NewFile(uintptr(fd), "listener"))
 		}
 	}
 	w.drop()

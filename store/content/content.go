@@ -194,8 +194,8 @@ func (s *Store) Place(h Hash) (p Place, kept bool) {
 	return p, kept
 }
 
-// Kept reports whether this snapshot holds a content.
-func Kept(txn *badger.Txn, h Hash) (bool, error) {
+// InSnapshot reports whether this snapshot holds a content.
+func InSnapshot(txn *badger.Txn, h Hash) (bool, error) {
 	_, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return false, nil

@@ -36,7 +36,7 @@ func newTestLog(t testing.TB) *testLog {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		d.Shut()
+		d.RefuseCalls()
 		if err := d.Close(func() error { return nil }); err != nil {
 			t.Error(err)
 		}

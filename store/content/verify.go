@@ -284,7 +284,7 @@ func StrayPieces(ctx context.Context, txn *badger.Txn) (keys [][]byte, err error
 	for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
 		key := it.Item().KeyCopy(nil)
 		if kept := len(key) == 37; kept {
-			kept, err = Kept(txn, Hash(key[1:33]))
+			kept, err = InSnapshot(txn, Hash(key[1:33]))
 			if err == nil && kept {
 				continue
 			}

@@ -22,7 +22,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 		}
 	}
 	closed := make(chan error, 1)
-	go func() { s.Shut(); closed <- s.Close(func() error { return nil }) }()
+	go func() { s.RefuseCalls(); closed <- s.Close(func() error { return nil }) }()
 	for end := time.Now().Add(time.Minute); !s.Closed(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("Close does not begin")

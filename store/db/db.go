@@ -195,8 +195,8 @@ func tableSize(dir string) int64 {
 
 const mostTables = 1000
 
-// Shut makes new calls fail. It returns false if Shut was called before. Close must follow.
-func (d *DB) Shut() bool { return !d.closed.Swap(true) }
+// RefuseCalls makes new calls fail. It returns false if RefuseCalls was called before. Close must follow.
+func (d *DB) RefuseCalls() bool { return !d.closed.Swap(true) }
 
 // Closed reports whether Shut was called.
 func (d *DB) Closed() bool { return d.closed.Load() }

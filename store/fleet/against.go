@@ -209,7 +209,7 @@ func (a *Against) Missing() error {
 		if q := a.q.Project; q != "" && q != project && !strings.HasSuffix(strings.SplitN(project, "?", 2)[0], "/"+q) {
 			continue
 		}
-		all, unlisted, _, err := b.Everybody(a.ctx)
+		all, unlisted, _, err := b.AllMachines(a.ctx)
 		if err != nil {
 			return err
 		}

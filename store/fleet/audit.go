@@ -153,8 +153,8 @@ type Auditor interface {
 }
 
 // Verify reads what Export wrote and returns its sum and number of versions. It returns
-// ErrAudit if a byte was changed, added or removed; the error names the line. Whether the
-// lines agree with the buckets is checked by with, which may be nil.
+// ErrAudit if a byte was changed, added or removed; the error names the line. with, which may be
+// nil, receives the content, to compare it with the buckets.
 func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	in := bufio.NewReaderSize(r, auditLine)
 	var have, end auditEnd

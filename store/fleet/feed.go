@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Fed describes what was added.
-type Fed struct {
+// FeedResult describes what was added.
+type FeedResult struct {
 	Machines int // number of machines that write to the project
 	Busy     int // number of these that another process is feeding
 	Problems int // number of these whose history could not be read completely
@@ -31,12 +31,12 @@ type Fed struct {
 // Feed adds what the machines of a project have sent since the last time, at most atOnce machines
 // at a time. If the history of a machine cannot be read, the others are not affected; the problem
 // is in the error and in the machine's row.
-func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce int) (f Fed, err error) {
+func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce int) (f FeedResult, err error) {
 	project, err := d.project(ctx, p)
 	if err != nil {
 		return f, err
 	}
-	all, missing, refused, err := b.Everybody(ctx)
+	all, missing, refused, err := b.AllMachines(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -126,7 +126,7 @@ func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
 
 // machine feeds one machine. busy is true if another process is doing so. problem is an
 // already known problem of the machine.
-func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f Fed, busy bool, err error) {
+func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f FeedResult, busy bool, err error) {
 	if was.id == 0 {
 		const enter = `insert into machines as m (project, machine, name, root, since) values ($1, $2, $3, $4, $5)
 			on conflict (project, machine) do update set name = m.name returning ` + fedColumns
@@ -162,7 +162,7 @@ func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remot
 const lease = "1 minute"
 
 // follow adds the segments that the database lacks.
-func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *fed) (f Fed, busy bool, err error) {
+func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *fed) (f FeedResult, busy bool, err error) {
 	named := was.name == plain(h.Machine.Called()) && was.root == plain(h.Machine.Root)
 	based := h.Base == nil || was.baseN != nil
 	same := h.N == uint64(was.n) && h.Log == was.log && named && based

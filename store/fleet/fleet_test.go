@@ -98,7 +98,7 @@ func (b *box) live(t testing.TB, rnd *rand.Rand, round int) {
 	storetest.Apply(t, b.s, storetest.Told(store.OpUnlink, store.Path(fmt.Sprintf("dir/\xff%d", rnd.IntN(5))), "", storetest.FileMode))
 }
 
-func (b *box) feed(ctx context.Context, t testing.TB, d *DB) (Fed, error) {
+func (b *box) feed(ctx context.Context, t testing.TB, d *DB) (FeedResult, error) {
 	t.Helper()
 	bucket, err := remote.Dial(b.place)
 	if err != nil {

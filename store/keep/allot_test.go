@@ -17,7 +17,7 @@ import (
 // to is not changed by merely opening it.
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
-	if h := space.Measure(filepath.Join(dir, "none")); h != (space.Holding{}) {
+	if h := space.Measure(filepath.Join(dir, "none")); h != (space.StoreSize{}) {
 		t.Errorf("no store takes %+v", h)
 	}
 	o := testOptions()

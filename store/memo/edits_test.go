@@ -38,7 +38,7 @@ func edits(t *testing.T, b *bench, n int, plain func(string) string, edit func(*
 	rec, before := b.record(out), plain(was)
 	for i := range n {
 		edit(r)
-		ok, why, _ := rec.Holds(b.root, time.Now())
+		ok, why, _ := rec.StillValid(b.root, time.Now())
 		out, now := b.run(together, args...)
 		if plain(now) == before && out.Err == nil {
 			possible++

@@ -138,7 +138,7 @@ func (b *bench) sh(script string) Record {
 
 func (b *bench) holds(r Record, what string, want bool) {
 	b.t.Helper()
-	ok, why, _ := r.Holds(b.root, time.Now())
+	ok, why, _ := r.StillValid(b.root, time.Now())
 	if ok != want {
 		b.t.Errorf("%s: holds %v (%s), want %v", what, ok, why, want)
 	}
@@ -371,16 +371,16 @@ func TestOfAnotherMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("f", "same")
-	if ok, why, fresh := r.Holds(b.root, time.Now().Add(time.Hour)); !ok || fresh == nil {
+	if ok, why, fresh := r.StillValid(b.root, time.Now().Add(time.Hour)); !ok || fresh == nil {
 		t.Fatal(ok, why)
-	} else if ok, why, again := fresh.Holds(b.root, time.Now()); !ok || again != nil {
+	} else if ok, why, again := fresh.StillValid(b.root, time.Now()); !ok || again != nil {
 		t.Fatal("looked closer twice", ok, why)
 	}
-	if ok, why, _ := r.Holds(b.root+".was", time.Now()); ok || !strings.Contains(why, "the project was at") {
+	if ok, why, _ := r.StillValid(b.root+".was", time.Now()); ok || !strings.Contains(why, "the project was at") {
 		t.Fatal("the place, which a command can ask for, is another one", ok, why)
 	}
 	b.write("f", "other")
-	if ok, _, _ := r.Holds(b.root, time.Now()); ok {
+	if ok, _, _ := r.StillValid(b.root, time.Now()); ok {
 		t.Fatal("another content")
 	}
 	if _, err := Decode([]byte{0x83, 1, 2}); err == nil {

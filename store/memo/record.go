@@ -54,10 +54,10 @@ func Decode(b []byte) (Record, error) {
 	}
 	for _, s := range r.Seen {
 		if s.Stat.Kind == kernel && s.Path != unameOf && !stableFile(s.Path) {
-			return r, errors.New("a file of the kernel that is not to be read")
+			return r, errors.New("a kernel file that must not be read")
 		}
 		if s.Inside == filepath.IsAbs(s.Path) || s.Inside && s.Path != "" && !filepath.IsLocal(s.Path) {
-			return r, errors.New("a path that cannot be")
+			return r, errors.New("an impossible path")
 		}
 	}
 	return r, nil
@@ -120,21 +120,21 @@ func StdinKind(f *os.File) string {
 	return "file"
 }
 
-// Stays returns why a result can be replayed only where it was made, or "" if another clone
+// WhyLocal returns why a result can be replayed only where it was made, or "" if another clone
 // of the same files may use it.
-func (r *Record) Stays() string {
+func (r *Record) WhyLocal() string {
 	for _, s := range r.Seen {
 		if s.Inside && (s.Times || s.Dated || s.Access) {
-			return "it stays where it ran: it depends on times or inode numbers of " + cmp.Or(s.Path, ".") + s.shown()
+			return "it is valid only where it ran, because it depends on times or inode numbers of " + cmp.Or(s.Path, ".") + s.shown()
 		}
 	}
 	return ""
 }
 
-// Holds reports whether everything is as the command saw it. If not, why describes the
+// StillValid reports whether everything is as the command saw it. If not, why describes the
 // difference. If many files had to be read for the check, fresh is the record with their
 // present stats, which should replace the stored one.
-func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *Record) {
+func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fresh *Record) {
 	if len(r.Why) > 0 {
 		return false, strings.Join(r.Why, "; "), nil
 	}

@@ -144,7 +144,7 @@ func (w *watch) end(self string) bool {
 		gone = <-w.ended
 	}
 	if !gone {
-		notifier.Leave(self, os.NewFile(uintptr(w.listener), "listener"))
+		notifier.ServeRemaining(self, os.NewFile(uintptr(w.listener), "listener"))
 	} else {
 		unix.Close(w.listener)
 	}
@@ -174,7 +174,7 @@ func Traced(args, env []string) error {
 			watched = append(watched, n)
 		}
 	}
-	err := notifier.Enter(given, filter(watched), args[1], args[2:], env)
+	err := notifier.ExecFiltered(given, filter(watched), args[1], args[2:], env)
 	// If the filter cannot be installed, the command runs unwatched.
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
 	return syscall.Exec(args[1], args[2:], env)

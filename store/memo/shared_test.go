@@ -153,12 +153,12 @@ func TestSharedByContent(t *testing.T) {
 		name := strings.Join(c.args, " ")
 		rec, said := b.repeatable(nil, c.args...)
 		b.clone()
-		ok, why, _ := rec.Holds(b.root, time.Now())
+		ok, why, _ := rec.StillValid(b.root, time.Now())
 		if ok {
 			if _, now := b.run(nil, c.args...); now != text(rec.Output) && c.args[0] != "go" { // which says how long it took
 				t.Errorf("%s: repeated\n%swhere a run says\n%s", name, text(rec.Output), now)
 			}
-			if stays := rec.Stays(); stays != "" {
+			if stays := rec.WhyLocal(); stays != "" {
 				t.Errorf("%s: holds in another clone, and %s", name, stays)
 			}
 			continue

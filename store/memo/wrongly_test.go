@@ -131,7 +131,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 		args := []string{"sh", "-c", c.script}
 		rec, _ := b.repeatable(nil, args...)
 		c.change()
-		ok, why, _ := rec.Holds(b.root, time.Now())
+		ok, why, _ := rec.StillValid(b.root, time.Now())
 		if !ok {
 			if len(rec.Why) > 0 {
 				refused++
@@ -321,7 +321,7 @@ func TestEverydayIsRepeated(t *testing.T) {
 			continue
 		}
 		rec, said := b.repeatable(nil, args...)
-		if ok, why, _ := rec.Holds(b.root, time.Now()); !ok {
+		if ok, why, _ := rec.StillValid(b.root, time.Now()); !ok {
 			t.Errorf("%s: %s\n%s", line, why, said)
 		}
 	}

@@ -119,8 +119,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	r.order = order
 }
 
-// onChain reports whether everything that a piece rests on is certainly on the chain
-// (holds), and whether any of it may be (heard).
+// onChain reports whether all tool calls that a piece depends on are certainly on the chain
+// (holds), and whether at least one of them may be (heard).
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -141,9 +141,9 @@ func (s *Tracker) Delivered(id store.Reader, n int) {
 	}
 }
 
-// Given counts the tokens of prompts, answers and results of other tools in a context. Like
+// CountTokens counts the tokens of prompts, answers and results of other tools in a context. Like
 // Delivered, it brings the expiry of earlier text closer.
-func (s *Tracker) Given(id store.Reader, tokens int64) {
+func (s *Tracker) CountTokens(id store.Reader, tokens int64) {
 	if tokens <= 0 {
 		return
 	}
@@ -264,9 +264,9 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// Told records that a reader learned of a file's change by other means than a read. way means
+// NoteReported records that a reader learned of a file's change by other means than a read. way means
 // that it was shown the change itself, so that its later edits take the change into account.
-func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
+func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, way bool) {
 	r := s.reader(id, false)
 	if r == nil {
 		return
@@ -279,9 +279,9 @@ func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	}
 }
 
-// ToldSince returns what Told last recorded for a file, unless the reader was shown lines of
+// ReportedSince returns what NoteReported last recorded for a file, unless the reader was shown lines of
 // the file since.
-func (s *Tracker) ToldSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
+func (s *Tracker) ReportedSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
 		return h, false, 0, false

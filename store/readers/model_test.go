@@ -285,7 +285,7 @@ func (m *model) doClear() {
 	case prunes:
 		more := int64(rapid.IntRange(1, 45_000).Draw(m.rt, "tokens"))
 		s.given += more
-		m.p.shown.Given(s.id, more)
+		m.p.shown.CountTokens(s.id, more)
 		for n < len(s.log) && s.given-s.log[n].after > 40_000 {
 			n++
 		}

@@ -175,16 +175,16 @@ func TestPins(t *testing.T) {
 	old := store.Hash(sha256.Sum256([]byte(conformance.Text(100))))
 	r := p.Reader(t)
 	r.Read(t, conformance.Read{Path: "f"})
-	if _, ok := p.shown.Pins()[old]; !ok {
+	if _, ok := p.shown.PinnedContents()[old]; !ok {
 		t.Error("a live reader's base is not pinned")
 	}
 	p.Write(t, "f", conformance.WithLine(conformance.Text(100), 50, "x"))
 	r.Read(t, conformance.Read{Path: "f"})
-	if pins := p.shown.Pins(); len(pins) != 1 {
+	if pins := p.shown.PinnedContents(); len(pins) != 1 {
 		t.Errorf("%d pins after the base was superseded", len(pins))
 	}
 	p.Advance(t, 2*time.Hour)
-	if pins := p.shown.Pins(); len(pins) != 0 {
+	if pins := p.shown.PinnedContents(); len(pins) != 0 {
 		t.Errorf("%d pins after everything expired", len(pins))
 	}
 }
@@ -224,7 +224,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		p.Write(t, name, conformance.Text(20))
 		one.Read(t, conformance.Read{Path: name})
 	}
-	if pins := len(p.shown.Pins()); pins > 2 {
+	if pins := len(p.shown.PinnedContents()); pins > 2 {
 		t.Errorf("%d pins of one content", pins)
 	}
 	if a := one.Read(t, conformance.Read{Path: "f2999"}); !a.Unchanged() {
@@ -347,8 +347,8 @@ func TestRestartKeepsWhatWasTold(t *testing.T) {
 	r.Read(t, conformance.Read{Path: "f"})
 	other := p.put("another\n")
 	p.Advance(t, time.Second)
-	p.shown.Told(r.id, "f", other, true)
-	p.shown.Given(r.id, 50_000)
+	p.shown.NoteReported(r.id, "f", other, true)
+	p.shown.CountTokens(r.id, 50_000)
 	r.Event(t, "held")
 	restart := func() {
 		if err := p.shown.Close(); err != nil {
@@ -357,7 +357,7 @@ func TestRestartKeepsWhatWasTold(t *testing.T) {
 		p.open(t, kv)
 	}
 	restart()
-	if h, way, at, ok := p.shown.ToldSince(r.id, "f"); !ok || !way || h != other || at != p.now.UnixNano() {
+	if h, way, at, ok := p.shown.ReportedSince(r.id, "f"); !ok || !way || h != other || at != p.now.UnixNano() {
 		t.Errorf("told %v %v at %d, of %x", ok, way, at, h[:4])
 	}
 	if a := r.Read(t, conformance.Read{Path: "f"}); !a.Unchanged() {

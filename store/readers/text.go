@@ -17,7 +17,7 @@ import (
 // Printable returns a path in a form that is safe in text for a model. A file name can
 // contain line ends and control sequences that look like a message.
 func Printable(p store.Path) string {
-	return visible.Told(string(p))
+	return visible.ForModel(string(p))
 }
 
 func unit(listing bool) string {

@@ -198,9 +198,9 @@ func (s *Tracker) Forget(id store.SessionID) {
 	}
 }
 
-// Pins returns the contents from which diffs for live readers would start. Retention must not
+// PinnedContents returns the contents from which diffs for live readers would start. Retention must not
 // drop them.
-func (s *Tracker) Pins() map[store.Hash]struct{} {
+func (s *Tracker) PinnedContents() map[store.Hash]struct{} {
 	now := s.now()
 	pins := map[store.Hash]struct{}{}
 	for _, r := range s.all() {

@@ -107,10 +107,10 @@ func (all machines) lack(ids []string) (out []string) {
 	return out
 }
 
-// Everybody returns the machines in a project's list, and the ids of machines that have a
+// AllMachines returns the machines in a project's list, and the ids of machines that have a
 // head but are not in the list. If the bucket refuses to list objects, these ids are unknown
 // and refused is the error.
-func (b *Bucket) Everybody(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
+func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
 	var ids []string
 	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
 	if errors.Is(err, ErrRefused) {

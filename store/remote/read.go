@@ -148,7 +148,7 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 			return nil, err
 		}
 		if h.N < base.N {
-			return nil, fmt.Errorf("%w: %s has %d segments, and had %d", ErrLost, base.Machine, h.N, base.N)
+			return nil, fmt.Errorf("%w: %s has only %d segments now, instead of %d", ErrLost, base.Machine, h.N, base.N)
 		}
 		h, err = b.cut(ctx, h, base)
 		if err != nil {
@@ -165,7 +165,7 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	}
 	segs = segs[:base.N]
 	if base.N > 0 && segs[base.N-1].Log != base.Log {
-		return h, fmt.Errorf("%w: segment %d of %s is another one", ErrForged, base.N, base.Machine)
+		return h, fmt.Errorf("%w: segment %d of %s was replaced by another one", ErrForged, base.N, base.Machine)
 	}
 	h.N, h.Log, h.List, h.Segments = base.N, base.Log, "", segs
 	return h, nil
@@ -284,9 +284,9 @@ func (b *Bucket) Head(ctx context.Context, machine string) (Head, error) {
 func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Segment, error) {
 	switch {
 	case h.N < n:
-		return nil, fmt.Errorf("%w: %s has %d segments, and had %d", ErrLost, h.Machine.ID, h.N, n)
+		return nil, fmt.Errorf("%w: %s has only %d segments now, instead of %d", ErrLost, h.Machine.ID, h.N, n)
 	case h.N == n && h.Log != log:
-		return nil, fmt.Errorf("%w: segment %d of %s is another one", ErrForged, n, h.Machine.ID)
+		return nil, fmt.Errorf("%w: segment %d of %s was replaced by another one", ErrForged, n, h.Machine.ID)
 	case h.N == n:
 		return nil, nil
 	}

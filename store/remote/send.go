@@ -462,9 +462,9 @@ func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 // made.
 var errMarked = errors.New("the bucket was pruned meanwhile")
 
-// heed adopts the changes that Prune has made to this history's head. Contents sent before
+// adoptPruned adopts the changes that Prune has made to this history's head. Contents sent before
 // then no longer count as sent.
-func (r *Sender) heed(h Head) error {
+func (r *Sender) adoptPruned(h Head) error {
 	if h.Gen == r.st.Head.Gen {
 		return nil
 	}
@@ -604,9 +604,9 @@ func (r *Sender) look(ctx context.Context) error {
 		return fmt.Errorf("read %s: %w", headKey(h.Machine.ID), errUnnamed)
 	case ours && h.N == r.st.Head.N && h.Log == r.st.Head.Log:
 		r.st.Next, r.etag, r.known = nil, st.etag, true
-		return r.heed(h)
+		return r.adoptPruned(h)
 	case ours && r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
-		return errors.Join(r.take(st.etag, nil), r.heed(h))
+		return errors.Join(r.take(st.etag, nil), r.adoptPruned(h))
 	case h.N < r.st.Head.N:
 		return fmt.Errorf("%w: %d segments were sent, but its head lists %d", ErrLost, r.st.Head.N, h.N)
 	case !ours && h.Claim == nil:

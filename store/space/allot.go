@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holding is the space that one of a user's stores takes.
-type Holding struct {
+// StoreSize is the space that one of a user's stores takes.
+type StoreSize struct {
 	Used  int64     // allocated bytes without the ballast; shared pack files count in part
 	Wrote time.Time // when something was last stored
 }
@@ -58,7 +58,7 @@ const (
 
 // Measure measures a store's directory, open or not. It returns the zero value if there is none. It
 // costs one lstat per file, and unlike a recorded size its result is never out of date.
-func Measure(dir string) (h Holding) {
+func Measure(dir string) (h StoreSize) {
 	var newest time.Time
 	h.Used = allocated(dir, func(name string, st *unix.Stat_t) {
 		at := time.Unix(st.Mtim.Unix())
@@ -116,7 +116,7 @@ func Shared(dir string) (all, elsewhere int64) {
 // may also take the remaining space. Otherwise the largest are reduced first, down to one
 // common level; the level of idle stores is a quarter of it. So a project in use can always
 // have limit/n, and an idle one limit/4n, regardless of the other stores.
-func Allot(limit int64, all []Holding, now time.Time) []int64 {
+func Allot(limit int64, all []StoreSize, now time.Time) []int64 {
 	out := make([]int64, len(all))
 	weight := make([]int64, len(all)) // in quarters
 	sum := int64(0)

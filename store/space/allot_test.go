@@ -13,19 +13,19 @@ func TestAllot(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		cap  int64
-		all  []Holding
+		all  []StoreSize
 		want []int64
 	}{
 		{"nobody", 100, nil, []int64{}},
-		{"alone", 100, []Holding{{30, now}}, []int64{100}},
-		{"alone and too large", 100, []Holding{{130, now}}, []int64{100}},
-		{"all fit", 100, []Holding{{30, now}, {50, old}}, []int64{50, 70}},
-		{"the largest gives way", 100, []Holding{{30, now}, {500, now}}, []int64{70, 70}},
-		{"down to one level", 90, []Holding{{40, now}, {500, now}, {300, now}}, []int64{30, 30, 30}},
-		{"the small one is left alone", 100, []Holding{{10, now}, {500, now}, {300, now}}, []int64{45, 45, 45}},
-		{"the idle one first", 100, []Holding{{70, now}, {70, old}}, []int64{100, 30}},
-		{"but not below its quarter", 100, []Holding{{500, now}, {500, old}}, []int64{80, 20}},
-		{"a clock set back", 100, []Holding{{80, now.Add(time.Hour)}, {80, now}}, []int64{50, 50}},
+		{"alone", 100, []StoreSize{{30, now}}, []int64{100}},
+		{"alone and too large", 100, []StoreSize{{130, now}}, []int64{100}},
+		{"all fit", 100, []StoreSize{{30, now}, {50, old}}, []int64{50, 70}},
+		{"the largest gives way", 100, []StoreSize{{30, now}, {500, now}}, []int64{70, 70}},
+		{"down to one level", 90, []StoreSize{{40, now}, {500, now}, {300, now}}, []int64{30, 30, 30}},
+		{"the small one is left alone", 100, []StoreSize{{10, now}, {500, now}, {300, now}}, []int64{45, 45, 45}},
+		{"the idle one first", 100, []StoreSize{{70, now}, {70, old}}, []int64{100, 30}},
+		{"but not below its quarter", 100, []StoreSize{{500, now}, {500, old}}, []int64{80, 20}},
+		{"a clock set back", 100, []StoreSize{{80, now.Add(time.Hour)}, {80, now}}, []int64{50, 50}},
 	} {
 		if got := Allot(c.cap, c.all, now); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
@@ -36,9 +36,9 @@ func TestAllot(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		limit := random.Int64N(1000) + 100
-		all := make([]Holding, random.IntN(8)+1)
+		all := make([]StoreSize, random.IntN(8)+1)
 		for i := range all {
-			all[i] = Holding{random.Int64N(800), now.Add(-time.Duration(random.IntN(20)) * 24 * time.Hour)}
+			all[i] = StoreSize{random.Int64N(800), now.Add(-time.Duration(random.IntN(20)) * 24 * time.Hour)}
 		}
 		sum := int64(0)
 		n := int64(len(all))

@@ -110,8 +110,8 @@ func (r *Room) Check(n int64) error {
 	return nil
 }
 
-// Above reports whether the free space is above the floor.
-func (r *Room) Above() bool {
+// AboveFloor reports whether the free space is above the floor.
+func (r *Room) AboveFloor() bool {
 	free, total, err := r.Free()
 	return err == nil && free >= r.Floor(total)
 }

@@ -95,16 +95,16 @@ type Action struct {
 	Least bool `json:"least,omitempty"`
 }
 
-// Nothing reports whether the action had no lasting effect, because it removed the files that
+// NoEffect reports whether the action had no lasting effect, because it removed the files that
 // it created, and the files that it wrote have their old content. The log shows such actions
 // only on request.
-func (a Action) Nothing() bool {
+func (a Action) NoEffect() bool {
 	return a.Count == 0 && a.Plan == "" && len(a.Git) == 0 && !a.Least
 }
 
 // WithEffect returns the actions that changed something.
 func WithEffect(all []Action) []Action {
-	return slices.DeleteFunc(slices.Clone(all), Action.Nothing)
+	return slices.DeleteFunc(slices.Clone(all), Action.NoEffect)
 }
 
 // Ancestor is an ancestor of a process.

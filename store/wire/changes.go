@@ -158,9 +158,9 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 	return a, err
 }
 
-// Summon makes the mountd that serves root attach to the daemon, which has just begun to
+// AttachMountd makes the mountd that serves root attach to the daemon, which has just begun to
 // listen. It returns ErrNoDaemon if no mountd serves root.
-func Summon(ctx context.Context, p Paths, root string) error {
+func AttachMountd(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, summons, "")
 	return err
 }

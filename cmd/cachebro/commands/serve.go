@@ -104,7 +104,7 @@ func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 		return c, nil
 	}
 	o.Others = func(ctx context.Context, session, prompt string) []string {
-		return apply.Others(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {
+		return apply.ChangedElsewhere(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {
 			c, err := e.ConnectAs(ctx, root, "mcp", wire.Timeouts{})
 			if err != nil {
 				if c != nil {

@@ -99,7 +99,7 @@ type Daemon struct {
 	find      *find.Finder
 	sessions  *sessions.Sessions
 	tidy      *tidy.Tidy
-	printed   sessions.Kept
+	printed   sessions.SavedOutputs
 	sending   *sending.Service
 
 	met     chan struct{} // closed once it is known what is mounted; nil before serve
@@ -137,7 +137,7 @@ func Run(caller context.Context, o Options) error {
 	case <-ctx.Done():
 	}
 	limit := endLimit
-	if d := serving.Load(); d != nil && !d.lost.Load() && d.sending.On() {
+	if d := serving.Load(); d != nil && !d.lost.Load() && d.sending.Configured() {
 		limit += sending.Farewell
 	}
 	select {
@@ -255,10 +255,10 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	d.git = gitstate.New(wire.GitDir(state), d.store, d.source, d.log)
 	d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
-		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
-		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git, Settle: d.settle,
-		Beside: func(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
-			d.survey.Beside(ctx, told, apply)
+		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Examine(vs) },
+		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.RecordReads(r) }, Git: d.git, Settle: d.settle,
+		Bypassed: func(ctx context.Context, told []ingest.Bypass, apply func([]store.Change) bool) {
+			d.survey.RecordBypassed(ctx, told, apply)
 		},
 	})
 	if err != nil {
@@ -276,21 +276,21 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	o := d.o
 	d.survey, err = survey.Open(survey.Options{
 		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror, Unscanned: d.outside(),
-		Sends: func() bool { return d.sending.On() },
+		Sends: func() bool { return d.sending.Configured() },
 	})
 	if err != nil {
 		return err
 	}
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
-	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().Above, Asked: d.asked, BatchBytes: batchBytes(o.MemoryLimit)})
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().AboveFloor, Asked: d.asked, BatchBytes: batchBytes(o.MemoryLimit)})
 	d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now)
 	if err != nil {
 		return err
 	}
 	told := actions.New(d.store, d.survey, paths, d.losses)
-	d.git.Speaks(told)
-	told.Beside(d.git.Between)
+	d.git.SetActions(told)
+	told.SetGitOps(d.git.Between)
 	planner := plans.New(plans.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.index.Suspend, Log: d.log,
 	})
@@ -367,7 +367,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	}
 	<-ctx.Done()
 	if !d.lost.Load() {
-		d.sending.Last(work)
+		d.sending.SendLast(work)
 	}
 	d.server.Close()
 	cancel()
@@ -441,7 +441,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		if d.leave(ctx) {
 			return
 		}
-		if d.readOnly && d.store.Room().Above() {
+		if d.readOnly && d.store.Room().AboveFloor() {
 			d.log.Info("the disk has room again, so the next daemon can write")
 			d.stop()
 			return

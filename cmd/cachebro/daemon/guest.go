@@ -25,7 +25,7 @@ func (d *Daemon) awake() string {
 	if ok, _ := d.ingest.Health(); d.ingest.Busy() && (ok || d.survey.Mounted()) {
 		return "records that are not in the log yet"
 	}
-	if d.attribution.Carrying() {
+	if d.attribution.CarriesOutPlan() {
 		return "a plan that is being carried out"
 	}
 	if d.index.Working() {
@@ -69,7 +69,7 @@ func (d *Daemon) summon(ctx context.Context) {
 	defer d.meet()
 	ctx, cancel := context.WithTimeout(ctx, summonWait)
 	defer cancel()
-	if err := wire.Summon(ctx, d.o.Paths, d.o.Root); err != nil {
+	if err := wire.AttachMountd(ctx, d.o.Paths, d.o.Root); err != nil {
 		if !errors.Is(err, wire.ErrNoDaemon) {
 			d.log.Warn("mountd does not answer", "err", err)
 		}

@@ -118,5 +118,5 @@ func sayKilled(kv store.KV, most int64, killed uint64, now time.Time) string {
 	if killed == 0 || now.Sub(time.Unix(when, 0)) > 24*time.Hour {
 		return ""
 	}
-	return fmt.Sprintf("its control group allows %s, and the kernel has killed processes there %s for want of it", text.Bytes(most), text.Count(killed, "time"))
+	return fmt.Sprintf("its control group allows %s, and the kernel has killed processes there %s because it was reached", text.Bytes(most), text.Count(killed, "time"))
 }

@@ -38,7 +38,7 @@ func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.Remote
 	var all []remote.Machine
 	var missing []string
 	if err == nil {
-		all, missing, _, err = b.Everybody(ctx)
+		all, missing, _, err = b.AllMachines(ctx)
 	}
 	switch {
 	case errors.Is(err, remote.ErrForged):

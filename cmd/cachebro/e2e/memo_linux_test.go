@@ -34,7 +34,7 @@ func TestMemoInAnotherClone(t *testing.T) {
 	first := p.within("memo", "--", "go", "test", ".")
 	p.within("memo", "--", "go", "test", "./...")
 	p.within("memo", "--ignore-times", "--", "go", "test", "./...")
-	stays := "it stays where it ran: it depends on times or inode numbers of testdata/x.txt, which dated.test may show (--ignore-times)"
+	stays := "it is valid only where it ran, because it depends on times or inode numbers of testdata/x.txt, which dated.test may show (--ignore-times)"
 	p.eventually("it can be repeated here", func() string {
 		p.within("memo", "--", "go", "test", "./...") // a first look moved a time of access
 		out := p.within("memo", "--explain", "--", "go", "test", "./...")

@@ -450,7 +450,7 @@ func (ch change) patch(e *cli.Env) error {
 			if ch.was != nil && ch.is != nil && ch.was.mode != ch.is.mode {
 				fmt.Fprintf(e.Stdout, "%s: mode %o → %o\n", cli.Quote(ch.path), ch.was.mode&0o7777, ch.is.mode&0o7777)
 			}
-			if ch.was != nil && ch.is != nil && text.Recoded(a, b) {
+			if ch.was != nil && ch.is != nil && text.EncodingDiffers(a, b) {
 				fmt.Fprintf(e.Stdout, "%s: encoding %s → %s\n", cli.Quote(ch.path), text.EncodingOf(a), text.EncodingOf(b))
 			}
 			_, err = e.Stdout.Write(diff.Unified(name(ch.was, "a/"), name(ch.is, "b/"), a, b, 3))

@@ -107,7 +107,7 @@ cachebro undo --git undoes whole git operations.`,
 // GitApart returns what is not recorded of a project whose git directory is elsewhere or is not
 // called .git. It returns "" for all other projects.
 func GitApart(tree string) string {
-	switch dir, inside := gitdir.Apart(tree); {
+	switch dir, inside := gitdir.SeparateGitDir(tree); {
 	case dir == "":
 		return ""
 	case inside:

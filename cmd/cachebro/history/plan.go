@@ -23,8 +23,8 @@ import (
 // planFlags are common to all commands that carry out plans.
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
-	git                             bool  // git's own files are already dealt with
-	inside                          *bool // leave alone what is outside of the project
+	git                             bool  // git's own files were undone already
+	inside                          *bool // do not change files outside of the project
 }
 
 func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
@@ -238,7 +238,7 @@ func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan w
 		work.Watched = true
 		start := func() error { return outside.Start(e.Paths(), e.Exe, e.Vars) }
 		watched, werr := outside.Watched(e.Paths(), e.Exe, start, func() error {
-			res, err = apply.Through(ctx, c.Call, t.Base(), plan, work)
+			res, err = apply.CarryOut(ctx, c.Call, t.Base(), plan, work)
 			return nil
 		})
 		if watched {
@@ -246,7 +246,7 @@ func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan w
 		}
 		work.Watched = false
 	}
-	return apply.Through(ctx, c.Call, t.Base(), plan, work)
+	return apply.CarryOut(ctx, c.Call, t.Base(), plan, work)
 }
 
 // letters has the letter of each kind of step in a preview, as in git status.

@@ -22,7 +22,7 @@ func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, sess
 		}
 		return c.Call, c.Close, nil
 	}
-	for _, line := range apply.Others(ctx, e.Paths(), t.Root, session, prompt, connect, besides...) {
+	for _, line := range apply.ChangedElsewhere(ctx, e.Paths(), t.Root, session, prompt, connect, besides...) {
 		fmt.Fprintln(w, line)
 	}
 }

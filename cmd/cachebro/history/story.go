@@ -47,7 +47,7 @@ type story struct {
 	uid    uint32
 	prompt string // session and prompt of the last action
 	any    bool   // something was written
-	aside  []asideLine
+	aside  []asideLine // lines between actions that are not printed yet
 }
 
 func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f logFlags) *story {
@@ -183,7 +183,7 @@ func (s *story) labels(root string, q wire.LogQuery) {
 	s.sortAsides()
 }
 
-// sortAsides sorts the asides in the order of the log.
+// sortAsides sorts the lines between actions in the order of the log.
 func (s *story) sortAsides() {
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
@@ -196,8 +196,8 @@ func (s *story) gitOps(ops []wire.GitOp) {
 	s.sortAsides()
 }
 
-// until writes the asides that come before action a in the order of the log, or all of them if a is
-// nil. It writes the asides of the action's prompt under the heading of that prompt.
+// until prints the lines that come before action a in the order of the log, or all of them if a is
+// nil. Lines that belong to the action's prompt are printed under the heading of that prompt.
 func (s *story) until(a *wire.Action) {
 	for ; len(s.aside) > 0 && (a == nil || s.aside[0].time.After(a.End) != s.f.oldest); s.aside, s.any = s.aside[1:], true {
 		in, indent := s.aside[0].in, ""
@@ -408,7 +408,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 		}
 		for i := len(a.Actions) - 1; i >= 0; i-- {
 			x := a.Actions[i]
-			if f.limit > 0 && (!x.Nothing() || f.withNothing()) {
+			if f.limit > 0 && (!x.NoEffect() || f.withNothing()) {
 				if err := s.action(x); err != nil {
 					return err
 				}
@@ -436,7 +436,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 				continue
 			}
 			switch {
-			case x.Nothing() && !f.withNothing():
+			case x.NoEffect() && !f.withNothing():
 			case f.json:
 				err = printActionJSON(e, x)
 			default:

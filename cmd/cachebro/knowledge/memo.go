@@ -90,7 +90,7 @@ on the order in which a directory is listed.
 		case why == "" && *explain:
 			age := e.Now().Sub(time.Unix(0, rec.At)).Round(time.Second)
 			fmt.Fprintf(e.Stdout, "would be repeated: none of %d paths has changed since it ran %s ago (and took %s)\n", len(rec.Seen), age, rec.Took.Round(time.Millisecond))
-			if stays := rec.Stays(); stays != "" {
+			if stays := rec.WhyLocal(); stays != "" {
 				fmt.Fprintln(e.Stdout, cli.OneLine(stays))
 			}
 			return nil
@@ -211,7 +211,7 @@ func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 		if !ok {
 			continue
 		}
-		ok, because, fresh := rec.Holds(m.o.Places.Root, m.Now())
+		ok, because, fresh := rec.StillValid(m.o.Places.Root, m.Now())
 		if !ok {
 			if why == notRun {
 				why = because
@@ -286,7 +286,7 @@ func (m *memoRun) run(ctx context.Context) error {
 	rec := memo.NewRecord(m.o.Places.Root, out, m.Now())
 	m.keep(ctx, rec, false)
 	if len(rec.Why) == 0 {
-		if stays := rec.Stays(); stays != "" { // tell other clones why it is not shared
+		if stays := rec.WhyLocal(); stays != "" { // tell other clones why it is not shared
 			rec = memo.NewRecord(m.o.Places.Root, memo.Outcome{Why: []string{stays}, Took: out.Took}, m.Now())
 		}
 		m.keep(ctx, rec, true)

@@ -116,9 +116,9 @@ func (p Part) Between() (after, before uint64) {
 	return last.First - 1, before
 }
 
-// Newest sets the version of a query that has none to the last version of the path that the host
-// wrote or had, and returns the number of the version before that. It changes nothing if the part
-// reaches the end of the history.
+// Newest completes a query that names no version. It chooses the last version of the path before
+// the end of the part, and returns the number of the version before that. It changes nothing if
+// the part reaches the end of the history.
 func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (prev uint64, err error) {
 	_, before := p.Between()
 	if before == 0 || !cli.IsNewest(*q) {

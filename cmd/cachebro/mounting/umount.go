@@ -154,7 +154,7 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 		// Another user's daemon does not accept our connection, and a daemon of ours would
 		// begin a second history. The other user's daemon stores what is in the spool.
 		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores the latest changes\n")
-	} else if left, ok := wire.ReadLeft(l.state); ok && left.PID == l.record.PID {
+	} else if left, ok := wire.ReadMountEnd(l.state); ok && left.PID == l.record.PID {
 		// No daemon ran, and there was nothing to store.
 	} else if err := AwaitStored(ctx, e, l.root); err != nil {
 		fmt.Fprintf(e.Stderr, "note: %s\n", cli.OneLine(err.Error()))

@@ -32,8 +32,8 @@ type commentRow struct {
 	Copy               string // the whole comment as text
 }
 
-// copied returns a comment in the form in which it is pasted into any agent's prompt.
-func copied(c wire.Comment) string {
+// forPasting returns a comment in the form in which it is pasted into any agent's prompt.
+func forPasting(c wire.Comment) string {
 	return name(c.Path) + ":" + strconv.Itoa(c.Line) + ": " + oneLine(c.Quote) + "\n" + c.Text
 }
 
@@ -63,7 +63,7 @@ func (s *server) commentForm(ctx context.Context, q url.Values) (any, error) {
 	}
 	to, _ := link("comment", "seq", c.Seq, "line", c.Line)
 	return commentPart{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Quote: line([]byte(c.Quote), nil, nil), Asked: to,
-		To: "session " + oneLine(c.Session[:min(len(c.Session), 8)]), Deaf: oneLine(a.Deaf), Copy: copied(c)}, nil
+		To: "session " + oneLine(c.Session[:min(len(c.Session), 8)]), Deaf: oneLine(a.Deaf), Copy: forPasting(c)}, nil
 }
 
 // comment stores a comment for the session's next prompt.
@@ -100,7 +100,7 @@ func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 	var out commentPart
 	for i := len(a.Comments) - 1; i >= 0; i-- {
 		c := a.Comments[i]
-		row := commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil), Copy: copied(c)}
+		row := commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil), Copy: forPasting(c)}
 		row.To, _ = link("file", "path", string(c.Path), "seq", c.Seq, "view", "change")
 		out.Listed = append(out.Listed, row)
 	}

@@ -105,7 +105,7 @@ func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 	for _, x := range a.Actions {
 		id := x.Actor.Session
 		oldest = min(oldest, x.Last)
-		if x.Nothing() || isSeen(x, marks) {
+		if x.NoEffect() || isSeen(x, marks) {
 			continue
 		}
 		n := sums[id]

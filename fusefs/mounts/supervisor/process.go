@@ -239,7 +239,7 @@ func (s *session) leaves(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return wire.Leave(ctx, s.c.Paths, s.c.Root, wire.Left{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
+	return wire.WriteMountEnd(ctx, s.c.Paths, s.c.Root, wire.MountEnd{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
 }
 
 // worthGivingBack is the number of bytes from which giveBack returns memory to the system.

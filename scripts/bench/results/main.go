@@ -49,7 +49,7 @@ func stores(n int) error {
 		return err
 	}
 	defer s.Close()
-	kept, err := results.NewKept(s.KV("results"), 0)
+	kept, err := results.NewDisk(s.KV("results"), 0)
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ func New(t testing.TB) *Project {
 	p.Git = gitstate.New(wire.GitDir(p.State), p.Store, p.Source, p.Log)
 	p.Ingest, err = ingest.Open(wire.SpoolDir(p.State), p.Store, p.Source, p.Attribution, p.Log, ingest.Followers{
 		Hold: func() func() { return func() {} }, Changed: func() {}, Wrote: func([]store.Version) {}, Reads: func(*spool.Record) {}, Git: p.Git,
-		Beside: func(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
-			p.Survey.Beside(ctx, told, apply)
+		Bypassed: func(ctx context.Context, told []ingest.Bypass, apply func([]store.Change) bool) {
+			p.Survey.RecordBypassed(ctx, told, apply)
 		},
 	})
 	must(t, err)

@@ -27,10 +27,10 @@ func Outside(tree string) string {
 	return at
 }
 
-// Apart returns the git directory of a work tree, or of the work tree that tree is part of,
+// SeparateGitDir returns the git directory of a work tree, or of the work tree that tree is part of,
 // if Split does not find it, because it is not in tree or has another name than ".git".
 // Otherwise it returns "".
-func Apart(tree string) (dir string, inside bool) {
+func SeparateGitDir(tree string) (dir string, inside bool) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err != nil {
 		up := filepath.Dir(tree)
 		for ; up != filepath.Dir(up); up = filepath.Dir(up) {

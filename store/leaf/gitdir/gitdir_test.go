@@ -106,7 +106,7 @@ func TestApart(t *testing.T) {
 		{"meta", at("meta/meta.git"), true}, {"linked", at("linked/real"), true},
 		{"part/of/it", at("part/.git"), false}, {"apart/of/it", "/r/x.git", false}, {"none/x", "", false},
 	} {
-		if dir, inside := Apart(at(c.tree)); dir != c.want || inside != c.inside {
+		if dir, inside := SeparateGitDir(at(c.tree)); dir != c.want || inside != c.inside {
 			t.Errorf("%s: %q, inside %v; want %q, %v", c.tree, dir, inside, c.want, c.inside)
 		}
 	}

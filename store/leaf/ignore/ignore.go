@@ -64,9 +64,9 @@ var builtIn = map[string][]string{
 	".pnpm-store":      nil,
 }
 
-// Rebuilt reports whether a directory of this name holds only files that tools can create
+// CanBeRebuilt reports whether a directory of this name holds only files that tools can create
 // again. It returns false for names that mean this only next to a certain file.
-func Rebuilt(name string) bool {
+func CanBeRebuilt(name string) bool {
 	beside, ok := builtIn[name]
 	return ok && beside == nil || builtInAnywhere[name]
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter puts this thread under a filter, sends the filter's listener through sock, and
+// ExecFiltered puts this thread under a filter, sends the filter's listener through sock, and
 // replaces this process by the command.
-func Enter(sock int, prog []unix.SockFilter, path string, args, env []string) error {
+func ExecFiltered(sock int, prog []unix.SockFilter, path string, args, env []string) error {
 	fd, err := Under(prog)
 	if err != nil {
 		return err

@@ -53,8 +53,8 @@ func ioctl(fd int, req uint, arg unsafe.Pointer) syscall.Errno {
 	return errno
 }
 
-// GoOn answers the call with this id, so that the kernel carries it out.
-func GoOn(fd int, id uint64) {
+// Continue answers the call with this id, so that the kernel carries it out.
+func Continue(fd int, id uint64) {
 	var resp [24]byte
 	binary.NativeEndian.PutUint64(resp[:], id)
 	binary.NativeEndian.PutUint32(resp[20:], unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE)
@@ -67,9 +67,9 @@ func (n *Notice) Waits(fd int) bool {
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Taken returns the call whose notice is in b if a killed process received it in Serve
+// Unanswered returns the call whose notice is in b if a killed process received it in Serve
 // without answering it, and it is still waiting. Otherwise it returns nil.
-func Taken(fd int, b []byte) *Notice {
+func Unanswered(fd int, b []byte) *Notice {
 	n := &Notice{}
 	n.decode(b)
 	if n.PID == 0 || !n.Waits(fd) {
@@ -113,7 +113,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 			if see != nil {
 				see(&n)
 			}
-			GoOn(fd, n.ID)
+			Continue(fd, n.ID)
 			clear(buf) // the kernel requires it, and it must not look like a call that waits
 		case unix.EINTR, unix.ENOENT:
 		default:
@@ -159,17 +159,17 @@ func (a *arrivals) await() {
 	})
 }
 
-// Over reports whether no process is left under a filter.
-func Over(fd int) bool {
+// NoProcessLeft reports whether no process is left under a filter.
+func NoProcessLeft(fd int) bool {
 	pfd := []unix.PollFd{{Fd: int32(fd)}}
 	n, err := unix.Poll(pfd, 0)
 	return err == nil && n > 0 && pfd[0].Revents&unix.POLLHUP != 0
 }
 
-// Leave starts the program self in a process that answers the calls of all processes that are
+// ServeRemaining starts the program self in a process that answers the calls of all processes that are
 // still under the filter after their command has ended. Without this process their calls
 // would fail.
-func Leave(self string, listener *os.File) {
+func ServeRemaining(self string, listener *os.File) {
 	server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
 		ExtraFiles: []*os.File{listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if server.Start() == nil {

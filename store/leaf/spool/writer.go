@@ -80,10 +80,10 @@ type Writer struct {
 	sized    atomic.Int64 // when size was last counted, ns
 
 	wake chan struct{} // wakes the upkeep; closed by Close
-	// stirred has a value if a record was appended since the last receive; it is never
+	// news has a value if a record was appended since the last receive; it is never
 	// closed.
-	stirred chan struct{}
-	done    sync.WaitGroup
+	news chan struct{}
+	done sync.WaitGroup
 }
 
 // OpenWriter opens the spool in dir (created if missing, 0700) and begins a new segment after
@@ -119,7 +119,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	w := &Writer{dir: dir, opt: opt, least: least, lock: lock, boot: opt.Boot,
-		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1)}
+		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 	if w.boot == "" {
 		w.boot = procfs.BootID()
 	}
@@ -242,15 +242,15 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	w.size.Add(int64(len(b)))
 	w.appended.Store(w.next - 1)
 	select {
-	case w.stirred <- struct{}{}:
+	case w.news <- struct{}{}:
 	default: // the last value has not been received yet
 	}
 	return w.next - 1, nil
 }
 
-// Stirred returns a channel that has a value if a record was appended since the last receive.
+// Appended returns a channel that has a value if a record was appended since the last receive.
 // It wakes one waiting goroutine.
-func (w *Writer) Stirred() <-chan struct{} { return w.stirred }
+func (w *Writer) Appended() <-chan struct{} { return w.news }
 
 var bufs = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 

@@ -89,9 +89,9 @@ func Binary(content []byte) bool {
 // sniffed is how many bytes are examined to recognise binary content.
 const sniffed = 8000
 
-// Recoded reports whether two contents differ in encoding and one of them is UTF-16. A
+// EncodingDiffers reports whether two contents differ in encoding and one of them is UTF-16. A
 // comparison of their texts may then show no difference.
-func Recoded(a, b []byte) bool {
+func EncodingDiffers(a, b []byte) bool {
 	return EncodingOf(a) != EncodingOf(b) && (Wide(a) || Wide(b))
 }
 

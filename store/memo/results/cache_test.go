@@ -265,7 +265,7 @@ func TestStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	kept, err := NewKept(s.KV("results"), 0)
+	kept, err := NewDisk(s.KV("results"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,12 +307,12 @@ func TestStores(t *testing.T) {
 // Entries outlive the daemon, within their budget, the oldest going first.
 func TestKeptSurvivesAndStaysWithinBudget(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
-	open := func() (*store.Store, *Kept) {
+	open := func() (*store.Store, *Disk) {
 		s, err := store.Open(dir, store.Options{Ballast: -1, MinFree: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := NewKept(s.KV("results"), 100_000)
+		k, err := NewDisk(s.KV("results"), 100_000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@
 // themselves whether its answer is valid for them, because it may have begun before a write
 // that they must see.
 //
-// Entries are held in stores, which are queried and filled in order: Memory (an LRU), Kept (a
+// Entries are held in stores, which are queried and filled in order: Memory (an LRU), Disk (a
 // part of the project's database with its own budget) and Redis, one server or a cluster, for
 // machines that work on the same code. A store that fails counts as empty. Writes to Redis
 // are asynchronous.
@@ -19,11 +19,11 @@
 // # Format
 //
 // A stored entry is one line of JSON, {"v":1,"key":…,"at":…,"uses":[…]}, followed
-// by the value's bytes. Kept compresses it with zstd and cuts it into parts of
+// by the value's bytes. Disk compresses it with zstd and cuts it into parts of
 // 400 KiB: "KEY" holds the number of parts, "KEY\x00N" the parts.
 //
 // # Locks
 //
-// Cache.mu guards the calls in flight, Memory.mu and Kept.mu their tables. No other lock is
+// Cache.mu guards the calls in flight, Memory.mu and Disk.mu their tables. No other lock is
 // taken while one of them is held, and none is held over disk, network or a callback.
 package results

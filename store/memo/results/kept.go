@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// KV is the part of the project's database that Kept uses (store.KV).
+// KV is the part of the project's database that Disk uses (store.KV).
 type KV interface {
 	Get(key string) ([]byte, bool, error)
 	SetAll(vals map[string][]byte) error
@@ -28,9 +28,9 @@ const partBytes = 400 << 10
 // headBytes is the size of a head: parts (4), total bytes (8), time in ns (8), expiry in ns (8).
 const headBytes = 28
 
-// Kept stores entries on disk in the database of the versions. It has its own budget, so that
+// Disk stores entries on disk in the database of the versions. It has its own budget, so that
 // it takes no space from the versions, and drops the oldest entries first.
-type Kept struct {
+type Disk struct {
 	kv     KV
 	budget int64
 	enc    *zstd.Encoder
@@ -51,10 +51,10 @@ type head struct {
 	at, ends int64 // ns
 }
 
-var _ Store = (*Kept)(nil)
+var _ Store = (*Disk)(nil)
 
-// NewKept returns a Kept that stores at most budget bytes in kv (0: limits.Results).
-func NewKept(kv KV, budget int64) (*Kept, error) {
+// NewDisk returns a Disk that stores at most budget bytes in kv (0: limits.Results).
+func NewDisk(kv KV, budget int64) (*Disk, error) {
 	if budget <= 0 {
 		budget = limits.Results
 	}
@@ -66,16 +66,16 @@ func NewKept(kv KV, budget int64) (*Kept, error) {
 	if err != nil {
 		return nil, fmt.Errorf("results on disk: %w", err)
 	}
-	return &Kept{kv: kv, budget: budget, enc: enc, dec: dec, now: time.Now}, nil
+	return &Disk{kv: kv, budget: budget, enc: enc, dec: dec, now: time.Now}, nil
 }
 
 // Name implements Store.
-func (k *Kept) Name() string { return "disk" }
+func (k *Disk) Name() string { return "disk" }
 
 func partKey(key string, n int) string { return fmt.Sprintf("%s\x00%d", key, n) }
 
 // load reads the heads on its first call.
-func (k *Kept) load() error {
+func (k *Disk) load() error {
 	k.mu.Lock()
 	if k.tried {
 		defer k.mu.Unlock()
@@ -125,7 +125,7 @@ func (h head) encode() []byte {
 }
 
 // Get implements Store.
-func (k *Kept) Get(_ context.Context, key string) (Entry, bool, error) {
+func (k *Disk) Get(_ context.Context, key string) (Entry, bool, error) {
 	if err := k.load(); err != nil {
 		return Entry{}, false, err
 	}
@@ -152,7 +152,7 @@ func (k *Kept) Get(_ context.Context, key string) (Entry, bool, error) {
 }
 
 // Set implements Store.
-func (k *Kept) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
+func (k *Disk) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
 	if err := k.load(); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (k *Kept) Set(_ context.Context, key string, e Entry, ttl time.Duration) er
 
 // excessLocked removes entries beyond the budget, but never spare, from the table and returns
 // their keys in the database. k.mu is held.
-func (k *Kept) excessLocked(spare string) (keys []string) {
+func (k *Disk) excessLocked(spare string) (keys []string) {
 	if k.used <= k.budget {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (k *Kept) excessLocked(spare string) (keys []string) {
 }
 
 // takeLocked removes an entry from the table and returns its keys in the database. k.mu is held.
-func (k *Kept) takeLocked(name string) []string {
+func (k *Disk) takeLocked(name string) []string {
 	h, ok := k.heads[name]
 	if !ok {
 		return nil
@@ -224,7 +224,7 @@ func (k *Kept) takeLocked(name string) []string {
 }
 
 // remove deletes keys of the database, some at a time, because transactions must be small.
-func (k *Kept) remove(keys []string) error {
+func (k *Disk) remove(keys []string) error {
 	for some := range slices.Chunk(keys, 100) {
 		gone := make(map[string][]byte, len(some))
 		for _, key := range some {
@@ -238,7 +238,7 @@ func (k *Kept) remove(keys []string) error {
 }
 
 // drop removes an entry.
-func (k *Kept) drop(key string) error {
+func (k *Disk) drop(key string) error {
 	k.mu.Lock()
 	keys := k.takeLocked(key)
 	k.mu.Unlock()
@@ -246,7 +246,7 @@ func (k *Kept) drop(key string) error {
 }
 
 // Clear implements Store.
-func (k *Kept) Clear(context.Context) error {
+func (k *Disk) Clear(context.Context) error {
 	if err := k.load(); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (k *Kept) Clear(context.Context) error {
 }
 
 // Len returns the number of entries.
-func (k *Kept) Len() (int, error) {
+func (k *Disk) Len() (int, error) {
 	if err := k.load(); err != nil {
 		return 0, err
 	}
@@ -270,7 +270,7 @@ func (k *Kept) Len() (int, error) {
 }
 
 // Bytes returns how much of the budget is used.
-func (k *Kept) Bytes() int64 {
+func (k *Disk) Bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.used

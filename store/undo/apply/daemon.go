@@ -16,10 +16,10 @@ type Ask func(ctx context.Context, method string, req any, body []byte, reply an
 // killed before a report, the resumed plan finds out by itself which steps were done.
 const journalEvery = 256
 
-// Through carries out a journalled plan in dir. It fetches the contents from the daemon and
+// CarryOut carries out a journalled plan in dir. It fetches the contents from the daemon and
 // reports the steps to the daemon's journal. It ignores work.Fetch; work.Lock and work.After
 // may be nil.
-func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
+func CarryOut(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
 	var pending []int
 	tell := func(d wire.PlanDone) error {
 		d.ID, d.Done, d.Watched = p.ID, pending, work.Watched
@@ -81,7 +81,7 @@ func Resume(ctx context.Context, ask Ask, dir string, work Work, ended func(head
 		if _, err := ask(ctx, wire.MPlan, wire.PlanRequest{Kind: "resume", Plan: head.ID}, nil, &p); err != nil {
 			return err
 		}
-		res, err := Through(ctx, ask, dir, p, work)
+		res, err := CarryOut(ctx, ask, dir, p, work)
 		if err != nil {
 			return err
 		}

@@ -14,11 +14,11 @@ import (
 // changed there.
 const othersWithin = 5 * time.Second
 
-// Others reports what the prompt or session of an undo also changed in other projects. It
+// ChangedElsewhere reports what the prompt or session of an undo also changed in other projects. It
 // returns one line for each project, with the command that undoes these changes. own is the
 // project of the undo. connect connects to the daemon of a project and returns a function for
 // requests and one that closes the connection. besides lists projects to omit.
-func Others(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error), besides ...string) []string {
+func ChangedElsewhere(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error), besides ...string) []string {
 	if session == "" {
 		return nil
 	}

@@ -48,9 +48,9 @@ func Name(path string) string {
 	return b.String()
 }
 
-// Told returns a path for use in a sentence to a model. It is like Name, but also adds double
+// ForModel returns a path for use in a sentence to a model. It is like Name, but also adds double
 // quotes if the path holds blanks, so that no name can pass for a sentence of cachebro's.
-func Told(path string) string {
+func ForModel(path string) string {
 	name := Name(path)
 	if name[:min(len(name), 1)] != `"` && strings.ContainsFunc(name, unicode.IsSpace) {
 		return `"` + name + `"`

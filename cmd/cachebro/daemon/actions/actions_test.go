@@ -250,7 +250,7 @@ func TestSeveralCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.st.View(func(v *store.View) error {
-		_, _, said, err := w.service().Of(v, newest)
+		_, _, said, err := w.service().ActionOf(v, newest)
 		if said != page[1].Command {
 			t.Errorf("an undo calls it %q", said)
 		}
@@ -306,7 +306,7 @@ func TestPlaceholders(t *testing.T) {
 	w.as(50, "claude").do(w.tree.Remove(".claude/settings.json"), w.tree.Remove(".claude"), w.tree.Remove(".bashrc"))
 	a := w.page(store.Filter{}, wire.ActionsQuery{})
 	w.want(a, "bwrap cat a: 0: ; fleeting 2")
-	if !a.Actions[0].Nothing() || len(wire.WithEffect(a.Actions)) != 0 {
+	if !a.Actions[0].NoEffect() || len(wire.WithEffect(a.Actions)) != 0 {
 		t.Errorf("it changed nothing: %+v", a.Actions[0])
 	}
 	err := w.st.View(func(v *store.View) error {
@@ -314,7 +314,7 @@ func TestPlaceholders(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, span, _, err := w.service().Of(v, newest)
+		_, span, _, err := w.service().ActionOf(v, newest)
 		if span.First != a.Actions[0].First || span.Last != a.Actions[0].Last {
 			t.Errorf("undo takes %+v, the log shows %+v", span, a.Actions[0])
 		}
@@ -477,7 +477,7 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 			told[fmt.Sprint(a.Key, a.First, a.Last)] = a.Versions
 		}
 		return v.Each(store.Filter{}, func(of store.Version) bool {
-			has, span, _, err := s.Of(v, of)
+			has, span, _, err := s.ActionOf(v, of)
 			if err != nil {
 				t.Fatal(err)
 			}

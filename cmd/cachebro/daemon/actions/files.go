@@ -101,7 +101,7 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	}
 	f := &file{path: p, existed: found && !before.Deleted(), mode: true}
 	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
-		f.made, found = true, true // a version that was passed over made it
+		f.made, found = true, true // a version of the action that was not read made it
 	}
 	if f.existed {
 		f.before = before

@@ -10,10 +10,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// Of finds the action that a version belongs to, as the log shows it. has reports whether a
+// ActionOf finds the action that a version belongs to, as the log shows it. has reports whether a
 // version belongs to that action, span is where the action begins and ends, and command says
 // what made it.
-func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
+func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newWords()
 	all := []store.Version{of}
 	key, _ := w.keyOf(of)
@@ -55,25 +55,25 @@ func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) b
 	}, span, w.commands(all), nil
 }
 
-// Speaker tells which action a version belongs to, even if the version is in no log, and what
-// made it. A Speaker serves one query.
-type Speaker struct{ w *words }
+// Namer tells which action a version belongs to, even if the version is in no log, and what
+// made it. A Namer serves one query.
+type Namer struct{ w *words }
 
-// Speaker returns a new Speaker.
-func (s *Service) Speaker() Speaker { return Speaker{s.newWords()} }
+// NewNamer returns a Namer.
+func (s *Service) NewNamer() Namer { return Namer{s.newWords()} }
 
 // Key returns the key of a version's action, as wire.Action has it.
-func (sp Speaker) Key(v store.Version) string {
+func (sp Namer) Key(v store.Version) string {
 	key, _ := sp.w.keyOf(v)
 	return key
 }
 
-// Top returns the topmost ancestor for which is returns true of the process that made a
+// TopAncestor returns the topmost ancestor for which is returns true of the process that made a
 // version, or that process itself if there is none. It does not look above the client of a
 // session or an agent. name is the command that started the returned process, "" if that is
 // not known. seen is set only if is returns true for that process, and says when it was first
 // seen.
-func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
+func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)
 	if !ok {
@@ -97,7 +97,7 @@ func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id attributio
 }
 
 // Command says in words what made a version.
-func (sp Speaker) Command(v store.Version) string {
+func (sp Namer) Command(v store.Version) string {
 	_, j := sp.w.keyOf(v)
 	return sp.w.command(v, j)
 }

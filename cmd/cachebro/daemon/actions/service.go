@@ -30,9 +30,9 @@ type Service struct {
 	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
 }
 
-// Beside sets the function that returns the operations on git's own files, which no version
+// SetGitOps sets the function that returns the operations on git's own files, which no version
 // records.
-func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
+func (s *Service) SetGitOps(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
 	s.git = git
 }
 

@@ -24,7 +24,7 @@ type Answers struct {
 	cache  *results.Cache // memory, disk and Redis
 	local  *results.Cache // memory and disk
 	shared *results.Cache // Redis; nil: none
-	kept   *results.Kept  // nil: it could not be opened
+	kept   *results.Disk  // nil: it could not be opened
 	redis  *results.Redis // nil: not configured, or unusable
 	bad    string         // what is wrong with the settings
 

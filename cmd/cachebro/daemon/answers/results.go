@@ -25,7 +25,7 @@ func (an *Answers) open(s results.Settings) {
 	}
 	stores := []results.Store{results.NewMemory(0)}
 	var err error
-	an.kept, err = results.NewKept(an.store.KV("results"), s.Budget)
+	an.kept, err = results.NewDisk(an.store.KV("results"), s.Budget)
 	if err == nil {
 		stores = append(stores, an.kept)
 	} else {
@@ -123,8 +123,8 @@ func (an *Answers) Shared(ctx context.Context, c results.Call) (raw []byte, hit 
 	return an.cache.Do(ctx, c)
 }
 
-// Own answers a call whose key is valid for this project only.
-func (an *Answers) Own(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
+// ForProject answers a call whose key is valid for this project only.
+func (an *Answers) ForProject(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
 	return an.local.Do(ctx, c)
 }
 

@@ -70,9 +70,9 @@ func (a *Attribution) keep(key string, v any) {
 // processes, so all rows of a batch are stored in one step.
 type Rows struct{ known, said map[string][]byte }
 
-// Meets sets a function that is called with each session that the environment of a process
+// OnSession sets a function that is called with each session that the environment of a process
 // names, before that process is recorded. It may be called often and must return soon.
-func (a *Attribution) Meets(meet func(session string)) { a.meet = meet }
+func (a *Attribution) OnSession(meet func(session string)) { a.meet = meet }
 
 // Calls returns the tool calls of a session that began since (ns) and may write anywhere,
 // oldest first, with the process behind each.
@@ -101,9 +101,9 @@ func (a *Attribution) TakeCall(c wire.SharedCall) {
 	a.saveWindow(c.Call.ToolUse)
 }
 
-// Introduce records the process of a KindProcess record, and adds to rows what must be stored
+// RecordProcess records the process of a KindProcess record, and adds to rows what must be stored
 // of it.
-func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
+func (a *Attribution) RecordProcess(r *spool.Record, rows *Rows) {
 	if a.meet != nil {
 		for _, session := range r.Session {
 			a.meet(session)
@@ -132,7 +132,7 @@ func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	}
 }
 
-// KeepRows stores the rows that Introduce collected, and empties rows.
+// KeepRows stores the rows that RecordProcess collected, and empties rows.
 func (a *Attribution) KeepRows(rows *Rows) error {
 	if len(rows.known) == 0 {
 		return nil
@@ -170,9 +170,9 @@ func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
 	a.saveWindow(call.ToolUse)
 }
 
-// Works records which process carries out an open call of a tool of our own server, and for
+// RecordToolProcess records which process carries out an open call of a tool of our own server, and for
 // which paths. It returns false if no such call is known.
-func (a *Attribution) Works(call wire.ToolCall, owner Key) bool {
+func (a *Attribution) RecordToolProcess(call wire.ToolCall, owner Key) bool {
 	a.mu.Lock()
 	known := false
 	for _, w := range slices.Backward(a.windows) {

@@ -240,8 +240,8 @@ func (a *Attribution) CarrierOf(id string) (Key, bool) {
 	return Key{}, false
 }
 
-// Carrying reports whether a living process carries out a plan.
-func (a *Attribution) Carrying() bool {
+// CarriesOutPlan reports whether a living process carries out a plan.
+func (a *Attribution) CarriesOutPlan() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.End == 0 && Alive(int(p.Owner.PID), p.Owner.Start) })

@@ -134,7 +134,7 @@ func (f *Finder) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search
 	if len(words) == 0 {
 		return nil
 	}
-	q.Pattern, h.WordsOnly = strings.Join(words, " "), true // the fast way, because the prompt waits
+	q.Pattern, h.WordsOnly = strings.Join(words, " "), true // words only is faster, and the user waits for the prompt
 	err := f.searchRanked(ctx, q, sq, h, limit, a)
 	f.addNotes(q, sq, limit, a)
 	if err != nil {

@@ -217,7 +217,7 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 // addGone adds the deleted files that have the pattern in their path, the last deleted first.
 func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
 	var gone []store.Version
-	err := f.Store.Gone(store.Path(sq.Path), func(v store.Version) bool {
+	err := f.Store.DeletedIn(store.Path(sq.Path), func(v store.Version) bool {
 		if v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path) && sq.IsPartOf(v.Path) && !f.passing(v) {
 			gone = append(gone, v)
 		}

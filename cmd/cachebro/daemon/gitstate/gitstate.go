@@ -92,8 +92,8 @@ func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Ser
 	return &Service{dir: dir, kv: st.KV(bucket), source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
 
-// Speaks sets the service that describes who did what.
-func (s *Service) Speaks(a *actions.Service) { s.actions = a }
+// SetActions sets the service that describes who did what.
+func (s *Service) SetActions(a *actions.Service) { s.actions = a }
 
 const maxOpen = 10_000
 
@@ -256,12 +256,12 @@ const undoing = "git undo-"
 
 // operations groups the rows into operations.
 func (h *history) operations() []*operation {
-	say := h.s.actions.Speaker()
+	say := h.s.actions.NewNamer()
 	var all []*operation
 	open := map[string]*operation{}
 	for _, r := range h.rows {
 		v := r.version()
-		top, command, seen := say.Top(v, func(comm string) bool { return comm == "git" || strings.HasPrefix(comm, "git-") })
+		top, command, seen := say.TopAncestor(v, func(comm string) bool { return comm == "git" || strings.HasPrefix(comm, "git-") })
 		action := say.Key(v)
 		if command == "" || r.Plan != "" {
 			command = say.Command(v)

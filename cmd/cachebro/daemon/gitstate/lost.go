@@ -22,7 +22,7 @@ func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 		return out, err
 	}
 	defer h.close()
-	say := s.actions.Speaker()
+	say := s.actions.NewNamer()
 	at := map[string]int{}
 	add := func(r *row, dir, name, id string) {
 		if strings.Trim(id, "0") == "" || !isID(id) || len(out.Tips) >= maxTips {

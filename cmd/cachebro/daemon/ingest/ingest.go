@@ -72,7 +72,7 @@ type Ingester struct {
 	moved atomic.Pointer[chan struct{}]
 
 	dirty    dirtyTable
-	beside   []Beside         // records in the batch of changes that bypassed the mount; see Followers
+	beside   []Bypass         // records in the batch of changes that bypassed the mount; see Followers
 	kept     attribution.Rows // processes of the batch, to be stored before it is applied
 	late     map[uint64]lateContent
 	unsynced int64
@@ -98,17 +98,17 @@ type Followers struct {
 	Wrote   func([]store.Version)   // versions from the spool were added
 	Reads   func(*spool.Record)     // a process has read files
 	Git     GitFollower
-	// Beside looks at the paths of changes that bypassed the mount. It is called after the
+	// Bypassed looks at the paths of changes that bypassed the mount. It is called after the
 	// rest of their batch is in the log, calls the given function with the changes that it
 	// finds, and may wait for the disk.
-	Beside func(context.Context, []Beside, func([]store.Change) bool)
+	Bypassed func(context.Context, []Bypass, func([]store.Change) bool)
 	// Settle makes the recorder of changes that bypass the mount spool everything that has
 	// happened; nil if there is no recorder.
 	Settle func()
 }
 
-// Beside is a record of a change that bypassed the mount.
-type Beside struct {
+// Bypass is a record of a change that bypassed the mount.
+type Bypass struct {
 	Record *spool.Record
 	Actor  store.Actor
 }
@@ -342,7 +342,7 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	g.remember(changes, from, versions)
 	g.o.Wrote(versions)
 	if len(g.beside) > 0 {
-		g.o.Beside(ctx, g.beside, func(found []store.Change) bool {
+		g.o.Bypassed(ctx, g.beside, func(found []store.Change) bool {
 			vs, ok := g.apply(ctx, found, nil)
 			g.o.Wrote(vs)
 			return ok

@@ -22,7 +22,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 		clear(g.late)
 		g.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
 	case spool.KindProcess:
-		g.attribution.Introduce(r, &g.kept)
+		g.attribution.RecordProcess(r, &g.kept)
 	case spool.KindDirty:
 		if r.Node == 0 {
 			g.dirty.complete()
@@ -38,7 +38,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	case spool.KindReads:
 		g.o.Reads(r)
 	case spool.KindBeside:
-		g.beside = append(g.beside, Beside{r, g.actor(r)})
+		g.beside = append(g.beside, Bypass{r, g.actor(r)})
 	case spool.KindContent:
 		return g.lateChange(j)
 	case spool.KindVersion:

@@ -120,8 +120,8 @@ func (s *Service) dropLocked(seq uint64) {
 	}
 }
 
-// Wrote examines versions that were just ingested.
-func (s *Service) Wrote(vs []store.Version) {
+// Examine examines versions that were just ingested.
+func (s *Service) Examine(vs []store.Version) {
 	for i := range vs {
 		if v := &vs[i]; v.Actor.Session != "" && v.Class == 0 {
 			s.wrote(v)
@@ -238,8 +238,8 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 	return way, err
 }
 
-// Reads records that a process has opened files for reading.
-func (s *Service) Reads(r *spool.Record) {
+// RecordReads records that a process has opened files for reading.
+func (s *Service) RecordReads(r *spool.Record) {
 	k := attribution.WriterOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -417,7 +417,7 @@ func (s *Service) Marks(ctx context.Context) (marks map[uint64]string, has func(
 // Mark describes a loss in a few words.
 func (s *Service) Mark(l Loss) string {
 	by := "others"
-	if v, ok := s.Other(l); ok {
+	if v, ok := s.NewestLost(l); ok {
 		by = attribution.ByWhom(v.Actor)
 		if v.Plan != "" {
 			by = "an undo"
@@ -430,8 +430,8 @@ func (s *Service) Mark(l Loss) string {
 	return fmt.Sprintf("lost update: missing %s of %s", text.Count(l.Lines, "line"), by)
 }
 
-// Other returns the newest version whose lines a write lost.
-func (s *Service) Other(l Loss) (store.Version, bool) {
+// NewestLost returns the newest version whose lines a write lost.
+func (s *Service) NewestLost(l Loss) (store.Version, bool) {
 	if len(l.Others) == 0 {
 		return store.Version{}, false
 	}
@@ -439,9 +439,9 @@ func (s *Service) Other(l Loss) (store.Version, bool) {
 	return v, err == nil
 }
 
-// Untold returns the losses since a version that a session caused or suffered, that still
+// Unreported returns the losses since a version that a session caused or suffered, that still
 // stand, and that were not reported to the session yet. They then count as reported.
-func (s *Service) Untold(session store.SessionID, since uint64) (out []Loss) {
+func (s *Service) Unreported(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
 		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {
 			continue

@@ -108,7 +108,7 @@ func (b *bench) put(p store.Path, is set, actor store.Actor, plan string) uint64
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.lost.Wrote(vs)
+	b.lost.Examine(vs)
 	who := string(actor.Session)
 	if mine := b.mine[belief{who, p}]; mine != nil {
 		for l := range is {
@@ -187,11 +187,11 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		a := store.Actor{Session: store.SessionID(who), Tool: "Bash", ToolCall: fmt.Sprint("T", n), Comm: "sed", PID: uint32(n), Start: 1}
 		rec := &spool.Record{Kind: spool.KindReads, PID: uint32(n), Start: 1, Time: b.clock, Paths: []string{string(p)}}
 		if n%2 == 0 {
-			b.lost.Reads(rec)
+			b.lost.RecordReads(rec)
 		}
 		b.put(p, is, a, "")
 		if n%2 == 1 {
-			b.lost.Reads(rec)
+			b.lost.RecordReads(rec)
 		}
 		return true
 	},
@@ -210,7 +210,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 			return false
 		}
 		b.next()
-		b.shown.Told(store.Reader{Session: store.SessionID(who)}, p, sha256.Sum256(b.files[p].text()), true)
+		b.shown.NoteReported(store.Reader{Session: store.SessionID(who)}, p, sha256.Sum256(b.files[p].text()), true)
 		b.believes(who, p, b.files[p])
 		return true
 	},

@@ -84,7 +84,7 @@ func isEmpty(state string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	empty, err := portable.Empty(s, tidy.Said())
+	empty, err := portable.Empty(s, tidy.WrittenByUsers())
 	return empty, errors.Join(err, s.Close())
 }
 

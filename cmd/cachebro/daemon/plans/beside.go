@@ -25,8 +25,8 @@ func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 	return pl.Store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
 }
 
-// besidePlan returns the plan that was made together with a plan of a project, "" if none was.
-func (pl *Plans) besidePlan(of string) string {
+// pairedPlan returns the plan that was made together with a plan of a project, "" if none was.
+func (pl *Plans) pairedPlan(of string) string {
 	b, _, err := pl.Store.KV(besideBucket).Get(of)
 	if err != nil {
 		pl.Log.Warn("look up the plan that goes with a plan", "plan", of, "err", err)
@@ -48,7 +48,7 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 	}
 	if newest.Seq != 0 {
 		out.Action = uint64(newest.Seq)
-		out.ActionKey, out.ActionEnd = pl.Actions.Speaker().Key(newest), onwire.Time(newest.Time)
+		out.ActionKey, out.ActionEnd = pl.Actions.NewNamer().Key(newest), onwire.Time(newest.Time)
 	}
 }
 
@@ -57,7 +57,7 @@ const mostSought = 200_000
 
 // withKey returns the newest version of the action with a key.
 func (pl *Plans) withKey(key string) (seq uint64, err error) {
-	speaker, looked := pl.Actions.Speaker(), 0
+	speaker, looked := pl.Actions.NewNamer(), 0
 	err = pl.Store.View(func(v *store.View) error {
 		return v.Each(store.Filter{}, func(o store.Version) bool {
 			looked++

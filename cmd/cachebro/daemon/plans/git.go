@@ -82,7 +82,7 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 		if err != nil {
 			return sel, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "%d is not a change", q.Action)
 		}
-		sel.Key = pl.Actions.Speaker().Key(v)
+		sel.Key = pl.Actions.NewNamer().Key(v)
 		return sel, nil
 	}
 	uq, err := pl.undoQuery(q)
@@ -99,20 +99,20 @@ func (pl *Plans) promptEnded(id string) (at time.Time) {
 	return at
 }
 
-// besides fills in the changes of git's own files that an undo's actor also made.
+// besides adds to a plan the changes of git's own files that the same actor made.
 func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	sel := gitstate.Selection{}
 	switch {
 	case q.Kind != store.PlanUndo || len(q.Paths) > 0 || len(q.Edits) > 0:
 		return
 	case newest.Seq != 0:
-		sel.Key = pl.Actions.Speaker().Key(newest)
+		sel.Key = pl.Actions.NewNamer().Key(newest)
 	case q.Action != 0:
 		v, err := pl.Store.Version(q.Action)
 		if err != nil {
 			return
 		}
-		sel.Key = pl.Actions.Speaker().Key(v)
+		sel.Key = pl.Actions.NewNamer().Key(v)
 	default:
 		uq, err := pl.undoQuery(q)
 		if err != nil {

@@ -239,7 +239,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		return p, err
 	case store.PlanRedo:
 		if q.Beside != "" {
-			q.Plan = pl.besidePlan(q.Beside)
+			q.Plan = pl.pairedPlan(q.Beside)
 			if q.Plan == "" {
 				return nil, wire.Errorf(wire.ErrNotFound, "", "no plan here belongs to that plan")
 			}
@@ -349,7 +349,7 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
 	}
 	pl.Survey.Update(ctx, p)
-	if err := pl.Survey.UpdateBeside(ctx); err != nil {
+	if err := pl.Survey.UpdateBypassed(ctx); err != nil {
 		return nil, err
 	}
 	if versions.Given(q.Version) {
@@ -436,7 +436,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 		if err != nil {
 			return nil // undoQuery reports this
 		}
-		has, _, _, err := pl.Actions.Of(v, x)
+		has, _, _, err := pl.Actions.ActionOf(v, x)
 		if err != nil {
 			return err
 		}
@@ -476,7 +476,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 
 // actionOf returns the log's action that a version belongs to.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
-	has, span, command, err := pl.Actions.Of(v, of)
+	has, span, command, err := pl.Actions.ActionOf(v, of)
 	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
 }
 
@@ -502,7 +502,7 @@ func (pl *Plans) update(ctx context.Context) error {
 // look brings the log up to date for a restore. A restore makes no step for a path that is
 // already as it was, and that must be true of the files, not only of the log.
 func (pl *Plans) look(ctx context.Context) error {
-	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBeside, pl.Survey.UpdateKnown} {
+	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBypassed, pl.Survey.UpdateKnown} {
 		if err := update(ctx); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
 			size += len(n.Text) + len(n.Diff)
 			if !since[v.Path] {
-				rd.Shown.Told(r, v.Path, is, n.Diff != "" && size < sureNews)
+				rd.Shown.NoteReported(r, v.Path, is, n.Diff != "" && size < sureNews)
 			}
 			out = append(out, n)
 			if len(out) == maxNews {
@@ -92,7 +92,7 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 // itself changed.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
-	told, way, when, again := rd.Shown.ToldSince(r, v.Path)
+	told, way, when, again := rd.Shown.ReportedSince(r, v.Path)
 	if !held || v.Time <= max(at, when) {
 		return n, is, false
 	}
@@ -148,12 +148,12 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 // everything is reported.
 func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
 	of = map[store.Path]uint64{}
-	for _, l := range rd.Lost.Untold(r.Session, since) {
+	for _, l := range rd.Lost.Unreported(r.Session, since) {
 		v, err := rd.Store.Version(l.Seq)
 		if err != nil {
 			continue
 		}
-		other, found := rd.Lost.Other(l)
+		other, found := rd.Lost.NewestLost(l)
 		theirs := "others"
 		if found {
 			theirs = rd.doer(r, other) + " at " + onwire.Clock(other.Time)
@@ -187,7 +187,7 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 	if !ok {
 		return ""
 	}
-	told, way, _, again := rd.Shown.ToldSince(r, p)
+	told, way, _, again := rd.Shown.ReportedSince(r, p)
 	if way {
 		h = told
 	}
@@ -202,11 +202,11 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 	was, err := rd.Store.Content(h)
 	now, err2 := l.Content()
 	if err != nil || err2 != nil || text.Binary(was) || text.Binary(now) {
-		rd.Shown.Told(r, p, l.Hash, false)
+		rd.Shown.NoteReported(r, p, l.Hash, false)
 		return said + "Read it again, then edit it."
 	}
 	body := diff.Compare(was, now).Body(diff.Context)
-	rd.Shown.Told(r, p, l.Hash, len(body) <= maxHeld)
+	rd.Shown.NoteReported(r, p, l.Hash, len(body) <= maxHeld)
 	if len(body) > maxHeld {
 		return said + "Read it again, then edit it."
 	}

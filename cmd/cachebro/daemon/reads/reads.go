@@ -204,7 +204,7 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	for i, c := range q.Calls {
 		calls[i] = readers.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
 	}
-	rd.Shown.Given(reader, q.Given)
+	rd.Shown.CountTokens(reader, q.Given)
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
@@ -270,7 +270,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	if err != nil || l.Hash == h || !l.Known {
 		return ""
 	}
-	if told, _, _, again := rd.Shown.ToldSince(r, p); again && told == l.Hash {
+	if told, _, _, again := rd.Shown.ReportedSince(r, p); again && told == l.Hash {
 		return "" // reported already, with a prompt or when this edit was held
 	}
 	v := l.Version

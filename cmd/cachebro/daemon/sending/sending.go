@@ -84,8 +84,8 @@ func (s *Service) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MRemote: onwire.Decoded(s.answer)}
 }
 
-// On reports whether a bucket is configured.
-func (s *Service) On() bool { return s.on.Load() }
+// Configured reports whether a bucket is configured.
+func (s *Service) Configured() bool { return s.on.Load() }
 
 // Changed notes that something was stored. It never blocks.
 func (s *Service) Changed() { s.due(s.delay) }
@@ -94,7 +94,7 @@ func (s *Service) Changed() { s.due(s.delay) }
 func (s *Service) Ended() { s.due(soon) }
 
 func (s *Service) due(in time.Duration) {
-	if !s.On() {
+	if !s.Configured() {
 		return
 	}
 	select {
@@ -134,7 +134,7 @@ func (s *Service) Run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if err == nil || !s.On() {
+			if err == nil || !s.Configured() {
 				retry = ingest.RetryFirst
 				break
 			}
@@ -296,10 +296,10 @@ func (s *Service) Busy() bool {
 	return st.Unsent > 0 && (st.Error == "" || time.Since(st.Since) < s.hopeless)
 }
 
-// Last sends what waits before the daemon ends, unless the link is known to fail, and logs
+// SendLast sends what waits before the daemon ends, unless the link is known to fail, and logs
 // what remains unsent.
-func (s *Service) Last(ctx context.Context) {
-	if !s.On() {
+func (s *Service) SendLast(ctx context.Context) {
+	if !s.Configured() {
 		return
 	}
 	s.interrupt()
@@ -400,7 +400,7 @@ func (s *Service) remove(ctx context.Context) error {
 // now sends everything that happened so far. A failure is recorded in the state, and is not
 // returned as an error.
 func (s *Service) now(ctx context.Context, within time.Duration) error {
-	if !s.On() {
+	if !s.Configured() {
 		return nil
 	}
 	if within <= 0 || within > mostWithin {

@@ -56,7 +56,7 @@ func TestSentInTheBackground(t *testing.T) {
 	p := daemontest.New(t)
 	s := service(t, p)
 	end := run(t, s)
-	if s.On() || s.Busy() {
+	if s.Configured() || s.Busy() {
 		t.Error("there is nowhere to send to")
 	}
 	write(t, p, 0)
@@ -77,7 +77,7 @@ func TestSentInTheBackground(t *testing.T) {
 	if st := s.State(); st.Unsent == 0 || st.Since.IsZero() || !s.Busy() {
 		t.Errorf("a failing link: %+v, busy %v", st, s.Busy())
 	}
-	s.Last(t.Context()) // a dead link is not waited for
+	s.SendLast(t.Context()) // a dead link is not waited for
 	s.mu.Lock()
 	s.state.Since = time.Now().Add(-2 * hopeless)
 	s.mu.Unlock()
@@ -94,11 +94,11 @@ func TestSentInTheBackground(t *testing.T) {
 	if st := next.State(); st.Unsent == 0 || st.URL == "" {
 		t.Errorf("the next daemon: %+v", st)
 	}
-	next.Last(t.Context())
+	next.SendLast(t.Context())
 	if st := next.State(); st.Unsent != 0 {
 		t.Errorf("at the end: %+v", st)
 	}
-	if st, _ := daemontest.Ask[wire.RemoteState](t, next.Handlers(), wire.MRemote, wire.RemoteRequest{Do: "rm"}); st.URL != "" || next.On() {
+	if st, _ := daemontest.Ask[wire.RemoteState](t, next.Handlers(), wire.MRemote, wire.RemoteRequest{Do: "rm"}); st.URL != "" || next.Configured() {
 		t.Errorf("removed: %+v", st)
 	}
 }
@@ -126,7 +126,7 @@ func TestAddRefused(t *testing.T) {
 		}
 	}
 	srv.Break(nil)
-	if s.On() || service(t, p).On() {
+	if s.Configured() || service(t, p).Configured() {
 		t.Error("it sends all the same")
 	}
 }

@@ -26,27 +26,27 @@ const (
 	holdFor = time.Hour
 )
 
-// Kept holds the saved outputs. The zero value is usable.
-type Kept struct {
-	mu   sync.Mutex // guards all below
-	all  []kept     // the oldest first
+// SavedOutputs holds the saved outputs. The zero value is usable.
+type SavedOutputs struct {
+	mu   sync.Mutex    // guards all below
+	all  []savedOutput // the oldest first
 	size int
 	last time.Time // when the newest was saved
 }
 
-type kept struct {
+type savedOutput struct {
 	session, id string
 	size        int    // of the text
 	packed      []byte // deflate
 }
 
 // Handlers returns the handler of its request, by method.
-func (k *Kept) Handlers() map[string]wire.Handler {
+func (k *SavedOutputs) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MOutput: k.handle}
 }
 
 // handle saves the body if there is one, and otherwise returns a saved output.
-func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
+func (k *SavedOutputs) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.OutputRequest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func (k *Kept) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
 }
 
 // keep saves a text. It returns false if the text alone exceeds the budget.
-func (k *Kept) keep(session, id string, text []byte) bool {
+func (k *SavedOutputs) keep(session, id string, text []byte) bool {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
 	if err != nil {
@@ -81,9 +81,9 @@ func (k *Kept) keep(session, id string, text []byte) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.dropLocked(func(o kept) bool { return o.id == id && o.session == session })
+	k.dropLocked(func(o savedOutput) bool { return o.id == id && o.session == session })
 	k.last = time.Now()
-	k.all = append(k.all, kept{session, id, len(text), bytes.Clone(b.Bytes())})
+	k.all = append(k.all, savedOutput{session, id, len(text), bytes.Clone(b.Bytes())})
 	for k.size += b.Len(); k.size > budget; {
 		k.size -= len(k.all[0].packed)
 		k.all = slices.Delete(k.all, 0, 1)
@@ -93,16 +93,16 @@ func (k *Kept) keep(session, id string, text []byte) bool {
 
 // Held reports whether a session may still ask for an output, which would be lost if this
 // process ended.
-func (k *Kept) Held() bool {
+func (k *SavedOutputs) Held() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.all) > 0 && time.Since(k.last) < holdFor
 }
 
-func (k *Kept) get(id string) ([]byte, bool) {
+func (k *SavedOutputs) get(id string) ([]byte, bool) {
 	k.mu.Lock()
-	i := slices.IndexFunc(k.all, func(o kept) bool { return o.id == id })
-	var o kept
+	i := slices.IndexFunc(k.all, func(o savedOutput) bool { return o.id == id })
+	var o savedOutput
 	if i >= 0 {
 		o = k.all[i]
 	}
@@ -116,15 +116,15 @@ func (k *Kept) get(id string) ([]byte, bool) {
 }
 
 // End drops the outputs of a session.
-func (k *Kept) End(session string) {
+func (k *SavedOutputs) End(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.dropLocked(func(o kept) bool { return o.session == session })
+	k.dropLocked(func(o savedOutput) bool { return o.session == session })
 }
 
 // dropLocked drops the outputs for which which returns true. mu is held.
-func (k *Kept) dropLocked(which func(kept) bool) {
-	k.all = slices.DeleteFunc(k.all, func(o kept) bool {
+func (k *SavedOutputs) dropLocked(which func(savedOutput) bool) {
+	k.all = slices.DeleteFunc(k.all, func(o savedOutput) bool {
 		if which(o) {
 			k.size -= len(o.packed)
 			return true

@@ -11,7 +11,7 @@ import (
 // What is kept comes back to the byte, until its session ends or the budget is used
 // up; then the oldest is gone first.
 func TestKept(t *testing.T) {
-	var k Kept
+	var k SavedOutputs
 	text := []byte(strings.Repeat("--- PASS: TestA (0.00s)\n", 1000))
 	if !k.keep("s1", "a", text) || !k.keep("s2", "b", []byte("other")) {
 		t.Fatal("not kept")

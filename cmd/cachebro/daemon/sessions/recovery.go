@@ -29,7 +29,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 	}
 	for _, f := range out.Set.Files {
 		if f.Others != "" {
-			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Told(store.Path(f.Path)), f.Others))
+			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.ForModel(store.Path(f.Path)), f.Others))
 		}
 	}
 	calls, err := ss.Store.Sessions.ToolCalls(session, 200)

@@ -29,7 +29,7 @@ type Options struct {
 	Reads       *reads.Reads
 	Knowledge   *knowledge.Knowledge
 	Shown       *readers.Tracker
-	Outputs     *Kept
+	Outputs     *SavedOutputs
 	Paths       onwire.Paths
 	Log         *slog.Logger
 	Places      wire.Paths // where the daemons of other projects are
@@ -47,7 +47,7 @@ type Sessions struct {
 // New makes the service.
 func New(o Options) *Sessions {
 	ss := &Sessions{Options: o}
-	o.Attribution.Meets(ss.meetOnce)
+	o.Attribution.OnSession(ss.meetOnce)
 	return ss
 }
 

@@ -84,7 +84,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	a := wire.SessionAnswer{Known: known, Mounted: ss.Survey.Mounted(), News: news}
 	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.is(id, e.Prompt)
 	a.Epoch, a.NeedCheck = ss.Reads.Event(reader, e)
-	ss.Shown.Given(reader, e.Given)
+	ss.Shown.CountTokens(reader, e.Given)
 	return a, nil, nil
 }
 
@@ -195,7 +195,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the tool call has no tool_use id")
 	}
 	owner := attribution.OwnerOf(q.PID)
-	if r.Hello.Client == "mcp" && ss.Attribution.Works(q, owner) {
+	if r.Hello.Client == "mcp" && ss.Attribution.RecordToolProcess(q, owner) {
 		return wire.ToolBeginAnswer{}, nil, nil // keep what the client's hook reported about the call
 	}
 	q.Command = cmdline.Text(q.Command)
@@ -257,7 +257,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	now := time.Now().UnixNano()
 	ss.Attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
-	ss.Shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
+	ss.Shown.CountTokens(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
 	c, ok, err := ss.Store.Sessions.ToolCall(q.ToolUse)
 	if err != nil {
 		return nil, nil, err

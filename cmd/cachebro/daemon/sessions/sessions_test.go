@@ -50,7 +50,7 @@ func open(t *testing.T, p *daemontest.Project) (*sessions.Sessions, map[string]w
 	}
 	ss := sessions.New(sessions.Options{
 		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Sets: sets, Reads: rd, Knowledge: kn, Shown: shown,
-		Outputs: &sessions.Kept{}, Paths: p.Paths, Log: p.Log,
+		Outputs: &sessions.SavedOutputs{}, Paths: p.Paths, Log: p.Log,
 	})
 	h := ss.Handlers()
 	for _, other := range []map[string]wire.Handler{kn.Handlers(), rd.Handlers()} {

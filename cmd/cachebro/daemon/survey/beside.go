@@ -16,38 +16,38 @@ import (
 	"cachebro/store/onwire"
 )
 
-// Beside records the changes of paths that bypassed the mount. See ingest.Followers.
-func (s *Survey) Beside(ctx context.Context, told []ingest.Beside, apply func([]store.Change) bool) {
+// RecordBypassed records the changes of paths that bypassed the mount. See ingest.Followers.
+func (s *Survey) RecordBypassed(ctx context.Context, told []ingest.Bypass, apply func([]store.Change) bool) {
 	sc, done, err := s.baseline.scanner(ctx)
 	if err != nil {
 		s.Log.Warn("changes that bypassed the mount cannot be examined", "err", err)
 		return
 	}
 	defer done()
-	b := besides{survey: s, scanner: sc, apply: apply, known: !s.baseline.complete().IsZero(), paths: map[store.Path]bool{}}
+	b := bypassBatch{survey: s, scanner: sc, apply: apply, known: !s.baseline.complete().IsZero(), paths: map[store.Path]bool{}}
 	for _, t := range told {
 		b.take(t)
 	}
 	b.flush()
 }
 
-// besides handles one batch of records. A record only says where to look; what counts is the
+// bypassBatch handles one batch of records. A record only says where to look; what counts is the
 // path's present state. If the path has changed again since the record was made, that change
 // has its own record, which names its author.
-type besides struct {
+type bypassBatch struct {
 	survey  *Survey
 	scanner *scanner
 	apply   func([]store.Change) bool
 	known   bool // the log has everything that was there when the mount began
 
-	ingest.Beside // the record that is being handled
+	ingest.Bypass // the record that is being handled
 	batch         []store.Change
 	bytes         int
 	paths         map[store.Path]bool // the paths in batch
 }
 
-func (b *besides) take(t ingest.Beside) {
-	b.Beside = t
+func (b *bypassBatch) take(t ingest.Bypass) {
+	b.Bypass = t
 	if b.Actor.Comm == "" {
 		b.Actor = attribution.Outsider
 	}
@@ -67,7 +67,7 @@ func (b *besides) take(t ingest.Beside) {
 }
 
 // flush stores the batch.
-func (b *besides) flush() {
+func (b *bypassBatch) flush() {
 	if len(b.batch) > 0 && !b.apply(b.batch) {
 		b.survey.Log.Warn("changes that bypassed the mount are not stored", "changes", len(b.batch))
 	}
@@ -75,7 +75,7 @@ func (b *besides) flush() {
 	clear(b.paths)
 }
 
-func (b *besides) add(c store.Change) {
+func (b *bypassBatch) add(c store.Change) {
 	c.Time, c.Actor = b.survey.foundAt(b.Record.Time), b.Actor
 	b.batch = append(b.batch, c)
 	b.bytes += len(c.Content)
@@ -86,7 +86,7 @@ func (b *besides) add(c store.Change) {
 }
 
 // current returns the newest version of a path, taking the batch into account.
-func (b *besides) current(p store.Path) (v store.Version, live bool) {
+func (b *bypassBatch) current(p store.Path) (v store.Version, live bool) {
 	if b.paths[p] {
 		b.flush()
 	}
@@ -98,7 +98,7 @@ func (b *besides) current(p store.Path) (v store.Version, live bool) {
 }
 
 // rename adds a change of a path's name, if the tree confirms it.
-func (b *besides) rename(from, to store.Path) bool {
+func (b *bypassBatch) rename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(to))
@@ -117,21 +117,21 @@ func (b *besides) rename(from, to store.Path) bool {
 	return true
 }
 
-func (b *besides) gone(p store.Path) bool {
+func (b *bypassBatch) gone(p store.Path) bool {
 	_, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // left reports whether the file that was at a path is no longer there. Whatever has replaced
 // it has its own record.
-func (b *besides) left(p store.Path, was store.Stat) bool {
+func (b *bypassBatch) left(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
 }
 
 // look compares a path with the log. seen is the path's stat when the record was made, zero if
 // the path did not exist.
-func (b *besides) look(p store.Path, seen store.Stat) {
+func (b *bypassBatch) look(p store.Path, seen store.Stat) {
 	v, live := b.current(p)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(p))
 	switch {
@@ -168,7 +168,7 @@ func unchanged(seen, now store.Stat) bool {
 }
 
 // found adds the present state of a path, if the log has another state.
-func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
+func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
 	if live && stands(v, st) || b.survey.Ingest.Writing(p) {
 		return
 	}
@@ -193,7 +193,7 @@ func (b *besides) found(p store.Path, v store.Version, live bool, st store.Stat,
 }
 
 // removed adds deletions of a path and of everything in its subtree.
-func (b *besides) removed(v store.Version) {
+func (b *bypassBatch) removed(v store.Version) {
 	all := []store.Version{v}
 	if isDir(v.Stat) {
 		b.flush()
@@ -209,7 +209,7 @@ func (b *besides) removed(v store.Version) {
 }
 
 // live lists the log's live versions at a path and in its subtree.
-func (b *besides) live(p store.Path) (all []store.Version) {
+func (b *bypassBatch) live(p store.Path) (all []store.Version) {
 	err := b.survey.Store.Live(p, func(v store.Version) error {
 		all = append(all, v)
 		return nil
@@ -221,7 +221,7 @@ func (b *besides) live(p store.Path) (all []store.Version) {
 }
 
 // below compares the subtree of a directory that got a new name with the log.
-func (b *besides) below(dir store.Path) {
+func (b *bypassBatch) below(dir store.Path) {
 	b.flush()
 	known := map[store.Path]store.Version{}
 	for _, v := range b.live(dir) {
@@ -238,7 +238,7 @@ func (b *besides) below(dir store.Path) {
 	}
 }
 
-func (b *besides) walk(dir store.Path, known map[store.Path]store.Version, there map[store.Path]bool) {
+func (b *bypassBatch) walk(dir store.Path, known map[store.Path]store.Version, there map[store.Path]bool) {
 	entries, err := b.scanner.list(dir)
 	if err != nil {
 		b.scanner.skipped(dir, err)

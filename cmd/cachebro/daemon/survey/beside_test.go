@@ -46,7 +46,7 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 		if rng.Intn(4) > 0 {
 			continue // and so is the daemon
 		}
-		p.Survey.Beside(t.Context(), o.told, o.apply)
+		p.Survey.RecordBypassed(t.Context(), o.told, o.apply)
 		o.told = nil
 		if tree, log := o.tree(), o.log(); !slices.Equal(tree, log) {
 			t.Fatalf("tree: %q\nlog:  %q\n%s", tree, log, strings.Join(o.did, "\n"))
@@ -66,7 +66,7 @@ func TestBesideOfUnknown(t *testing.T) {
 		o.event(op, name, "")
 	}
 	o.record()
-	p.Survey.Beside(t.Context(), o.told, o.apply)
+	p.Survey.RecordBypassed(t.Context(), o.told, o.apply)
 	for name, want := range map[store.Path]store.Op{"touched": store.OpBaseline, "made": store.OpCreate} {
 		v, found, err := p.Store.Current(name)
 		if err != nil || !found || v.Op != want {
@@ -101,7 +101,7 @@ type others struct {
 	rng    *rand.Rand
 	did    []string
 	events []spool.Record // that mountd has not seen yet
-	told   []ingest.Beside
+	told   []ingest.Bypass
 }
 
 func (o *others) at(name string) string { return filepath.Join(o.p.Root, name) }
@@ -213,7 +213,7 @@ func (o *others) record() {
 			name = e.Path2
 		}
 		e.Stat, _, _ = source.LstatBeneath(root, name)
-		o.told = append(o.told, ingest.Beside{Record: &e})
+		o.told = append(o.told, ingest.Bypass{Record: &e})
 	}
 	o.events = nil
 }

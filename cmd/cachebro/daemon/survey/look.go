@@ -26,9 +26,9 @@ type File struct {
 	Content func() ([]byte, error)
 }
 
-// verifiedTable caches the hashes of files by their stat, for contents that the version log
-// does not have. Otherwise a file that cannot be stored (too large, a full disk) or was only
-// touched would be hashed at every look.
+// verifiedTable caches the hashes of files by their stat, for contents that are not in the version
+// log. Without it, a file that cannot be stored (too large, a full disk) or that was only touched
+// would be hashed at every look.
 type verifiedTable struct {
 	mu sync.Mutex
 	m  map[store.Path]verifiedStat

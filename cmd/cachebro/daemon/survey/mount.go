@@ -27,9 +27,9 @@ type mount struct {
 }
 
 // begin records an attached mountd. last is the scan that has completed for it, nil if none has.
-// again says that it was attached already. For a new one, away is set to false, and ended says
-// that away was true, so that a period without a mount has ended. ended is false if a mountd
-// died and this one follows it directly.
+// again is true if that mountd was attached already. For a new one, begin calls away(false), which
+// returns whether nothing was mounted before, and sets that to false. ended is true if a period
+// without a mount has ended. It is false if a mountd died and this one follows it directly.
 func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
@@ -38,7 +38,7 @@ func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	back := m.attach.Unmounted && !a.Unmounted // it had gone from its mountpoint: nobody reported what happened
+	back := m.attach.Unmounted && !a.Unmounted // the mount had left its mountpoint, and changes there were not reported
 	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !back
 	m.forgetLocked()
 	if !again {

@@ -62,7 +62,7 @@ func (s *Survey) load() error {
 
 // takeLeft handles the end of a mount that was not reported to any daemon.
 func (s *Survey) takeLeft() error {
-	l, ok := wire.ReadLeft(s.State)
+	l, ok := wire.ReadMountEnd(s.State)
 	if !ok {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (s *Survey) takeLeft() error {
 		s.noteComplete(l.At.Add(-time.Duration(ingest.ClockTick)), true)
 		s.keep(keepScanned, "")
 	}
-	return wire.TakeLeft(s.State)
+	return wire.RemoveMountEnd(s.State)
 }
 
 // madeSince reports whether a file that the log does not know was made after the last moment
@@ -163,9 +163,9 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	return nil
 }
 
-// UpdateBeside records what was changed or removed bypassing the mount without being reported,
+// UpdateBypassed records what was changed or removed bypassing the mount without being reported,
 // if the mount can be bypassed.
-func (s *Survey) UpdateBeside(ctx context.Context) error {
+func (s *Survey) UpdateBypassed(ctx context.Context) error {
 	if !s.mount.mounted() || !s.mount.unwatched() {
 		return nil
 	}

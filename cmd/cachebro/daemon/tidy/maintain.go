@@ -256,7 +256,7 @@ func (td *Tidy) pins() func(store.Hash) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(made) > time.Second {
-			set, made = td.Shown.Pins(), time.Now()
+			set, made = td.Shown.PinnedContents(), time.Now()
 		}
 		_, ok := set[h]
 		return ok || td.Knowledge.Pinned(h)

@@ -23,7 +23,7 @@ import (
 // Peer is one of the user's projects.
 type Peer struct {
 	State string // its state directory
-	space.Holding
+	space.StoreSize
 	Allowed int64 // bytes that its store may take at present
 }
 
@@ -32,19 +32,19 @@ type Peer struct {
 func Peers(base string, limit int64, now time.Time) []Peer {
 	states, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
 	var all, outside []Peer
-	var hs []space.Holding
+	var hs []space.StoreSize
 	for _, state := range states {
 		h := space.Measure(filepath.Join(state, "store"))
 		switch {
 		case h.Used == 0:
 		case state == outsideIn(base):
-			own := Peer{State: state, Holding: h, Allowed: limit}
+			own := Peer{State: state, StoreSize: h, Allowed: limit}
 			if now.Sub(h.Wrote) > limits.OutsideFor { // all of its records are too old
 				own.Allowed = 0
 			}
 			outside = []Peer{own}
 		default:
-			all, hs = append(all, Peer{State: state, Holding: h}), append(hs, h)
+			all, hs = append(all, Peer{State: state, StoreSize: h}), append(hs, h)
 		}
 	}
 	for i, n := range space.Allot(limit, hs, now) {

@@ -79,7 +79,7 @@ func Moment(st *store.Store, seq uint64) (uint64, error) {
 	if seq > st.Seq() {
 		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", seq)
 	}
-	return st.Whole(seq)
+	return st.EndOfOperation(seq)
 }
 
 // KnownDir reports whether p is a directory that is live in the log, or has live paths in its

@@ -92,7 +92,7 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 		}
 		return
 	}
-	if from.Exists && to.Exists && text.Recoded(from.Data, to.Data) {
+	if from.Exists && to.Exists && text.EncodingDiffers(from.Data, to.Data) {
 		fmt.Fprintf(out, "encoding %s -> %s\n", text.EncodingOf(from.Data), text.EncodingOf(to.Data)) // git ignores headers that it does not know
 	}
 	s := diff.Compare(from.Data, to.Data)
