@@ -45,8 +45,8 @@ type story struct {
 	f      logFlags
 	width  int
 	uid    uint32
-	prompt string // session and prompt of the last action
-	any    bool   // something was written
+	prompt string      // session and prompt of the last action
+	any    bool        // something was written
 	aside  []asideLine // lines between actions that are not printed yet
 }
 

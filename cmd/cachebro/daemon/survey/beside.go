@@ -158,7 +158,7 @@ func (b *bypassBatch) look(p store.Path, seen store.Stat) {
 // made reports whether the record says that the file was made, and the log does not know it yet.
 // Then the file is recorded although it has been written since, because the records of the
 // writes do not say that it is new.
-func (b *besides) made(live bool, seen, now store.Stat) bool {
+func (b *bypassBatch) made(live bool, seen, now store.Stat) bool {
 	return !live && b.Record.Op == store.OpCreate && store.InodeOf(seen) == store.InodeOf(now)
 }
 

@@ -87,7 +87,7 @@ func TestBesideMadeAndWritten(t *testing.T) {
 	o.must(os.WriteFile(o.at("a"), []byte("one, two\n"), 0o644))
 	o.event(event.OpOutside, "a", "")
 	o.record()
-	p.Survey.Beside(t.Context(), o.told, o.apply)
+	p.Survey.RecordBypassed(t.Context(), o.told, o.apply)
 	v, found, err := p.Store.Current("a")
 	if err != nil || !found || v.Op != store.OpCreate || v.Stat.Size != 9 {
 		t.Errorf("operation %v, %d bytes (%v)", v.Op, v.Stat.Size, err)
