@@ -23,9 +23,9 @@ const resendBit = 1 << 63
 // Repeating a write, a truncation or a change of attributes does no harm, so there are no attempts
 // for these. An attempt ends after the reply was written.
 type attempt struct {
-	unique  atomic.Uint64 // 0: free
+	unique  atomic.Uint64 // the id of the request; 0 if the slot is free
 	state   atomic.Uint32 // attemptBegun, attemptTold
-	server  uint32        // ledgerHead.serving when it was noted
+	server  uint32        // ledgerHead.serving when the attempt was recorded
 	began   int64         // ns
 	a, b    key           // the inodes that had the name and, in a rename, the new name
 	mode    uint32        // of a
@@ -41,8 +41,8 @@ const attempts uint64 = 1<<6 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12 | 1<<13 | 1<<
 const (
 	attemptSize  = 128
 	attemptCount = 256
-	// attemptProbes is how many slots are tried for one attempt: there are far fewer
-	// threads than slots.
+	// attemptProbes is how many slots are tried for one attempt. A few are enough, because there
+	// are far fewer threads than slots.
 	attemptProbes = 16
 
 	attemptBegun = 1
@@ -110,8 +110,8 @@ func (l *ledger) replied(unique uint64) {
 	}
 }
 
-// prune frees the attempts of older servers than the last two, and those that were being
-// noted when a server died. It reports whether unfinished renames are among the rest.
+// prune frees the attempts of all servers except the last two, and attempts that were being
+// recorded when a server died. It reports whether there are unfinished renames among the rest.
 func (l *ledger) prune() (renames bool) {
 	for i := range attemptCount {
 		t := l.attempt(i)
@@ -136,10 +136,10 @@ func (t *attempt) markDone() {
 // wasTold reports whether an earlier server had done everything except sending the reply.
 func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
 
-// madeEarlier reports whether an earlier server made what sx describes for the same request.
-// The kernel had looked up the name, found nothing, and lets nobody else make it
-// meanwhile. The birth time tells it from a file that somebody made directly on the
-// source. Clocks of file systems are late by up to a tick.
+// madeEarlier reports whether an earlier server made the file that sx describes for the same
+// request. Before the request the name did not exist, and until the reply the kernel lets no other
+// process on the mount make it. The birth time distinguishes it from a file that was made directly
+// on the source; it allows for clocks of file systems that are late by up to a tick.
 func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
 	return t != nil && makes(op, sx.Mode) &&

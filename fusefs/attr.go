@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long the kernel may trust names, attributes and absent names.
+// These constants are how long the kernel may cache names, attributes and the absence of names.
 const (
 	ownTTL     = time.Hour              // while no process can change the source bypassing the mount
 	outsideTTL = 900 * time.Millisecond // while a process can, because we have to notice changes within a second
 )
 
-// status is the one place where errors become an errno for the kernel.
+// status converts an error to an errno for the kernel. All errors are converted here.
 func status(err error) fuse.Status {
 	switch e := err.(type) {
 	case nil:
@@ -90,11 +90,12 @@ func (n *inode) asking(tid uint32) {
 	}
 }
 
-// overtook is called after a change of attributes that the kernel cannot know exactly: a
-// name was added to a directory or removed from it, or a file got another name. Older
-// attributes that are still on their way to another thread would be believed for an hour.
-// A notification makes the kernel ignore the answers to what it asked before. The thread
-// that changed n has not been asking meanwhile.
+// overtook is called after a change of attributes whose result the kernel cannot compute: a name
+// was added to a directory or removed from it, or a file got another name. If another thread has
+// asked for attributes before, its answer may contain the old ones, which the kernel would cache for
+// an hour. So overtook sends a notification, which makes the kernel ignore answers to earlier
+// requests. It is not needed for the thread that made the change, because that thread has no other
+// request in progress.
 func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.attrThread.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
@@ -103,8 +104,8 @@ func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	}
 }
 
-// peek returns the generation to pass to note. It is called before the source is asked
-// for attributes.
+// peek returns the generation to pass to note. It is called before attributes are read from the
+// source.
 func (n *inode) peek() uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,8 +136,8 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 	now := before
 	now.known = true
 	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
-	// A change of ctime alone may be a chmod, or content that changed under a
-	// restored mtime; nothing tells the two apart, so both count.
+	// If only the ctime changed, it was either a chmod or a write after which the mtime was
+	// restored. These cannot be distinguished, so both count as a change.
 	changed = before.known && before != now
 	if changed || outside && (before.young || !before.known) {
 		n.spoil()
@@ -146,12 +147,12 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 	return changed, before
 }
 
-// spoil marks what the kernel has cached of n as possibly wrong.
+// spoil marks the kernel's cache of n as possibly wrong.
 func (n *inode) spoil() { n.spoilt.Add(1) }
 
-// young reports whether a ctime is so recent that another change may get the same one.
-// Linux before 6.13 takes it from a clock that ticks every 4 to 10 ms; some file systems
-// keep whole seconds.
+// young reports whether a ctime is so recent that another change may get the same ctime. Linux
+// before 6.13 takes it from a clock that ticks every 4 to 10 ms, and some file systems store only
+// whole seconds.
 func young(ctime int64) bool {
 	tick := 20 * time.Millisecond
 	if ctime%int64(time.Second) == 0 {
@@ -160,7 +161,7 @@ func young(ctime int64) bool {
 	return time.Now().UnixNano()-ctime < int64(tick)
 }
 
-// begin is called before an operation of our own changes n's times, and end after it.
+// begin is called before one of our own operations changes n's times, and end after it.
 func (n *inode) begin() {
 	n.mu.Lock()
 	n.kernelHas.known = false
@@ -176,8 +177,8 @@ func (n *inode) end() {
 	n.mu.Unlock()
 }
 
-// observed handles attributes that were read from the source outside of OPEN:
-// a difference is sent to the kernel by the notifier and to the Observer.
+// observed handles attributes that were read from the source other than by an OPEN. If they have
+// changed unexpectedly, it notifies the kernel and the Observer.
 func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	if changed, before := n.note(sx, gen); changed {
 		o.notifier.inode(n)
@@ -194,9 +195,10 @@ func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.outsideOf(n, was, after)
 }
 
-// outsideOf tells the Observer while it holds n's order; otherwise a write could begin before
-// the Observer secures the content. It does not wait for that order, because a caller may hold
-// it, or that of another inode. A dirty inode is reported when it is closed.
+// outsideOf reports a change on the source to the Observer. It holds n's order meanwhile, because
+// otherwise a write could begin before the Observer has saved the content. It does not wait for
+// that lock, because the caller may hold it or the order of another inode. If n is dirty nothing is
+// reported, because the content is reported when n is closed.
 func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return

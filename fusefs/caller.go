@@ -18,13 +18,13 @@ const (
 	trustWrite  = 50 * time.Millisecond // how long an answer about a process is trusted
 	trustRead   = time.Second
 	maxAncestry = 32
-	youth       = 2 * time.Second // age until which a process may still become another program by exec
-	maxProcs    = 4096            // remembered threads and processes; when there are more, all are forgotten
-	freePeeks   = 4               // files that a young program may begin to write before it is looked at less often
+	youth       = 2 * time.Second // a process older than this is assumed not to exec another program
+	maxProcs    = 4096            // limit on cached threads and processes; when it is exceeded, the cache is cleared
+	freePeeks   = 4               // number of files that a young program may begin to write before it is examined less often
 )
 
-// processes finds the process behind a thread id. The kernel sends the id of the thread
-// in our pid namespace, or 0.
+// processes finds the process of a thread. The kernel sends the thread's id in our pid namespace,
+// or 0.
 type processes struct {
 	mu    sync.Mutex // guards tids, pids
 	tids  map[uint32]thread
@@ -69,12 +69,12 @@ func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	return c
 }
 
-// execWait bounds the look at a process that closes a file. The usual look takes 20 to 100 µs.
+// execWait limits how long a process that closes a file is examined. It usually takes 20 to 100 µs.
 const execWait = 20 * time.Millisecond
 
 // closer finds the process that closes a file. An exec closes the descriptors that it does not pass
 // on, and during that time the kernel (6.18) blocks every read of the process's /proc/PID/stat. If
-// closer waited for such a read, the exec would wait for ever, and so would every ps. In that case
+// closer waited for such a read, the exec would wait forever, and so would every ps. In that case
 // closer returns what was known about the process before.
 func (o *contents) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
@@ -103,8 +103,9 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	return c
 }
 
-// recent answers from a lookup within the last trustWrite, made when the file was opened or
-// first written. For a young process it also reads its present name, which waits for no exec.
+// recent returns a caller from the cache, if it was looked up within the last trustWrite because the
+// file was opened or first written. If the process is young, recent also reads its current name;
+// that does not wait for an exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()
@@ -125,7 +126,7 @@ func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	return c, err == nil && comm == k.proc.Comm
 }
 
-// thread returns what is known of a thread, looked up if older than trust.
+// thread returns the cached facts about a thread. If they are older than trust it looks them up.
 func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	p.mu.Lock()
 	t, ok := p.tids[tid]
@@ -149,8 +150,8 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	return t
 }
 
-// process describes a process and its ancestors. One with the same start time
-// and command name as before is the same.
+// process returns the description of a process and its ancestors. A process with the same start
+// time and command name as before counts as the same.
 func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process {
 	if pid == 0 || depth > maxAncestry {
 		return nil
@@ -177,12 +178,12 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 }
 
-// lookWait bounds a look at a process. The look waits for an exec or a page fault of that
-// process, both of which may wait for an answer of ours, and the thread that looks may
-// hold a lock that this answer needs.
+// lookWait limits how long look may take. Reading a process's data waits while the process is in an
+// exec or a page fault. These may in turn wait for an answer of ours, and the thread that calls look
+// may hold a lock that this answer needs.
 const lookWait = time.Second
 
-// look reads the system's data about a process. k is what was known before.
+// look reads the system's data about a process. k is the cached entry.
 func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) *Process {
 	st, err := procfs.ReadStat(int(pid))
 	if err != nil {
@@ -212,8 +213,8 @@ func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) 
 	return proc
 }
 
-// keepOld copies data from an earlier look that can no longer be read of a process that is about to
-// end, because its memory is freed before its descriptors are closed.
+// keepOld copies data from an earlier look to proc. When a process ends, its memory is freed before
+// its descriptors are closed, so at the last close that data can no longer be read.
 func keepOld(proc, old *Process) {
 	if proc.Session == nil {
 		proc.Session = old.Session
@@ -230,8 +231,8 @@ func parentPID(p *Process) uint32 {
 	return p.Parent.PID
 }
 
-// refresh looks once more at the process of c, because between open and close a shell may become the
-// command that it runs. A process does so early in its life, if at all.
+// refresh examines the process of c again, because between open and close a shell may have become
+// the command that it runs. A process does so early in its life, if at all.
 func (p *processes) refresh(c Caller) Caller {
 	if c.Proc == nil {
 		return c
@@ -246,11 +247,11 @@ func (p *processes) refresh(c Caller) Caller {
 	return c
 }
 
-// peek starts a look whether a writing process has become another program since it opened
-// the file, as with "command >file". By the time of the close it may have ended, and its
-// command line is gone. Nobody waits for the look, but it takes a thread, and a third of
-// the time that making a file takes. So a program that goes on making files is looked at
-// once per trustWrite, as every writer is. looks reports whether a look was started.
+// peek starts to examine, in the background, whether a writing process has become another program
+// since it opened the file, as with "command >file". At the close that may be too late, because the
+// process may have ended and its command line is gone. This occupies a thread, and costs a third of
+// the time that making a file takes. So a program that continues to make files is examined only
+// once per trustWrite. looks reports whether peek started to examine the process.
 func (p *processes) peek(proc *Process) (looks bool) {
 	if p.commands.disabled || proc == nil || !proc.young() {
 		return false
@@ -262,8 +263,8 @@ func (p *processes) peek(proc *Process) (looks bool) {
 	}
 	return p.commands.begin(func() {
 		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
-			// The start of its stack, which is part of Image, is final a moment after its
-			// arguments.
+			// The start of the process's stack, which is part of Image, gets its final value
+			// shortly after the arguments.
 			if _, err := commandLine(proc.PID); err == nil {
 				time.Sleep(time.Millisecond)
 			}
@@ -278,8 +279,8 @@ func (p *Process) young() bool {
 	return ok && age < youth
 }
 
-// readSession looks for the session variables; nil when there are none or the
-// environment may not be read.
+// readSession returns the session variables in the environment of a process. It returns nil if there
+// are none or if the environment may not be read.
 func readSession(pid uint32) map[string]string {
 	b, err := procfs.Environ(int(pid))
 	if err != nil {
@@ -299,8 +300,8 @@ func readSession(pid uint32) map[string]string {
 	return m
 }
 
-// ownerOf returns the effective user of a process, or an id that no user has if it cannot
-// be read.
+// ownerOf returns the effective user of a process. If that cannot be read, it returns an id that no
+// user has.
 func ownerOf(pid uint32) uint32 {
 	if uid, ok := procfs.Owner(int(pid)); ok {
 		return uid

@@ -2,8 +2,8 @@
 
 package fusefs
 
-// Callers finds the process behind a thread, for code that learns of system calls in
-// another way than through a mount.
+// Callers finds the process of a thread, for code that observes system calls by other means than a
+// mount.
 type Callers struct{ procs *processes }
 
 // NewCallers returns a Callers. told is called when the command of a process becomes known.

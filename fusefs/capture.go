@@ -14,12 +14,12 @@ import (
 // is closed. It is guarded by inode.order.
 type writes struct {
 	dirty     bool
-	created   bool      // made by us and never closed
-	empty     bool      // dirty only because it was made or emptied
+	created   bool      // made through the mount and never closed
+	empty     bool      // dirty only because the file was made or emptied
 	last      time.Time // of the last modification
 	idled     time.Time // of the last idle close
-	tail      int64     // all bytes before it are untouched since the last close
-	size      int64     // as far as we know
+	tail      int64     // all bytes before this offset are unchanged since the last close
+	size      int64     // the size of the file as far as we know
 	afterLast stamp     // stamp of the file after our last operation; updated only while tail is at least TailMin
 	writer    Caller
 }
@@ -32,7 +32,7 @@ func stampOf(sx *sys.Stat) stamp {
 	return stamp{sx.Size, sx.Mtime, sx.Ctime}
 }
 
-// tell records which content was last reported to the Observer. It needs n.order.
+// tell records which content was last reported to the Observer. The caller holds n.order.
 func (n *inode) tell(s stamp) {
 	n.reported = nil
 	if s.size >= TailMin {
@@ -40,8 +40,8 @@ func (n *inode) tell(s stamp) {
 	}
 }
 
-// soil makes n dirty. Unless n is dirty already, the Observer is asked to save the old
-// content first; before is the stamp of that content. It needs n.order.
+// soil makes n dirty. If n was clean, the Observer saves the old content first; before is the stamp
+// of that content. The caller holds n.order.
 func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
@@ -49,9 +49,9 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		n.writes = w
 	}
 	if !w.dirty {
-		// A tail is only valid after the content of the last version. So the file must have the
-		// content that was last reported to the Observer. If the file has no marks, its content
-		// is reported now.
+		// A tail can only be appended to the content of the last version. So the file must still have
+		// the content that was last reported to the Observer. If the file has no marks, its content
+		// is being reported now.
 		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
@@ -73,7 +73,8 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 }
 
 // check is called just before one of our operations on the content. If a process has written to
-// the source since the last one, it gives up the tail, because the tail would follow other content.
+// the source since the last operation, check resets the tail, because the content before it is not
+// that of the last version any more.
 // Our own changes of mode, owner, times or names look like such a write, but they are rare between
 // a write and its close.
 func (w *writes) check(fd int) {
@@ -112,8 +113,8 @@ func (w *writes) truncated(size int64) {
 	w.size = size
 }
 
-// unborn reports whether n was made through us and never closed: its first
-// close tells its mode and owner too. It needs n.order.
+// unborn reports whether n was made through the mount and never closed. Then its first close will
+// report its mode and owner too. The caller holds n.order.
 func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
 
 // closeContent reports to the Observer that the content of n, if n is dirty, is ready to be
@@ -165,8 +166,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	o.obs.Closed(ev)
 }
 
-// forgetWrites drops the record of writes of a clean inode that nobody can write to. It
-// needs n.order.
+// forgetWrites drops n.writes if n is clean and no handle can write to it. The caller holds n.order.
 func (n *inode) forgetWrites() {
 	if w := n.writes; w != nil && !w.dirty && !w.created {
 		n.writes = nil

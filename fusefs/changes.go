@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changing are the opcodes after which something in the tree may be different. The device
-// loop notes such a request after the source was changed and before the caller is
-// answered, whatever the answer is.
+// changing are the opcodes that may change something in the tree. The device loop notes such a
+// request after the source was changed and before it answers the caller, whatever the answer is.
 const changing uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
 	1<<opOpen | 1<<opWrite | 1<<opSetxattr | 1<<opRemovexattr | 1<<opCreate | 1<<opIoctl | 1<<opFallocate | 1<<opRename2 |
 	1<<opCopyFileRange | 1<<opCopyFileRange64
@@ -46,9 +45,9 @@ const (
 // that used the source directly is gone.
 const graceAfter = 2 * time.Second
 
-// Changes returns the paths that were changed since an earlier answer gave the token,
-// relative to the root, and the token for the next question. all: everything may have
-// changed. Paths in the root's .git are left out.
+// Changes returns the paths, relative to the root, that have changed since the call that returned
+// token, and the token for the next call. all means that everything may have changed. Paths in the
+// root's .git are not included.
 func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	o := s.fs
 	if alone := o.aloneSince.Load(); o.outside.Load() || alone != nil && time.Since(*alone) < graceAfter {
@@ -57,9 +56,9 @@ func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	return o.changes.Since(token)
 }
 
-// noteRequest notes what a request has changed. It asks for the path after the
-// change, so a file that was renamed meanwhile has its new name. If a directory above
-// it was renamed, that rename, noted later, stands for everything in it.
+// noteRequest notes what a request has changed. It looks up the path after the change, so if a file
+// was renamed meanwhile, its new name is noted. If an ancestor directory was renamed, that rename is
+// noted later and covers everything in the directory.
 func (o *namespace) noteRequest(op uint32, in, out []byte) {
 	node, body := binary.NativeEndian.Uint64(in[16:]), in[40:]
 	u32 := func(at int) uint32 {
@@ -157,8 +156,8 @@ func (o *namespace) noteContent(id uint64) {
 				first = gen
 			}
 		}
-		// Renamed or linked meanwhile, and perhaps Changes was called in between: the
-		// next write must not rely on this note.
+		// The file was renamed or linked meanwhile, and perhaps Changes was called in between,
+		// so the next write must not rely on this note.
 		again, _ := o.namesOf(n)
 		if slices.Equal(paths, again) {
 			n.noted.Store(uint32(first))
@@ -169,7 +168,7 @@ func (o *namespace) noteContent(id uint64) {
 	o.changes.Everything()
 }
 
-// namesOf returns the present paths of a node. git: all are in the root's .git.
+// namesOf returns the current paths of a node. git means that all of them are in the root's .git.
 func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	var buf [4]link
 	names := n.links(buf[:])
@@ -182,8 +181,9 @@ func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	return paths, git
 }
 
-// noteAttributes notes a change of attributes. A change of who may enter a directory changes
-// everything in it; but if it was made since the last question, whoever asks looks there anyway.
+// noteAttributes notes a change of attributes. If a directory's access rights change, everything in
+// it may appear or disappear. If that directory was already noted since the last question, nothing
+// more is needed, because the asker will look into it.
 func (o *namespace) noteAttributes(id uint64, access bool) {
 	n := o.table.get(id)
 	if n == nil || !n.isDir() {
@@ -217,8 +217,8 @@ func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	}
 }
 
-// noteMoved notes that a directory has another name: git trusts what it knows of the
-// directories below, and listing their paths would take too long.
+// noteMoved notes that a directory has another name. Then everything may have changed: git would
+// otherwise trust its cached data about the subtree, and listing all paths in it would take too long.
 func (o *namespace) noteMoved(r *rename) {
 	if !o.changes.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
 		return

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// commandMax bounds what is read of a command line: some have megabytes.
+	// commandMax limits how much of a command line is read, because some have megabytes.
 	commandMax = 4 << 10
-	// commandsAtOnce bounds how many command lines are read at once: the first look at a
-	// process includes all its ancestors. Each read may hang, with a thread of ours, as
-	// long as that process does.
+	// commandsAtOnce limits how many command lines are read at once. There may be many, because
+	// the first look at a process includes all its ancestors. Each read may occupy a thread for
+	// as long as that process hangs.
 	commandsAtOnce = 64
 	// execMax is the longest pause while we wait for an exec to end; each pause is twice
 	// the one before.
@@ -27,7 +27,7 @@ const (
 // command line was not read in time, or the process ended first, only the process's name is known.
 type commands struct {
 	disabled bool
-	slots    chan struct{}  // one for each read under way; never closed
+	slots    chan struct{}  // one slot for each read in progress; never closed
 	tell     func(*Process) // called with a process whose command was read; may be nil
 	ask      func(*Process) *Command
 }
@@ -62,8 +62,8 @@ func (c *commands) begin(look func()) (begun bool) {
 	return true
 }
 
-// commandLine reads the beginning of a command line. In the middle of an exec the new
-// program has its name and no arguments yet.
+// commandLine reads the beginning of a command line. In the middle of an exec, the new program
+// already has its name, but no arguments yet.
 func commandLine(pid uint32) (b []byte, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		b, err = procfs.Begin(int(pid), commandMax)

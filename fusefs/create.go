@@ -56,8 +56,8 @@ func (o *namespace) target(n *inode) string {
 	return ""
 }
 
-// newMode is the mode for something new in dir. The kernel leaves the umask to
-// us where the source has access control lists: a default list replaces it.
+// newMode returns the mode for a new file in dir. If the source has access control lists, the kernel
+// leaves the umask to us, because a directory's default list replaces the umask.
 func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
 	if o.acl && !n.lacks(sys.DefaultACL) {
@@ -70,8 +70,8 @@ func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	return mode &^ umask
 }
 
-// Create makes and opens a file. The file may exist after all, if it was made on the
-// source since the kernel looked.
+// Create makes and opens a file. The file may already exist, if it was made on the source since the
+// kernel looked it up.
 func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	parent, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -146,7 +146,7 @@ func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sy
 	o.dirty.add(n)
 	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
 	if sx.Mode&0o600 != 0o600 && !o.us.root {
-		o.guard(n) // git makes its objects read-only; nobody could open it again
+		o.guard(n) // git, for example, makes its objects read-only, so the file could not be opened again
 	}
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
@@ -154,7 +154,7 @@ func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sy
 		o.obs.Done(Event{Op: event.OpCreate, File: n, Caller: c, Path: p, Stat: sx.Stat, Class: cl, Class2: cl, Time: now})
 	}
 	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
-		o.closeContent(n, c, event.OpCreate, false) // its FLUSH will not be sent
+		o.closeContent(n, c, event.OpCreate, false) // the kernel will send no FLUSH
 	}
 }
 
@@ -227,8 +227,8 @@ func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name str
 	}, nil)
 }
 
-// make makes name in the directory in.NodeId with mk, as the caller, and reports it.
-// made, which may be nil, reports the content.
+// make calls mk, as the caller, to make name in the directory in.NodeId, and reports it. If made is
+// not nil, it reports the content.
 func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error, made func(n *inode, size int64)) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
@@ -322,8 +322,8 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	return fuse.OK
 }
 
-// closeMade reports the content of a file that has just got its first name, even if it is
-// still being written. fd is open on it, or -1. It needs n.order.
+// closeMade reports the content of a file that has just got its first name, even if it is still
+// being written. fd is a descriptor of it, or -1. The caller holds n.order.
 func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
@@ -338,11 +338,11 @@ func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	gen := n.peek()
 	var sx sys.Stat
 	err := sys.StatFD(fd, &sx)
-	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c waits for our reply: it cannot be another program yet
+	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c waits for our reply, so it cannot have become another program
 	o.releaser.Released(n, fd)
 }
 
-// link makes the new name on the source. It needs n.order.
+// link makes the new name on the source. The caller holds n.order.
 func (o *namespace) link(n *inode, dir int, name string) error {
 	var buf [2]link
 	for _, l := range n.links(buf[:]) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// creds are those of this process.
+// creds are the credentials of this process.
 type creds struct {
 	uid, gid uint32
 	groups   []uint32
@@ -27,11 +27,11 @@ func ownCreds() creds {
 	return c
 }
 
-// as calls f, which makes something on the source, with the file system identity of the
-// caller, so that the result belongs to the caller from the first moment. It changes only
-// the thread, which the device loop has locked. The server of an ordinary user cannot do
-// this: what it made for other users, whom allow_other lets in, would belong to its own
-// user, even set-user-id programs. So other users, except root, get EACCES.
+// as calls f, which makes a file on the source, with the file system identity of the caller, so that
+// the file belongs to the caller from the first moment. It changes the identity of this thread only,
+// to which the device loop has locked its goroutine. The server of an ordinary user cannot do this:
+// files that it made for other users (allow_other) would belong to its own user, even set-user-id
+// programs. So other users, except root, get EACCES.
 func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -56,7 +56,8 @@ func (p *processes) groups(tid uint32) []uint32 { return p.thread(tid, trustWrit
 // blocks of a file system that are reserved for root.
 const capSysResource = 24
 
-// noReserves takes that right from the calling thread; it cannot get it back.
+// noReserves removes CAP_SYS_RESOURCE from the effective capabilities of the calling thread. Nothing
+// adds it again.
 func noReserves() {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -66,9 +67,9 @@ func noReserves() {
 	}
 }
 
-// forCaller calls f, which takes blocks of the source, for a caller who has no right
-// to the blocks reserved for root. f also runs without the other rights of root,
-// except the right to keep set-id bits, about which likeCaller decides, if keeps.
+// forCaller calls f, which allocates blocks on the source, so that a caller other than root cannot
+// use the blocks reserved for root. f also runs without root's other rights on files. If keeps is
+// true it has CAP_FSETID nevertheless, about which likeCaller decides.
 func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
 	if !o.us.root || in.Uid == o.us.uid {
 		return f()
@@ -90,7 +91,8 @@ func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) err
 // fileRights are the capabilities that come and go with root's file system identity.
 const fileRights = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<9 | 1<<27
 
-// The functions of package syscall would change every thread of the process.
+// These functions change only the calling thread. Those of package syscall would change every thread
+// of the process.
 
 func setThreadFS(call uintptr, id uint32) {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)

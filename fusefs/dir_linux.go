@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Directories are read without a handle: OPENDIR is answered with ENOSYS, so
-// that the kernel caches what it read. The offset in a request is therefore
-// the source's own cookie (d_off) of the last entry that was taken, which
-// stays right while others delete; a count of entries would not.
+// Directories are read without a handle: OPENDIR is answered with ENOSYS, so that the kernel caches
+// directories. The offset in a request is the source's own cookie (d_off) of the last entry that the
+// kernel used. A cookie stays valid while entries are deleted; a count of entries would not.
 
 // OpenDir is not implemented; see above.
 func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
@@ -23,12 +22,12 @@ func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.S
 }
 
 const (
-	maxStreams = 32              // descriptors kept for readers between two requests
-	streamLife = 5 * time.Second // how long they are kept
+	maxStreams = 32              // how many descriptors stay open between two requests of a reader
+	streamLife = 5 * time.Second // how long they stay open
 	streamBuf  = 32 << 10
 )
 
-// stream is a directory descriptor that stands at a cookie.
+// stream is a directory descriptor whose position is at a cookie.
 type stream struct {
 	fd     int
 	id     uint64
@@ -37,13 +36,13 @@ type stream struct {
 	putAt  time.Time
 }
 
-// streams keeps descriptors between two requests of one reader.
+// streams holds descriptors between two requests of one reader.
 type streams struct {
 	mu  sync.Mutex // guards all
 	all []*stream
 }
 
-// take returns the stream of a node that stands at off, or nil.
+// take removes and returns the stream of a node whose position is off, or nil.
 func (s *streams) take(id uint64, off int64) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +59,7 @@ func (s *streams) take(id uint64, off int64) *stream {
 	return nil
 }
 
-// put keeps a stream for the next request; the oldest one makes room.
+// put stores a stream for the next request. If there are too many, it closes the oldest.
 func (s *streams) put(d *stream) {
 	d.putAt = time.Now()
 	s.mu.Lock()
@@ -81,7 +80,7 @@ func (s *streams) closeAll() {
 	s.all = nil
 }
 
-// stream returns a descriptor of directory n that stands at off.
+// stream returns a descriptor of directory n whose position is off.
 func (o *namespace) stream(n *inode, off int64) (*stream, error) {
 	if off != 0 {
 		if s := o.streams.take(n.id, off); s != nil {
@@ -108,7 +107,8 @@ func (o *namespace) stream(n *inode, off int64) (*stream, error) {
 
 var direntBufs = sync.Pool{New: func() any { return new([streamBuf]byte) }}
 
-// readDir passes the entries from in.Offset on to add, until it has no room.
+// readDir calls add with each entry from in.Offset on, until add returns false because the reply is
+// full.
 func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.DirEntry) bool) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

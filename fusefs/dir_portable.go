@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// POSIX says nothing of a position in a directory whose descriptor was closed, and darwin
-// wants a handle anyway. So a directory is read whole when a reader begins, and the
-// offset in a request counts the entries that were read then.
+// POSIX defines no position in a directory whose descriptor was closed, and Darwin requires a handle
+// in any case. So a directory is read completely when a reader begins, and the offset in a request
+// is an index into the entries that were read then.
 
 // streams are the directories that are open, by handle.
 type streams struct {
@@ -22,7 +22,7 @@ type streams struct {
 	open map[uint64]*reading
 }
 
-// reading is what a directory held when somebody began to read it.
+// reading holds the entries of a directory at the time when a process began to read it.
 type reading struct {
 	mu    sync.Mutex // guards the rest
 	begun bool
@@ -54,7 +54,8 @@ func (s *streams) closeAll() {
 	s.open = nil
 }
 
-// OpenDir reads nothing yet: many processes open a directory only to work in it.
+// OpenDir makes a handle. It does not read the directory yet, because many processes open a
+// directory only to use it as a working directory.
 func (o *namespace) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if _, st := o.node(in.NodeId); !st.Ok() {
 		return st
@@ -107,8 +108,8 @@ const (
 	mostRead  = 16 << 20
 )
 
-// allEntries reads a directory to its end. Each read has twice the room of the one before: on
-// darwin a read goes through all entries that earlier ones have returned (x/sys imitates
+// allEntries reads a directory to its end. Each read uses a buffer of twice the size. On Darwin a
+// read goes again through all entries that earlier reads have returned (x/sys imitates
 // getdirentries(2) with readdir(3)), so reads of equal size would take quadratic time.
 func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
 	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
@@ -124,7 +125,8 @@ func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err er
 	}
 }
 
-// readDir passes the entries from in.Offset on to add, until it has no room.
+// readDir calls add with each entry from in.Offset on, until add returns false because the reply is
+// full.
 func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.DirEntry) bool) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDirFDs bounds the cached descriptors of directories. A tree of 11,500
-// files has about 1,500 directories; hard limits on descriptors as low as
-// 20,000 are common, and open files need most of those.
+// maxDirFDs limits the number of cached descriptors of directories. A tree of 11,500 files has about
+// 1,500 directories. Hard limits of 20,000 descriptors are common, and most of those are needed for
+// open files.
 const maxDirFDs = 2048
 
 // mostDirFDs returns how many descriptors may be cached under the limit of this process.
@@ -24,12 +24,12 @@ func mostDirFDs() int {
 	return int(max(1, min(maxDirFDs, uint64(limit.Cur)/8)))
 }
 
-// dirfd is a descriptor (sys.Place) of a directory. refs counts its users, the
-// cache among them; the last one closes it.
+// dirfd is a descriptor (sys.Place) of a directory. refs counts its users, including the cache. The
+// last user closes it.
 type dirfd struct {
 	fd   int
 	refs atomic.Int32
-	used atomic.Bool // since the clock hand last passed
+	used atomic.Bool // whether it was used since the clock hand last passed
 	node *inode
 }
 
@@ -54,7 +54,7 @@ func (d *dirfd) release() {
 	}
 }
 
-// dirfds is the set of cached descriptors, emptied by the clock algorithm.
+// dirfds is the cache of descriptors. It evicts by the clock algorithm.
 type dirfds struct {
 	most int
 	mu   sync.Mutex // guards ring, hand
@@ -90,7 +90,7 @@ func (c *dirfds) put(n *inode, fd int) *dirfd {
 	return d
 }
 
-// drop forgets the descriptor of n, which was removed or forgotten.
+// drop removes the descriptor of n from the cache, because n was removed or forgotten.
 func (c *dirfds) drop(n *inode) {
 	d := n.dirfd.Swap(nil)
 	if d == nil {
@@ -114,7 +114,7 @@ func (c *dirfds) drop(n *inode) {
 	d.release()
 }
 
-// closeAll ends the cache; nobody uses it any more.
+// closeAll empties the cache. It must not be used afterwards.
 func (c *dirfds) closeAll() {
 	c.mu.Lock()
 	ring := c.ring

@@ -1,6 +1,6 @@
-// Package fusefs is the overlay: it mounts a source directory through FUSE, passes every operation
-// on to it, and reports each open, close, write, rename and delete to an Observer. It is the first
-// stage of observe → version → index → serve and does not depend on the others.
+// Package fusefs is the overlay. It mounts a source directory through FUSE, passes every operation
+// on to it, and reports each open, close, write, rename and delete to an Observer. It does not depend
+// on the packages that store and search what is reported.
 //
 // # How a request travels
 //
@@ -13,18 +13,18 @@
 //
 // # Identity
 //
-// An inode is known by device, inode number and birth time. Node ids, the kernel's names for
-// inodes, count upwards and are never used twice. No inode holds a descriptor; a bounded set of
-// directories does. A file that the kernel only looked up has no inode yet; see resting.go.
+// An inode is identified by device, inode number and birth time. Node ids, by which the kernel names
+// inodes, count upwards and are never reused. An inode of a file holds no descriptor; a limited
+// number of directories does. A file that the kernel has only looked up has no inode; see resting.go.
 //
 // # What counts as closed
 //
 // An inode is dirty after a write, a change of size, fallocate, copy_file_range or O_TRUNC. A
 // dirty inode counts as closed at a FLUSH or RELEASE of any of its handles, at a truncate(2)
 // without a handle, before a name of it is added, removed or changed, and after two seconds
-// without a write (at most once every five). A FLUSH of a clean inode means nothing: a child
-// that inherited a descriptor sends one before its parent writes. A FLUSH also means nothing
-// while a file has only been created or truncated: a shell sends one before its command writes.
+// without a write (at most once every five). A FLUSH of a clean inode is ignored, because a child
+// that inherited a descriptor causes one before its parent writes. A FLUSH is also ignored while a
+// file has only been created or truncated, because a shell causes one before its command writes.
 //
 // # Taking over
 //
@@ -47,9 +47,9 @@
 //     held while the kernel is notified, because dropping cached pages may need a WRITE of the
 //     same inode. Two inodes (rename) are locked in the order of their ids.
 //  2. overlay.tree guards the parents and names of all inodes. It is held over memory only.
-//  3. The shards of the inode table and of the handle table, inode.mu (the
-//     list of handles and the last seen attributes), the mutexes of the
-//     directory descriptors, the directory streams, the dirty set, the notifier
-//     and the process cache: leaves, memory only, never nested. Only the ledger's
-//     own lock is below them.
+//  3. Leaf locks, which are held over memory only and never nested: the shards of the inode
+//     table and of the handle table, inode.mu (the list of handles and the last seen
+//     attributes), and the mutexes of the directory descriptors, the directory streams, the
+//     dirty set, the notifier and the process cache. Only the ledger's lock may be taken
+//     while one of them is held.
 package fusefs

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The requests that read and set the flags of a file (lsattr, chattr) take a number; those
-// with "X" take a struct fsxattr, and the kernel makes one before it sets flags.
+// These are the requests that read and set the flags of a file (lsattr, chattr). Those with "X" take
+// a struct fsxattr, the others a number. Before the kernel sets flags of either kind, it reads them
+// with FS_IOC_FSGETXATTR.
 const (
 	fsIocGetXFlags = 0x801c581f // FS_IOC_FSGETXATTR
 	fsIocSetXFlags = 0x401c5820 // FS_IOC_FSSETXATTR

@@ -16,10 +16,10 @@ type handle struct {
 	fh       uint64
 	node     *inode
 	fd       int
-	flags    uint32 // as opened by the caller
+	flags    uint32 // the flags with which the caller opened it
 	refs     atomic.Int32
 	next     *handle     // in node.handles, guarded by node.mu
-	owner    Caller      // who opened it; only set when open for writing
+	owner    Caller      // the process that opened it; only set if it is open for writing
 	slot     uint32      // in the ledger
 	stored   atomic.Bool // the FDStore holds a copy of fd
 	readable bool        // fd can be read although it was opened for writing
@@ -70,8 +70,8 @@ func (o *contents) addHandle(n *inode, fd int, flags uint32, owner Caller, reads
 	return h
 }
 
-// dropHandle takes h out of the lists; its reference stays with the caller.
-// It reports whether another handle that can write is left.
+// dropHandle removes h from the lists; the caller keeps its reference. It reports whether another
+// handle can write.
 func (n *inode) dropHandle(h *handle) (writers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,12 +98,12 @@ func (n *inode) writersBeside(h *handle) bool {
 	return false
 }
 
-// maxKept bounds the descriptors that keep has opened.
+// maxKept limits how many descriptors keep may hold.
 const maxKept = 1024
 
 // keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and
 // holds it until the kernel forgets n. A process may have looked up the name and be about to
-// open it: without this, one open in a hundred failed with ESTALE during an atomic save.
+// open it. Without this, one open in a hundred failed with ESTALE during an atomic save.
 func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {
@@ -159,8 +159,8 @@ func (o *contents) forgotten(n *inode) {
 	o.unkeep(h)
 }
 
-// anyHandle returns some handle of n with a reference for the caller, or nil. both asks
-// for one whose descriptor on our side can read and write.
+// anyHandle returns some handle of n with a reference for the caller, or nil. If both is set, the
+// handle's descriptor of ours must be open for reading and writing.
 func (n *inode) anyHandle(both bool) *handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,8 +175,7 @@ func (n *inode) anyHandle(both bool) *handle {
 	return nil
 }
 
-// readsToo reports whether our descriptor can read even though the caller's
-// cannot, as in CREATE.
+// readsToo reports whether our descriptor can read although the caller's cannot, as after CREATE.
 func (h *handle) readsToo() bool {
 	fl, err := unix.FcntlInt(uintptr(h.fd), unix.F_GETFL, 0)
 	return err == nil && fl&unix.O_ACCMODE == unix.O_RDWR

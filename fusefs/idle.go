@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	idleAfter = 2 * time.Second // a file that was not written to for so long counts as closed
-	idleEvery = 5 * time.Second // one file counts as closed no more often than this
+	idleAfter = 2 * time.Second // a file that was not written to for this time counts as closed
+	idleEvery = 5 * time.Second // the minimum time between two such closes of one file
 	idleTick  = 500 * time.Millisecond
 
-	settleAfter = 500 * time.Millisecond // the RELEASE of a handle comes after its close, but no later than this
+	settleAfter = 500 * time.Millisecond // how long settle waits for the RELEASE that follows a close
 	settleTick  = time.Millisecond
 )
 
-// dirtySet holds the inodes that were written and not closed, and closes those that have been
-// quiet, because databases and logs never close. Its goroutine exists only while there are any.
+// dirtySet holds the inodes that were written and are not closed yet. It reports those that were not
+// written to for a while as closed, because databases and logs are never closed. Its goroutine runs
+// only while the set is not empty.
 type dirtySet struct {
 	fs *overlay
 
@@ -81,8 +82,8 @@ func (d *dirtySet) each(f func(File)) {
 	}
 }
 
-// settle waits for files that were only created or truncated just now: they are reported
-// at the RELEASE of their last handle, which may come after close(2) has returned.
+// settle waits until files that were just created or truncated have been reported. That happens at
+// the RELEASE of their last handle, which may arrive after close(2) has returned.
 func (d *dirtySet) settle(cancel <-chan struct{}) {
 	for _, n := range d.list() {
 		for began := time.Now(); time.Since(began) < settleAfter; {

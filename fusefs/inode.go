@@ -41,20 +41,20 @@ type inode struct {
 	gone bool
 
 	order    sync.Mutex // see the package comment; guards writes and reported
-	writes   *writes    // nil: clean, and nothing to remember
-	reported *stamp     // stamp of the content that the Observer last heard of; nil if there is none or it is too small for a tail
+	writes   *writes    // nil if the inode is clean and no handle can write to it
+	reported *stamp     // stamp of the content that was last reported to the Observer; nil if there is none or it is too small for a tail
 
 	mu        sync.Mutex // guards handles, kernelHas
 	handles   *handle
 	kernelHas kernelState
 
-	folding    atomic.Uint32 // a directory: see folds
-	absent     atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
+	folding    atomic.Uint32 // for a directory; see folds
+	absent     atomic.Uint32 // the extended attributes that it is known not to have; written under mu, see absentBit
 	removed    atomic.Bool   // its last name was removed; any name that is left was made by the Observer
-	locked     atomic.Bool   // somebody has taken a lock on it, or tried
+	locked     atomic.Bool   // a process has taken a lock on it, or tried
 	queued     atomic.Bool   // in the notifier's queue
 	spoilt     atomic.Uint32 // counts the changes that made the kernel's cached pages or attributes wrong
-	fresh      atomic.Uint32 // spoilt at the moment when they were last dropped
+	fresh      atomic.Uint32 // the value of spoilt when the kernel's cache was last dropped
 	attrThread atomic.Uint32 // the thread that asked for attributes since the last change, or severalAsked
 
 	dirfd atomic.Pointer[dirfd]
@@ -75,7 +75,7 @@ var _ File = (*inode)(nil)
 func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }
 func (n *inode) isReg() bool { return n.kind == unix.S_IFREG }
 
-// ID is the node id.
+// ID returns the node id.
 func (n *inode) ID() uint64 { return n.id }
 
 // Mark returns a number that the Observer may use.
@@ -91,7 +91,7 @@ func (n *inode) Path() string {
 	return n.pathLocked()
 }
 
-// Paths are all known names, Path first.
+// Paths returns all known paths, Path first.
 func (n *inode) Paths() []string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -118,7 +118,8 @@ func (n *inode) LastPath() string {
 	return n.pathLocked()
 }
 
-// pathLocked needs overlay.tree. It joins the names from the root downwards in one allocation.
+// pathLocked joins the names from the root downwards, in one allocation. The caller holds
+// overlay.tree.
 func (n *inode) pathLocked() string {
 	size := 0
 	for i := n; i.link.parent != nil; i = i.link.parent {
@@ -156,7 +157,7 @@ func (n *inode) below(d *inode) bool {
 	return false
 }
 
-// childPath is the path of a name in the directory n.
+// childPath returns the path of a name in the directory n.
 func (n *inode) childPath(name string) string {
 	p := n.LastPath()
 	if p == "" {
@@ -173,8 +174,8 @@ func (n *inode) Open() (*os.File, error) {
 		fd, err = n.fs.openInode(n, unix.O_RDONLY)
 	}
 	if err == unix.EACCES || err == unix.EPERM {
-		// A file that even its owner may not read: a handle that is open for
-		// reading and writing is the only way to its content.
+		// If even its owner may not read the file, its content can be read only through a handle that
+		// is open for reading and writing.
 		if h := n.anyHandle(true); h != nil {
 			fd, err = unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
 			h.release()
@@ -186,7 +187,7 @@ func (n *inode) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), n.LastPath()), nil
 }
 
-// Stat returns the present attributes from the source.
+// Stat returns the current attributes from the source.
 func (n *inode) Stat() (event.Stat, error) {
 	var sx sys.Stat
 	if err := n.fs.statInode(n, &sx); err != nil {
@@ -299,7 +300,7 @@ func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string)
 	}
 }
 
-// renameLocked replaces one name; the new one is in the ledger before the old one leaves it.
+// renameLocked replaces one name. It adds the new name to the ledger before it removes the old one.
 func (n *inode) renameLocked(l *link, parent *inode, name string) {
 	old := l.slot
 	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}
@@ -313,7 +314,7 @@ func (n *inode) setGoneLocked(gone bool) {
 	}
 }
 
-// forgetLinks takes the names of a forgotten inode out of the ledger.
+// forgetLinks removes the names of a forgotten inode from the ledger.
 func (n *inode) forgetLinks() {
 	n.fs.tree.Lock()
 	defer n.fs.tree.Unlock()
@@ -327,7 +328,7 @@ func (n *inode) forgetLinks() {
 	}
 }
 
-// links returns the known names, the likeliest first.
+// links returns the known names, the most likely one first.
 func (n *inode) links(buf []link) []link {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()

@@ -26,7 +26,7 @@ func (o *contents) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fus
 	return 0, fuse.ENOSYS
 }
 
-// Write writes. The first one to a clean inode waits until the Observer has its old content.
+// Write writes. The first write to a clean inode waits until the Observer has saved the old content.
 func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -40,9 +40,9 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	n.order.Lock()
 	defer n.order.Unlock()
 	off := int64(in.Offset)
-	// An append goes to where the file ends on the source, in case somebody else has made it
-	// longer. We always do so, because we cannot see everybody who might. Pages of a mapping
-	// have their own offsets, and the bytes of a repeated request may be there already.
+	// An append goes to the end of the file on the source, because a process that bypasses the
+	// mount may have made the file longer. This does not apply to pages of a mapping, which have
+	// their own offsets, nor to a repeated request, whose bytes may already be in the file.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
 	if err != nil {
@@ -77,8 +77,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	n.end()
 	if appends && done > 0 {
 		if end, err := unix.Seek(h.fd, 0, unix.SEEK_END); err == nil && end != off+int64(done) {
-			// The kernel has the bytes at another offset in its pages. It waits for this
-			// reply with one of them locked, so it is notified later.
+			// The kernel has the bytes at another offset in its pages. One of these pages is locked
+			// until we reply, so the kernel is notified later.
 			w.touched(min(off, end-int64(done)), end)
 			o.notifier.inode(n)
 		}
@@ -91,13 +91,13 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	return uint32(done), fuse.OK
 }
 
-// soilHandle is soil for a modification through a handle. It needs the order of h.node.
+// soilHandle is soil for a modification through a handle. The caller holds the order of h.node.
 func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes
 	var c Caller
 	switch {
-	case in.Pid == 0: // the page cache writes: whoever opened the file
+	case in.Pid == 0: // the page cache writes, so the process that opened the file counts as the writer
 		c = h.owner
 	case w != nil && w.dirty && w.writer.TID == in.Pid:
 		c = w.writer

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sentBack remembers threads whose open was refused because they came too late: they had looked up
-// a name, and before they opened the file, it lost that name. Data that they wrote to that file
-// would be lost, because no name leads to it any more. So they have to look the name up once more
-// (the kernel does so after ESTALE). If the next file of such a thread has no name either, the
-// thread is let through: it wants this very file, through /proc/self/fd, or has lost the race
-// twice.
+// sentBack records threads whose open was refused because it was too late: the thread had looked up
+// a name, but the file lost that name before it was opened. Data written to that file would be lost,
+// because no name leads to it any more. So the open fails with ESTALE, after which the kernel looks
+// the name up again. If the file that such a thread opens next has no name either, the open
+// succeeds: either the thread wants exactly this file, through /proc/self/fd, or it has lost the
+// race twice.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
 	mu    sync.Mutex  // guards times
@@ -29,8 +29,8 @@ const (
 	maxLate    = 1000
 )
 
-// sendBack reports whether a thread that wants to write to a file with these
-// attributes has to look for it again.
+// sendBack reports whether the open of a file with these attributes for writing must fail with
+// ESTALE, so that the thread looks the name up again.
 func (l *sentBack) sendBack(sx *sys.Stat, thread uint32) bool {
 	named := sx.Nlink > 0 || sx.Mode&unix.S_IFMT != unix.S_IFREG
 	if named && !l.any.Load() {

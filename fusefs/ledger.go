@@ -28,8 +28,8 @@ import (
 //	32 KiB   256 attempts of 128 bytes
 //	64 KiB   pieces
 //
-// The kind of a slot is written last and cleared first, so a slot that was being
-// written does not count. All methods may be called on nil, and then do nothing.
+// The kind of a slot is written last and cleared first, so a slot that was only partly written when
+// the server died does not count. All methods may be called on nil, and then do nothing.
 type ledger struct {
 	mem    []byte
 	fd     int
@@ -56,10 +56,10 @@ type ledgerHead struct {
 	magic    uint64
 	nextID   atomic.Uint64 // see table.nextID
 	nextFH   atomic.Uint64 // see handles.next
-	links    atomic.Uint64 // orders the names of a node: the newest is the most likely one
+	links    atomic.Uint64 // numbers the names of a node; the newest name is the most likely one
 	state    atomic.Uint32 // ledgerState
-	pieces   atomic.Uint32 // of the file, the first one included
-	serving  atomic.Uint32 // counts the servers that began with this ledger
+	pieces   atomic.Uint32 // the number of pieces of the file, including the first
+	serving  atomic.Uint32 // counts the servers that have used this ledger
 	initLen  uint32
 	replyLen uint32
 	init     [ledgerInitMax]byte
@@ -97,8 +97,8 @@ type nodeSlot struct {
 	birth        int64
 	nlookup      uint64
 	mode         uint32
-	// Only for a resting file (resting.go), and of no use to a successor: the slot of its
-	// name, the number of its record, its size.
+	// These are set only for a resting file (resting.go): the slot of its name, the number of its
+	// record, and its size. A successor does not use them.
 	link, record, size uint32
 }
 
@@ -116,7 +116,7 @@ type handleSlot struct {
 	kind     atomic.Uint32
 	flags    uint32
 	fh, node uint64
-	unique   uint64 // of the request that opened it
+	unique   uint64 // the id of the request that opened it
 	start    uint64
 	pid, tid uint32
 	uid, gid uint32
@@ -139,7 +139,7 @@ type deviceSlot struct {
 	dev, number uint64
 }
 
-// newLedger begins a ledger in an empty memfd.
+// newLedger initializes a ledger in an empty memfd.
 func newLedger(f *os.File) (*ledger, error) {
 	if err := sys.Allocate(int(f.Fd()), 0, 0, pieceSize); err != nil {
 		return nil, fmt.Errorf("room for the ledger: %w", err)
@@ -248,7 +248,7 @@ func classFor(size int) int {
 	return 1
 }
 
-// alloc returns a free slot of a class, 0 when there is none.
+// alloc returns a free slot of a class, or 0 if there is none.
 func (l *ledger) alloc(class int) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -313,7 +313,7 @@ func (l *ledger) slots(f func(ref, kind uint32)) {
 	}
 }
 
-// add enters a new node, its name first. No other thread knows n yet.
+// add adds a new node, after its name. No other thread knows n yet.
 func (l *ledger) add(n *inode) {
 	if l == nil || l.broken.Load() {
 		return
@@ -336,8 +336,8 @@ func (l *ledger) add(n *inode) {
 	s.kind.Store(slotNode)
 }
 
-// addResting enters a node that has no inode and was looked up once, its name first. It
-// returns the slot, 0 when there is no room.
+// addResting adds a node that has no inode and was looked up once, after its name. It returns the
+// slot, or 0 if there is no room.
 func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name string) uint32 {
 	if l.broken.Load() {
 		return 0
@@ -359,7 +359,7 @@ func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name s
 	return ref
 }
 
-// lookups stores n.nlookup. It needs the table's shard of the key.
+// lookups stores n.nlookup. The caller has locked the table's shard of the key.
 func (l *ledger) lookups(n *inode) {
 	if l == nil {
 		return
@@ -392,7 +392,7 @@ func (l *ledger) flag(n *inode, flag uint32, on bool) {
 	}
 }
 
-// link enters a name of n and returns its slot, 0 when n has no entry.
+// link adds a name of n and returns its slot, or 0 if n has no entry.
 func (l *ledger) link(n, parent *inode, name string) uint32 {
 	if l == nil || n.slot.Load() == 0 {
 		return 0
@@ -420,7 +420,7 @@ func (l *ledger) linkName(ref uint32) string {
 	return string(l.mem[at : at+int((*linkSlot)(l.at(ref)).size)])
 }
 
-// device enters the number that a device was given.
+// device adds the number that was given to a device.
 func (l *ledger) device(dev, number uint64) {
 	if l == nil || l.broken.Load() {
 		return
@@ -432,7 +432,7 @@ func (l *ledger) device(dev, number uint64) {
 	}
 }
 
-// handle enters an open handle; unique is the request that asked for it.
+// handle adds an open handle. unique is the id of the request that opened it.
 func (l *ledger) handle(h *handle, unique uint64) {
 	if l == nil || l.broken.Load() {
 		return
@@ -451,8 +451,8 @@ func (l *ledger) handle(h *handle, unique uint64) {
 	s.kind.Store(slotHandle)
 }
 
-// lock enters an owner of locks on n, with the handle that it locks through, and returns
-// the slot. key is the number under which the FDStore holds the owner's descriptor.
+// lock adds an owner of locks on n, with the handle that it locks through, and returns the slot. key
+// is the number under which the FDStore has the owner's descriptor.
 func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32 {
 	if l == nil || l.broken.Load() {
 		return 0
@@ -470,7 +470,7 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 // asks reports whether to ask the kernel for a capability. A server that takes over must give
 // the kernel the same answer as the first one, which may have been of an earlier version.
 func (l *ledger) asks(capability uint64, takeOver bool) bool {
-	const flags, flags2 = 16 + 12, 16 + 32 // of the reply, behind its header
+	const flags, flags2 = 16 + 12, 16 + 32 // offsets in the reply, after its header
 	if !takeOver || l == nil {
 		return true
 	}

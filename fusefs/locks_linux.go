@@ -33,24 +33,24 @@ import (
 //
 // A request that waits for a lock does not occupy a thread, because it is answered later. The lock
 // is tried again whenever a lock of the same file changes on the mount. If a process that bypasses
-// the mount holds the lock, the server is not told when it is released, so a timer tries again.
+// the mount holds the lock, the server does not learn when it is released, so a timer tries again.
 //
-// An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE
-// of their handle, for which close(2) does not wait; such a file can seem locked for a
-// moment longer. See lingers.
+// An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE of their
+// handle. close(2) does not wait for that RELEASE, so such a file can seem locked for a moment
+// longer. See lingers.
 
-// forwardsLocks says that the kernel is asked to send lock requests.
+// forwardsLocks is true because the kernel is asked to send lock requests.
 const forwardsLocks = true
 
 const (
-	// lockPause and lockPauses are the shortest and the longest pause before a lock that
-	// a process beside the mount holds is tried again.
+	// lockPause and lockPauses are the shortest and the longest pause before a lock is tried
+	// again that is held by a process which bypasses the mount.
 	lockPause  = time.Millisecond
 	lockPauses = 64 * time.Millisecond
-	// lingerWait and lingerWaits are how long a lock is tried again that belongs to a
-	// handle whose RELEASE may be on its way: lingerWait at least, and up to lingerWaits
-	// while a RELEASE is being carried out. The kernel sends that RELEASE before the
-	// request that finds the lock, so it was read before, but is perhaps not counted yet.
+	// If a lock may belong to a handle whose RELEASE is still on its way, it is tried again for
+	// lingerWait, or for up to lingerWaits while a RELEASE is being handled. The kernel sends
+	// that RELEASE before the request that finds the lock, so the server has read it already,
+	// but has perhaps not counted it yet.
 	lingerWait  = time.Millisecond
 	lingerWaits = 100 * time.Millisecond
 )
@@ -59,29 +59,30 @@ const (
 type locking struct {
 	mu      sync.Mutex // guards the rest and the fields of lockedFile; held only over calls that do not block
 	files   map[*inode]*lockedFile
-	waiting map[uint64]*lockWait // by request
+	waiting map[uint64]*lockWait // by the id of the request
 	closed  bool
 
 	fineTimes     bool // see the method
 	fineTimesOnce sync.Once
 
 	answer    func(unique uint64, st fuse.Status)
-	releasing func() bool // a RELEASE is being carried out
+	releasing func() bool // reports whether a RELEASE is being handled
 }
 
-// lockedFile is an inode that somebody has locked, or waits to lock.
+// lockedFile is an inode that a process has locked or waits to lock.
 type lockedFile struct {
 	n       *inode
 	owners  map[uint64]*lockOwner
 	flocks  map[*handle]bool
-	waiters []*lockWait // in the order in which they came
-	timer   *time.Timer // nil: not running
+	waiters []*lockWait // in order of arrival
+	timer   *time.Timer // nil if it is not running
 	pause   time.Duration
 
-	// Only for a file whose pages processes share as memory (sharesMemory): guard locks
-	// the whole file on the source, and the owners lock arena instead, a file in memory.
-	// No lock is granted before the kernel's pages from before the guard are dropped.
-	// Then agreed is set, and nothing changes beside the mount until the guard ends.
+	// The following fields are used only for a file through which processes share memory
+	// (sharesMemory). guard locks the whole file on the source against processes that bypass
+	// the mount. The owners then lock arena, a file in memory, instead of the file. No lock is
+	// granted until the kernel's pages from before the guard have been dropped. Then agreed is
+	// set, and no process that bypasses the mount changes the file until the guard ends.
 	guard    *lockOwner
 	arena    int
 	agreed   bool
@@ -103,16 +104,16 @@ type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
-	// blockedBy is the owner on the mount whose lock is in the way. As in the kernel, a
-	// request that comes behind another owner is refused if that would be a deadlock.
+	// blockedBy is the owner on the mount whose lock conflicts with this request. As in the
+	// kernel, a request that would wait in a deadlock is refused.
 	blockedBy *lockOwner
 }
 
-// memoryRange tells by their names files through which processes share memory while they
-// hold locks on them, and returns the bytes that they lock first: SQLite's index of the
-// write-ahead log and LMDB's table of readers. The pages of the mount are not those of
-// the source, so only one side can use such a file at a time, and the other side finds it
-// locked. Mappings themselves cannot be seen.
+// memoryRange recognises, by name, files through which processes share memory while they hold locks
+// on them: SQLite's index of the write-ahead log and LMDB's table of readers. It returns the bytes
+// that the processes lock first. The mount and the source have separate pages in memory, so either
+// only processes on the mount or only processes that bypass it can use such a file at a time; the
+// others find it locked. The mappings themselves cannot be observed.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -124,18 +125,19 @@ func memoryRange(n *inode) (first, last uint64, shared bool) {
 	return 0, 0, false
 }
 
-// sharesMemory reports whether a request is for a lock by which processes share memory. A
-// file with such a name that is locked in another way is treated like any other.
+// sharesMemory reports whether a request is for a lock with which processes share memory. A file
+// with such a name that is locked in another way is treated like any other file.
 func sharesMemory(n *inode, in *fuse.LkIn) bool {
 	first, last, shared := memoryRange(n)
 	return shared && in.Lk.Start >= first && in.Lk.End <= last
 }
 
-// uncached reports whether n may have to be opened so that read(2) and write(2) bypass the
-// kernel's cache. While the source can be reached beside the mount, both sides then read what
-// the other one has written. The caller applies it to files that are opened for reading and
-// writing, as databases do, to files that were locked, and to files that just changed beside the
-// mount. A size that the kernel believed a moment too long made reads end early.
+// uncached reports whether n may have to be opened in such a way that read(2) and write(2) bypass
+// the kernel's cache. That is the case while processes can reach the source bypassing the mount;
+// otherwise these and the processes on the mount would not see each other's writes. The caller
+// applies it to files that are opened for reading and writing (as databases do), that were locked,
+// or that were just changed bypassing the mount. When the kernel used an old size for a moment too
+// long, reads ended early.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.way.Load() {
 		return false
@@ -144,10 +146,10 @@ func (n *inode) uncached() bool {
 	return !shared
 }
 
-// isFlock reports whether a request is one of flock(2).
+// isFlock reports whether a request comes from flock(2).
 func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
 
-// ofdLock returns the range of a request as fcntl(2) takes it.
+// ofdLock returns the lock of a request in the form for fcntl(2).
 func ofdLock(lk *fuse.FileLock) unix.Flock_t {
 	fl := unix.Flock_t{Type: int16(lk.Typ), Start: int64(lk.Start)}
 	if lk.End < math.MaxInt64 {
@@ -159,7 +161,7 @@ func ofdLock(lk *fuse.FileLock) unix.Flock_t {
 // wholeFile returns an OFD lock of a whole file.
 func wholeFile(typ int16) unix.Flock_t { return unix.Flock_t{Type: typ} }
 
-// setOFD takes or gives up an OFD lock without waiting.
+// setOFD takes or releases an OFD lock without waiting.
 func setOFD(fd int, fl unix.Flock_t) error {
 	for {
 		err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &fl)
@@ -227,9 +229,10 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	}
 }
 
-// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). An INTERRUPT that
-// arrived before the wait was entered found no wait to end, and closed cancel. The kernel sends
-// no second one, so without the check here the process could not even be killed.
+// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). If an INTERRUPT arrives
+// before the wait is registered, there is no wait to end, and it closes cancel instead. The kernel
+// sends no second INTERRUPT, so if cancel were not checked here, the process could not even be
+// killed.
 func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	unique := in.Unique // in may be reused as soon as another thread has answered
 	st := o.lock(in, true)
@@ -244,7 +247,7 @@ func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return st
 }
 
-// lock does what SETLK or SETLKW asks for.
+// lock carries out SETLK or SETLKW.
 func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.acquire() {
@@ -264,7 +267,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		o.agreeAll(n)
 		l.mu.Lock()
 		f.agreeing, f.agreed = false, true
-		if st == fuse.EAGAIN { // the guard was taken by another server
+		if st == fuse.EAGAIN { // an earlier server has taken the guard
 			st = o.tryLock(f, h, in)
 		}
 	}
@@ -292,7 +295,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	return st
 }
 
-// file is the record of an inode's locks.
+// file returns the record of an inode's locks.
 func (l *locking) file(n *inode) *lockedFile {
 	f := l.files[n]
 	if f == nil {
@@ -352,7 +355,7 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 	return status(setOFD(w.fd, ofdLock(&in.Lk)))
 }
 
-// tryFlock is tryLock of flock(2).
+// tryFlock is tryLock for flock(2).
 func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}[typ]
 	if typ != unix.F_UNLCK && o.fdStore != nil && !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
@@ -365,8 +368,8 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 			break
 		}
 	}
-	// The kernel cannot convert a lock atomically. A caller whose conversion fails has lost its
-	// first lock, too.
+	// The kernel does not convert a lock atomically. If the conversion fails, the caller has lost
+	// its first lock too.
 	if err == nil && typ != unix.F_UNLCK {
 		f.flocks[h] = true
 	} else {
@@ -385,8 +388,8 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 		w.fd, err = sys.OpenAgain(h.fd, int(h.flags)&unix.O_ACCMODE)
 	}
 	if err != nil {
-		// The file may not be opened again. The descriptor of the handle serves one
-		// owner; a second owner would share the locks of the first.
+		// The file cannot be opened again. The descriptor of the handle can be used for one
+		// owner only; a second owner would share the locks of the first.
 		for _, other := range f.owners {
 			if other.borrowed == h {
 				return nil, unix.ENOLCK
@@ -409,8 +412,8 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 	if f.guard != nil || !sharesMemory(f.n, in) {
 		return fuse.OK
 	}
-	// If the file can only be read, a lock for reading is enough: whoever changes the
-	// file beside the mount takes locks for writing, which that lock keeps out.
+	// If the file can only be read, a read lock is enough, because a process that changes the
+	// file bypassing the mount needs a write lock, which conflicts with it.
 	typ := int16(unix.F_WRLCK)
 	fd, err := sys.OpenAgain(h.fd, unix.O_RDWR)
 	if err != nil {
@@ -435,7 +438,7 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 		o.fdStore.Keep(f.guard.key, fd)
 	}
 	f.guard.via[0] = o.ledger.lock(0, f.guard.key, 0, f.n, 0)
-	f.n.spoil() // no time of the file shows what was written through mappings beside the mount
+	f.n.spoil() // writes through mappings that bypass the mount do not change the file's times
 	return fuse.OK
 }
 
@@ -449,7 +452,8 @@ func (o *contents) dropGuard(f *lockedFile) {
 	f.guard, f.arena = nil, -1
 }
 
-// dropOwner ends an owner's locks; the FDStore or a borrowed descriptor would keep them alive.
+// dropOwner releases an owner's locks. It does not suffice to close the descriptor, because the
+// FDStore or a borrowed descriptor would hold the locks.
 func (o *contents) dropOwner(w *lockOwner) {
 	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
 	unix.Close(w.fd)
@@ -461,7 +465,7 @@ func (o *contents) dropOwner(w *lockOwner) {
 	}
 }
 
-// unlockOwner ends the POSIX locks of a process that closes a descriptor of the file.
+// unlockOwner releases the POSIX locks of a process that closes a descriptor of the file.
 func (o *overlay) unlockOwner(h *handle, owner uint64) {
 	if n := h.node; n.locked.Load() {
 		o.noteLocked(h)
@@ -469,7 +473,7 @@ func (o *overlay) unlockOwner(h *handle, owner uint64) {
 	}
 }
 
-// unlockHandle ends the locks that belong to an open file.
+// unlockHandle releases the locks that belong to an open file.
 func (o *overlay) unlockHandle(h *handle) {
 	if h.node.locked.Load() {
 		o.noteLocked(h)
@@ -477,7 +481,7 @@ func (o *overlay) unlockHandle(h *handle) {
 	}
 }
 
-// unlock ends the locks of the owners for which ends returns true, and the flock(2) lock of h.
+// unlock releases the locks of the owners for which ends returns true, and the flock(2) lock of h.
 func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	l := &o.locking
 	l.mu.Lock()
@@ -503,14 +507,14 @@ func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	o.grant(granted)
 }
 
-// lockGrant is an answer that can be given now.
+// lockGrant is the answer to a request that has waited.
 type lockGrant struct {
 	w       *lockWait
 	st      fuse.Status
 	guarded bool
 }
 
-// retry tries the waiting requests once more, in the order in which they came.
+// retry tries the waiting requests again, in order of arrival.
 func (l *locking) retry(o *overlay, f *lockedFile) (granted []lockGrant) {
 	if l.closed {
 		return nil
@@ -548,7 +552,8 @@ func (o *overlay) grant(granted []lockGrant) {
 	}
 }
 
-// watchOthers starts a file's timer if a request waits for a lock of a process beside the mount.
+// watchOthers starts a file's timer if a request waits for a lock of a process that bypasses the
+// mount.
 func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	if f.timer != nil || l.closed || !slices.ContainsFunc(f.waiters, func(w *lockWait) bool { return !f.blockedHere(w) }) {
 		return
@@ -577,7 +582,7 @@ func (f *lockedFile) blockedHere(w *lockWait) bool {
 	return f.blocker(&w.in) != nil
 }
 
-// blocker returns the owner on the mount whose lock is in the way of a request, or nil.
+// blocker returns the owner on the mount whose lock conflicts with a request, or nil.
 func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	w := f.owners[in.Owner]
 	if w == nil {
@@ -590,7 +595,8 @@ func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	return f.ownerOf(&fl)
 }
 
-// ownerOf finds the owner of the lock fl by what /proc shows for the owners' descriptors.
+// ownerOf finds the owner of the lock fl. It compares fl with the locks that /proc lists for the
+// owners' descriptors.
 func (f *lockedFile) ownerOf(fl *unix.Flock_t) *lockOwner {
 	end := "EOF"
 	if fl.Len > 0 {
@@ -622,8 +628,8 @@ func locksOf(fd int) (locks [][3]string) {
 	return locks
 }
 
-// mayWait refuses a wait that could last for ever: a deadlock of POSIX locks, and shared
-// memory that is in use on the other side of the mount.
+// mayWait refuses a wait that could last forever, namely a deadlock of POSIX locks, or shared memory
+// that a process is using which bypasses the mount.
 func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	switch {
 	case isFlock(in):
@@ -636,10 +642,10 @@ func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	return fuse.OK
 }
 
-// deadlocks reports whether the owner of the lock that is in the way waits for the owner
-// of this request, directly or through others. OFD locks cannot be told from POSIX locks
-// here. When two owners belong to one process they are OFD locks, and another thread may
-// still give way: no deadlock.
+// deadlocks reports whether the owner of the conflicting lock waits for the owner of this request,
+// directly or through others. OFD locks and POSIX locks cannot be distinguished here. But if two
+// owners belong to one process, their locks are OFD locks, and another thread of the process may
+// release one, so that is not a deadlock.
 func (l *locking) deadlocks(f *lockedFile, in *fuse.LkIn) bool {
 	if isFlock(in) {
 		return false
@@ -672,9 +678,9 @@ func (l *locking) waitOf(owner uint64) *lockWait {
 	return nil
 }
 
-// lingers reports whether the lock that is in the way of a request may belong to a handle
-// that was closed already and whose RELEASE is still on its way: close(2) does not wait
-// for it. "flock -n f true; flock -n f true" failed in the second command.
+// lingers reports whether the lock that conflicts with a request may belong to a handle that is
+// closed already, but whose RELEASE is still on its way, because close(2) does not wait for it.
+// Without this, in "flock -n f true; flock -n f true" the second command failed.
 func (o *overlay) lingers(in *fuse.LkIn) bool {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -712,15 +718,16 @@ func (o *overlay) interrupted(unique uint64) bool {
 	return true
 }
 
-// agreeLocked makes what the kernel has cached of a file agree with the source once somebody has
-// locked it: processes beside the mount write under a lock, and whoever reads under one must see
-// that. While a way beside the mount exists, cached data is always dropped, whatever the file's
-// times say: a time is set before the bytes are written, and somebody may have read in between.
-// Otherwise the times show whether there is a way that was not noticed yet.
+// agreeLocked makes the kernel's cache of a file agree with the source after a process has locked the
+// file. Processes that bypass the mount write while they hold a lock, and a process that then reads
+// with a lock must see what they wrote. If the source can be reached bypassing the mount, the cached
+// data is always dropped, even if the file's times are unchanged, because a time is set before the
+// bytes are written and a process may have read in between. Otherwise it is dropped only if the
+// times show that the source was reached in a way that was not noticed yet.
 //
-// SQLite makes and removes files beside a database under its locks: their presence tells
-// it whether the database has to be repaired, and two processes that saw different files
-// named -shm lost each other's rows.
+// The cached names next to the file are dropped too. SQLite makes and removes files next to a
+// database while it holds locks; their presence tells it whether the database has to be repaired.
+// Two processes that saw different files named -shm lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
 	gen := n.peek()
@@ -745,9 +752,9 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 }
 
-// fineTimes reports whether any later change gives a file of the source another ctime,
-// however soon it comes. That needs Linux 6.13 and a file system that keeps such times;
-// before, the clock of files ticks every 1 to 10 ms.
+// fineTimes reports whether any two changes of a file on the source give it different ctimes, however
+// quickly they follow each other. That needs Linux 6.13 and a file system that stores such times.
+// Earlier kernels take ctimes from a clock that ticks every 1 to 10 ms.
 func (o *overlay) fineTimes() bool {
 	o.locking.fineTimesOnce.Do(func() {
 		var system unix.Utsname
@@ -765,8 +772,8 @@ func (o *overlay) fineTimes() bool {
 	return o.locking.fineTimes
 }
 
-// noteLocked remembers the present state of a file that was written to, before a lock on
-// it is given up or replaced: agreeLocked compares with it.
+// noteLocked records the current state of a file that was written to, before a lock on it is released
+// or replaced. agreeLocked compares with that state.
 func (o *namespace) noteLocked(h *handle) {
 	n := h.node
 	n.mu.Lock()
@@ -789,13 +796,13 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 	return isFlock(in) && f.flocks[h] || !isFlock(in) && f.owners[in.Owner] != nil
 }
 
-// agreeAll drops the kernel's pages and attributes of n, which is shared memory, and of
-// the database files that it belongs to, now that nobody beside the mount changes them
-// any more. SQLite opens all of them before it asks for this lock. It missed what was
-// changed in between, and a read of the write-ahead log ended early: "disk I/O error".
+// agreeAll drops the kernel's pages and attributes of n, which is shared memory, and of the database
+// files that it belongs to. From now on no process that bypasses the mount changes them. SQLite
+// opens all of these files before it asks for this lock. Without this it did not see changes that
+// were made in between, and a read of the write-ahead log ended early ("disk I/O error").
 //
-// The present state is remembered: if a GETATTR found the change, the kernel would be
-// notified while that request is under way, and ignore its answer.
+// The current state is recorded as well. Otherwise a GETATTR would find the change and notify the
+// kernel while that request is in progress, and the kernel would ignore its answer.
 func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link
@@ -818,8 +825,8 @@ func (o *contents) agreeAll(n *inode) {
 	}
 }
 
-// agreeWith drops the kernel's pages and attributes of n, and remembers what the source
-// says of it.
+// agreeWith drops the kernel's pages and attributes of n, and records its current attributes on the
+// source.
 func (o *contents) agreeWith(n *inode) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -859,7 +866,7 @@ func (o *overlay) endLocks() {
 	}
 }
 
-// lockDescriptors calls f for the descriptors of all owners, to fill another FDStore.
+// lockDescriptors calls f for the descriptor of each owner, so that another FDStore can be filled.
 func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
 	o.locking.mu.Lock()
 	defer o.locking.mu.Unlock()
@@ -873,8 +880,8 @@ func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
 	}
 }
 
-// restoreLocks restores the locks that a killed server held: those in the ledger, and
-// those of flock(2) on descriptors that were kept.
+// restoreLocks restores the locks that a killed server held, namely those in the ledger, and those
+// of flock(2) on the descriptors in kept.
 func (o *overlay) restoreLocks(slots []uint32, nodes map[uint64]*inode, kept map[uint64]*os.File) {
 	l, led := &o.locking, o.ledger
 	l.mu.Lock()

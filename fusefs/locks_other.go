@@ -11,8 +11,8 @@ import (
 // uncached always reports false here; see locks_linux.go.
 func (n *inode) uncached() bool { return false }
 
-// forwardsLocks is false: without OFD locks there is no descriptor on which the locks of
-// a process could be taken. They stay the kernel's own, and hold on the mount only.
+// forwardsLocks is false because without OFD locks the server cannot take a process's locks on the
+// source. So the kernel handles locks, and they are only effective between users of the mount.
 const forwardsLocks = false
 
 // locking has nothing to do here.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place opens the directory that a name is in. For the name that the mount hides it
-// returns the status hidden. The caller releases d.
+// place opens the directory with a node id, in which name is looked up. It returns the status
+// hidden if the mount hides that name. The caller releases d.
 func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
 	parent, st = o.node(node)
 	if !st.Ok() {
@@ -27,8 +27,8 @@ func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent 
 	return parent, d, status(err)
 }
 
-// Lookup finds a name in a directory. An absent name is answered too, with
-// node id 0, so that the kernel remembers the absence.
+// Lookup finds a name in a directory. If there is no such name, the answer has node id 0, so that
+// the kernel caches the absence.
 func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
@@ -59,8 +59,8 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	return fuse.OK
 }
 
-// lookedUp fills the reply for a name that was found in a directory, and counts a
-// reference to its inode. made was taken before the source was asked.
+// lookedUp fills in the reply for a name that was found in a directory, and counts a reference to
+// its inode. made was taken before sx was read from the source.
 func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name string, sx *sys.Stat, made moveMark, out *fuse.EntryOut) {
 	id := o.rest(parent, name, sx)
 	if id == 0 {
@@ -75,9 +75,9 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 	o.fillEntry(id, sx, out)
 }
 
-// afresh reads the attributes of an inode that the kernel already knows once more, just
-// before they are sent. The first ones were read before the inode was found, so overtook
-// did not know of this request when something changed in between.
+// afresh reads the attributes of an inode again just before they are sent, if the kernel already
+// knows the inode. The first attributes were read before the inode was found, so overtook could not
+// connect this request with a change in between.
 func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel makes every change of such a file itself
@@ -89,8 +89,8 @@ func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx
 	}
 }
 
-// entry counts a reference to the inode that sx describes, found as name in parent, and
-// fills the reply. is: the name as the directory spells it.
+// entry counts a reference to the inode that sx describes and that was found as name in parent, and
+// fills in the reply. It returns the inode and the name as the directory spells it.
 func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out *fuse.EntryOut) (n *inode, is string) {
 	is = o.spelled(parent, d, name, sx)
 	n, _ = o.ref(parent, is, sx)
@@ -120,8 +120,8 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 	return n, isNew
 }
 
-// maybeOutside handles attributes that were read without peek: when they differ from what
-// is known, it asks the source again, this time with peek.
+// maybeOutside handles attributes that were read without calling peek first. If they differ from
+// the known ones, it calls peek and reads them again.
 func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	n.mu.Lock()
 	s := n.kernelHas
@@ -176,8 +176,8 @@ func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) f
 	return fuse.OK
 }
 
-// countNames hides the names under which the Observer keeps a removed file: with them in
-// the count the kernel would allow a link to it.
+// countNames sets sx.Nlink to 0 if the last name of n was removed. Names that the Observer has made
+// to save the file do not count; otherwise the kernel would allow a new link to the file.
 func (n *inode) countNames(sx *sys.Stat) {
 	if n.removed.Load() {
 		sx.Nlink = 0
@@ -219,7 +219,7 @@ func (o *namespace) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse
 	return target, status(err)
 }
 
-// StatFs reports on the file system that the node lies on.
+// StatFs handles statfs(2) for the file system that the node is on.
 func (o *namespace) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

@@ -21,7 +21,7 @@ const (
 	maxRequest = 1 << 20             // data bytes in a READ or WRITE
 	bufSize    = maxRequest + 64<<10 // with the headers
 	maxReady   = 2                   // threads that wait for a request at the same time
-	maxParked  = 16                  // idle threads kept for later
+	maxParked  = 16                  // idle threads that may wait to be used again
 	maxOpcode  = 64                  // opcodes that are counted
 
 	opForget      = 2
@@ -36,16 +36,15 @@ const (
 	opBatchForget = 42
 )
 
-// device reads requests from /dev/fuse and passes them to the handlers. Each loop has a thread
-// of its own, whose umask and file system identity it may change, and buffers outside
-// of the Go heap.
+// device reads requests from /dev/fuse and passes them to the handlers. Each loop has its own thread,
+// whose umask and file system identity it may change, and buffers outside of the Go heap.
 //
-// As a rule one thread does everything. Its reply wakes the caller on the same
-// processor, and the caller's next request arrives before the thread looks again: two
-// switches on one processor. A second waiting thread would be woken on another
-// processor for each request (a loop of unlinks: 90 µs each instead of 40). Others
-// join as soon as requests queue. A handler may block, and another request may be
-// what it waits for, so the watch starts another thread within two milliseconds.
+// Usually one thread handles all requests. Its reply wakes the caller on the same processor, and the
+// caller's next request arrives before the thread reads again, so a request costs two context
+// switches on one processor. If a second thread were waiting, it would be woken on another processor
+// for each request; in a loop of unlinks each took 90 µs instead of 40. More threads read as soon as
+// requests queue. A handler may block until another request was handled, so watch starts another
+// thread within two milliseconds.
 type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer
@@ -54,31 +53,31 @@ type device struct {
 	// changes, while it is active, records what each request changed.
 	changes *changes.Tracker
 	note    func(op uint32, in, out []byte)
-	// interrupted is asked about each INTERRUPT whether it ends a wait for a lock.
+	// interrupted is called for each INTERRUPT, and reports whether that ended a wait for a lock.
 	interrupted func(unique uint64) bool
 
-	// ready counts the threads that wait for a request or are about to. A thread that was
-	// just started must count; otherwise each request that arrives before it runs would
-	// start another: 10,000 threads on a busy machine.
+	// ready counts the threads that wait for a request or are about to. A thread that was just
+	// started is included. Otherwise each request that arrives before it runs would start another
+	// one; on a busy machine there were 10,000 threads.
 	ready    atomic.Int32
 	readTurn sync.Mutex // held while a request is read, if readersInTurn
 	parked   atomic.Int32
 	threads  atomic.Int32
 	loops    sync.WaitGroup
 	more     chan struct{} // wakes a parked thread; never closed
-	taken    atomic.Uint64 // requests that were read
+	taken    atomic.Uint64 // the number of requests that were read
 	crowd    atomic.Uint64 // the value of taken when requests were last seen to queue
-	forgetAt atomic.Uint64 // the value of taken when the last FORGET came
+	forgetAt atomic.Uint64 // the value of taken when the last FORGET arrived
 	lastTask atomic.Uint32 // the task that sent the last request
-	idle     atomic.Bool   // the watch rests until woken
-	woken    chan struct{} // has room for one
+	idle     atomic.Bool   // whether watch is paused until it is woken
+	woken    chan struct{} // wakes watch; has a buffer of one
 	ended    chan struct{} // closed by the first loop that sees the connection end
 	overOne  sync.Once
 	counts   [maxOpcode]atomic.Uint64
-	// released counts the RELEASEs that were carried out. No process waits for their reply.
+	// released counts the RELEASEs that were handled. No process waits for their reply.
 	released atomic.Uint64
 
-	// init is the kernel's INIT request, kept for a successor.
+	// init is the kernel's INIT request, which a successor needs.
 	init []byte
 }
 
@@ -113,7 +112,7 @@ func (d *device) handshake() error {
 	}
 }
 
-// start begins to serve.
+// start starts the first loop and watch.
 func (d *device) start() {
 	d.more, d.ended, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	d.spawn()
@@ -133,9 +132,9 @@ func (d *device) spawn() {
 	go d.loop()
 }
 
-// park waits until another thread is needed, and returns false when this one is not
-// needed any more. Whoever wakes it counts it as ready. The kernel wakes the threads that
-// wait for a request in turn, so the fewer there are, the warmer their caches.
+// park waits until another thread is needed. It returns false if this thread is not needed any more.
+// The thread that wakes it has already counted it in ready. Threads are parked because the kernel
+// wakes the threads that wait for a request in turn, so with fewer threads their caches are warmer.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)
@@ -150,8 +149,8 @@ func (d *device) park() bool {
 	}
 }
 
-// buffer returns room for the largest request or reply. It lies outside of the Go heap,
-// so that it does not count there; only the pages that are used take memory.
+// buffer returns a buffer for the largest request or reply. It is outside of the Go heap, so that it
+// does not count there. Only the pages that are used take memory.
 func buffer() (b []byte, drop func()) {
 	b, err := unix.Mmap(-1, 0, bufSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -160,7 +159,7 @@ func buffer() (b []byte, drop func()) {
 	return b, func() { _ = unix.Munmap(b) }
 }
 
-// The pause after a request that could not be read, and the longest one if that goes on.
+// The pause after a request that could not be read, and the longest pause if that continues.
 const (
 	readPause = time.Millisecond
 	readLast  = time.Second
@@ -177,8 +176,8 @@ func (d *device) loop() {
 	in, drop := buffer()
 	defer drop()
 	if d.ledger != nil {
-		// If the server is killed while the kernel copies a request to a page that is not
-		// there yet, the request fails with EIO, and cannot be sent once more.
+		// If the server is killed while the kernel copies a request to a page that is not allocated
+		// yet, the request fails with EIO and cannot be sent again.
 		sys.Populate(in)
 	}
 	out, drop := buffer()
@@ -219,7 +218,7 @@ func (d *device) loop() {
 			case op == opSetLkw && m > 0 && fuse.Status(-int32(binary.NativeEndian.Uint32(out[4:]))) == statusLater:
 				m = 0
 			case op == opInterrupt && n >= 48 && d.interrupted(binary.NativeEndian.Uint64(in[40:])):
-				// The wait began while the library looked for the request. See SetLkw.
+				// The wait was registered while go-fuse looked for the request. See SetLkw.
 				m = 0
 			}
 		}
@@ -250,7 +249,7 @@ func (d *device) loop() {
 	}
 }
 
-// releasing reports whether a RELEASE was read and is not carried out yet.
+// releasing reports whether a RELEASE was read and is not handled yet.
 func (d *device) releasing() bool { return d.counts[opRelease].Load() != d.released.Load() }
 
 // next reads a request.
@@ -272,7 +271,7 @@ func (d *device) next(in []byte) (int, error) {
 	return n, err
 }
 
-// ended reports whether the error says that the connection was unmounted, aborted or closed.
+// ended reports whether err means that the connection was unmounted, aborted or closed.
 func ended(err error) bool {
 	return err == unix.ENODEV || err == unix.ECONNABORTED || err == unix.EBADF
 }
@@ -289,7 +288,7 @@ func failure(out, in []byte, st fuse.Status) int {
 // Linux's own ERESTARTSYS, which no system call returns.
 const statusLater = fuse.Status(512)
 
-// answer replies to a request that a handler has left open.
+// answer replies to a request for which a handler has returned statusLater.
 func (d *device) answer(unique uint64, st fuse.Status) {
 	var head [40]byte
 	binary.NativeEndian.PutUint64(head[8:], unique)

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How macFUSE is asked for a mount, and what it answers. The tag "portable" builds this
-// file on Linux too, for its tests.
+// This file makes the mount options for macFUSE and parses its answer. The tag "portable" builds it
+// on Linux too, for its tests.
 
 // macOptions returns the mount options.
 //
-// fsname tells our mounts from others in the mount table. noappledouble keeps out the files
-// ._NAME and .DS_Store, which the system makes where there are no attributes. The attributes
-// themselves, com.apple.* too, are passed through, so noapplexattr is not wanted. With local,
-// programs that save bytes on network volumes (Xcode, the Trash) treat the mount as a disk.
-// nobrowse keeps it out of the Finder's list of volumes, and Spotlight out of it. Without
-// daemon_timeout=0 a request that takes a minute would end the mount.
+// fsname identifies our mounts in the mount table. noappledouble forbids the files ._NAME and
+// .DS_Store, which the system makes on volumes without extended attributes. The mount supports
+// these attributes, including com.apple.*, so noapplexattr is not set. With local, programs that
+// behave differently on network volumes (Xcode, the Trash) treat the mount as a disk. nobrowse
+// hides the mount from the Finder's list of volumes and from Spotlight. Without daemon_timeout=0, a
+// request that takes a minute would end the mount.
 func macOptions(opt *Options) []string {
 	source := opt.Source.Name()
 	o := []string{
@@ -39,7 +39,7 @@ func macOptions(opt *Options) []string {
 	return o
 }
 
-// maxXattr bounds an extended attribute that is set in pieces.
+// maxXattr limits the size of an extended attribute that is set in pieces.
 const maxXattr = 64 << 20
 
 // readXattr reads all of an extended attribute.
@@ -53,8 +53,8 @@ func readXattr(get func(dest []byte) (int, error)) ([]byte, error) {
 	return value[:max(n, 0)], err
 }
 
-// piece copies an extended attribute from a position on, and returns the number of bytes.
-// With an empty dest it returns how many there are.
+// piece copies an extended attribute, from position on, to dest and returns the number of bytes. If
+// dest is empty it returns how many bytes there are.
 func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	value, err := readXattr(get)
 	if err != nil {
@@ -70,8 +70,8 @@ func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (in
 	return copy(dest, rest), nil
 }
 
-// patched returns the value of an extended attribute with data at a position: the calls
-// on descriptors of the source can only set it as a whole.
+// patched returns the value of an extended attribute in which data replaces the bytes at position.
+// The caller then sets the whole value, because the system calls on descriptors cannot set a part.
 func patched(position uint32, data []byte, get func(dest []byte) (int, error)) ([]byte, error) {
 	if int64(position)+int64(len(data)) > maxXattr {
 		return nil, unix.E2BIG
@@ -87,7 +87,7 @@ func patched(position uint32, data []byte, get func(dest []byte) (int, error)) (
 	return value, nil
 }
 
-// What to do about macFUSE.
+// Hints for problems with macFUSE.
 var (
 	errMacFUSE = errors.New("macFUSE is not installed, so nothing can be mounted (reads, hooks and search work without it): " +
 		"brew install --cask macfuse, or https://macfuse.github.io")
@@ -97,7 +97,7 @@ var (
 		"enable the kernel backend (macFUSE in System Settings), and mount again")
 )
 
-// macError makes one error of the mount program's output and exit status.
+// macError returns one error made of the mount program's output and exit status.
 func macError(said string, err error) error {
 	msg := strings.Join(strings.Fields(said), " ")
 	low := strings.ToLower(msg)

@@ -24,8 +24,8 @@ var (
 	ErrBusy = errors.New("in use")
 )
 
-// MacFUSE returns the program that mounts, "" if there is none: macFUSE's own since its
-// version 4, or that of osxfuse before. They are in no PATH.
+// MacFUSE returns the path of the program that mounts, or "" if there is none. It is the program of
+// macFUSE 4 or later, or that of the older osxfuse. Neither is in PATH.
 func MacFUSE() string {
 	for _, p := range []string{
 		"/Library/Filesystems/macfuse.fs/Contents/Resources/mount_macfuse",
@@ -38,9 +38,9 @@ func MacFUSE() string {
 	return ""
 }
 
-// mountDevice runs macFUSE's program, which mounts opt.Mountpoint, and returns the
-// descriptor that delivers requests. The program ends when INIT and STATFS were answered,
-// so mounted is called once they are served.
+// mountDevice runs macFUSE's program, which mounts opt.Mountpoint, and returns the descriptor from
+// which requests are read. mounted waits for the program to end. The program ends after INIT and
+// STATFS were answered, so mounted must be called after the server has begun to answer.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fail := func(err error) (int, func() error, error) {
 		return -1, nil, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
@@ -68,7 +68,7 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 		return fail(err)
 	}
 	fd, err = receive(pair[0])
-	if err != nil { // the program has ended, and says why
+	if err != nil { // the program has ended and printed the reason
 		return fail(macError(said.String(), errors.Join(cmd.Wait(), err)))
 	}
 	over := make(chan error, 1)
@@ -89,8 +89,8 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	}, nil
 }
 
-// macEnv tells the program on which descriptor to pass on that of the device, that a
-// server answers requests while it waits, and the path of that server.
+// macEnv returns the environment that tells the program over which descriptor to send the device's
+// descriptor, that a server answers requests while it waits, and the path of that server.
 func macEnv(self string) []string {
 	return []string{
 		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
@@ -98,7 +98,7 @@ func macEnv(self string) []string {
 	}
 }
 
-// receive gets one descriptor from a unix socket.
+// receive receives one descriptor from a Unix socket.
 func receive(sock int) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, 0)
@@ -117,8 +117,8 @@ func receive(sock int) (int, error) {
 	return fds[0], nil
 }
 
-// unmount unmounts by force, or only if nobody uses the mount. A system service such as
-// Spotlight or the Finder may hold the volume for the moment: diskutil asks it to let go.
+// unmount unmounts by force, or only if no process uses the mount. A system service such as
+// Spotlight or the Finder may use the volume for a moment; diskutil asks it to stop.
 func unmount(mountpoint string, force bool) error {
 	flags := 0
 	if force {
@@ -145,5 +145,6 @@ func unmount(mountpoint string, force bool) error {
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
 }
 
-// MountAgain fails: without mount namespaces no mount lives on after it was unmounted.
+// MountAgain fails, because without mount namespaces no copy of a mount exists after it was
+// unmounted.
 func (s *Server) MountAgain() error { return unix.ENOTSUP }

@@ -27,9 +27,9 @@ var (
 	ErrBusy = errors.New("in use")
 )
 
-// mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It calls
-// mount(2) where that is allowed, and fusermount3 otherwise. mounted waits until the
-// mount is there, which takes no time on Linux.
+// mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It calls mount(2) if that
+// is permitted, otherwise it runs fusermount3. mounted waits until the mount exists; on Linux it
+// returns at once.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fd, err = mountNow(opt)
 	return fd, func() error { return nil }, err
@@ -67,8 +67,8 @@ func mountNow(opt *Options) (int, error) {
 	return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
 }
 
-// mountWith mounts the connection of a descriptor; mode is that of the mountpoint. Linux
-// (5.14) also does so for a connection that is mounted elsewhere already.
+// mountWith mounts the connection of a descriptor. mode is the mode of the mountpoint. Since Linux
+// 5.14 the connection may already be mounted elsewhere.
 func mountWith(opt *Options, fd int, mode uint32) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	o := []string{
@@ -85,9 +85,8 @@ func mountWith(opt *Options, fd int, mode uint32) error {
 	return unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
 }
 
-// MountAgain mounts the connection on its mountpoint once more, after it was unmounted
-// there and lives on in a copy in another mount namespace. That needs the right to mount
-// without fusermount3.
+// MountAgain mounts the connection on its mountpoint again, after it was unmounted there while a copy
+// in another mount namespace still exists. That needs the right to mount without fusermount3.
 func (s *Server) MountAgain() error {
 	var st unix.Stat_t
 	if err := unix.Stat(s.opt.Mountpoint, &st); err != nil {
@@ -99,7 +98,7 @@ func (s *Server) MountAgain() error {
 	return s.probe()
 }
 
-// fusermount runs the set-user-id helper, which mounts and sends back the descriptor.
+// fusermount runs the set-user-id helper fusermount3, which mounts and sends back the descriptor.
 func fusermount(opt *Options) (int, error) {
 	bin, err := helper()
 	if err != nil {
@@ -147,7 +146,7 @@ func helper() (string, error) {
 	return "", ErrNoHelper
 }
 
-// helperError makes one error of the helper's output and exit status.
+// helperError returns one error made of the helper's output and exit status.
 func helperError(stderr string, err error) error {
 	msg := strings.TrimSpace(stderr)
 	switch {
@@ -161,7 +160,7 @@ func helperError(stderr string, err error) error {
 	return errors.New(msg)
 }
 
-// receive gets one descriptor from a unix socket.
+// receive receives one descriptor from a Unix socket.
 func receive(sock int) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, unix.MSG_CMSG_CLOEXEC)
@@ -179,7 +178,7 @@ func receive(sock int) (int, error) {
 	return fds[0], nil
 }
 
-// unmount unmounts lazily, or only if nobody uses the mount.
+// unmount unmounts lazily, or only if no process uses the mount.
 func unmount(mountpoint string, lazy bool) error {
 	flags := unix.UMOUNT_NOFOLLOW
 	if lazy {

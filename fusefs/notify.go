@@ -34,8 +34,8 @@ func newNotifier(send func(int32, []byte) error) *notifier {
 	return n
 }
 
-// inode asks for all cached pages and attributes of a node to be dropped. An OPEN drops
-// them itself instead of waiting for that.
+// inode queues a notification that makes the kernel drop all cached pages and attributes of a node.
+// An OPEN drops them itself instead of waiting for that.
 func (n *notifier) inode(i *inode) {
 	i.spoil()
 	if i.queued.Swap(true) {
@@ -95,7 +95,7 @@ func (n *notifier) dropNow(id uint64) {
 	_ = n.send(notifyInvalInode, body[:])
 }
 
-// attrs drops the cached attributes of a node and leaves its pages alone.
+// attrs makes the kernel drop the cached attributes of a node, but not its pages.
 func (n *notifier) attrs(id uint64) {
 	var body [24]byte
 	binary.NativeEndian.PutUint64(body[:], id)
@@ -103,7 +103,7 @@ func (n *notifier) attrs(id uint64) {
 	_ = n.send(notifyInvalInode, body[:])
 }
 
-// entry makes the kernel look a name up again.
+// entry makes the kernel look up a name again.
 func (n *notifier) entry(parent uint64, name string) {
 	body := make([]byte, 16, 16+len(name)+1) // struct fuse_notify_inval_entry_out: parent, length, flags
 	binary.NativeEndian.PutUint64(body, parent)
@@ -111,8 +111,8 @@ func (n *notifier) entry(parent uint64, name string) {
 	_ = n.send(notifyInvalEntry, append(append(body, name...), 0))
 }
 
-// name makes the kernel look a name up again after the caller's request was answered:
-// until then the kernel holds the lock of the directory.
+// name makes the kernel look up a name again. It does so after the caller's request was answered,
+// because until then the kernel holds the lock of the directory.
 func (n *notifier) name(parent uint64, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

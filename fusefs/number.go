@@ -14,18 +14,19 @@ import (
 
 // # Inode numbers
 //
-// The mount has one device number, and programs take two files with the same device and inode
-// number for one: cp refuses, diff finds no difference, tar writes a link, find sees a loop.
-// Below the project there may be other devices: mounted file systems, btrfs subvolumes, the
-// layers of an overlayfs. A file on the root's device keeps its number. For any other file the
-// bits above numberBits hold the number that its device has in this mount.
+// The mount has one device number, and programs treat two files with the same device and inode
+// number as one file: cp refuses to copy, diff finds no difference, tar writes a link, find reports a
+// loop. But the project may contain files of several devices: mounted file systems, btrfs
+// subvolumes, the layers of an overlayfs. A file on the root's device has the same inode number as on
+// the source. For any other file the bits above numberBits hold the number that its device has in
+// this mount.
 //
-// The result has 53 bits, unless the source's own has more: JavaScript keeps a
-// number in a float64, which would make neighbours equal.
+// The result has at most 53 bits, unless the source's own number has more, because JavaScript stores
+// a number in a float64, in which larger neighbouring numbers would be equal.
 
 const (
-	numberBits = 40      // bits of a number of the source; very few file systems use more
-	deviceMax  = 1 << 13 // how many device numbers fit above them; 0 is the root's
+	numberBits = 40      // how many bits are left for the source's own number; very few file systems use more
+	deviceMax  = 1 << 13 // how many device numbers fit above them; 0 is the root's device
 )
 
 // devices numbers the devices other than the root's.
@@ -34,7 +35,7 @@ type devices struct {
 	number atomic.Pointer[map[uint64]uint64] // by st_dev; never changed once it is published
 }
 
-// several reports whether anything of another device than the root's was seen.
+// several reports whether a file of another device than the root's was seen.
 func (d *devices) several() bool { return d.number.Load() != nil }
 
 // numberOf returns the number of a device. It is derived from st_dev, so that it is usually the
@@ -62,14 +63,14 @@ func (d *devices) numberOf(dev uint64, l *ledger) uint64 {
 	for tries := 1; taken[no] && tries < deviceMax; tries++ {
 		no = 1 + no%(deviceMax-1)
 	}
-	l.device(dev, no) // before anybody sees an inode number with it
+	l.device(dev, no) // before a program sees an inode number with it
 	known[dev] = no
 	d.number.Store(&known)
 	return no
 }
 
-// restore registers a number that an earlier server gave. It takes no lock: nobody else
-// is there yet.
+// restore registers a number that an earlier server gave to a device. It takes no lock because
+// nothing else uses d yet.
 func (d *devices) restore(dev, no uint64) {
 	known := map[uint64]uint64{}
 	if all := d.number.Load(); all != nil {
@@ -87,9 +88,10 @@ func (o *namespace) number(dev, ino uint64) uint64 {
 	return ino ^ o.devices.numberOf(dev, o.ledger)<<numberBits
 }
 
-// numberIn returns the number of an entry of the directory n; it agrees with what stat says. sx
-// holds the attributes of the entry, nil if they are not known. The number in the source's own
-// entry can differ: it is that of a directory below a mount, or of a layer of an overlayfs.
+// numberIn returns the inode number of the entry e of the directory n, the same that stat(2) returns.
+// sx holds the attributes of the entry; it is nil if they are not known. The number in e can differ
+// from that of stat(2): it can be the number of a directory that a mount covers, or of a file in a
+// layer of an overlayfs.
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":

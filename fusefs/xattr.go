@@ -99,7 +99,7 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 }
 
 // absence returns the answer to a request for an attribute that a file does not have. As long
-// as no label is known, labels are said to be unsupported. Otherwise ls -l would ask for the
+// as no label is known, labels are reported as unsupported. Otherwise ls -l would ask for the
 // label of every file, and the kernel would pass on each of these requests.
 func (o *namespace) absence(attr string) fuse.Status {
 	if attr == label && !o.labels.Load() {

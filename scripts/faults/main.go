@@ -5,19 +5,19 @@
 //
 //	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
-//	faults torn  [-closes N] [-seed S]   closes raced against the loss of the name and overwriting
-//	faults under [-wait D]               changes made underneath the mount
+//	faults torn  [-closes N] [-seed S]   closes of files that are renamed or overwritten at the same time
+//	faults under [-wait D]               changes made in the source, bypassing the mount
 //	faults twin  [-seeds N] [-first S] [-live] [-net] [-shrink D]
 //	             random operations, undone and redone, against copies; needs root
 //	faults typed [-lines N] [-seed S] [-shell zsh]
 //	             lines typed into a shell in tmux, each undone
-//	faults net   [-rounds N] [-seed S]   kill -9 of our processes while a command runs in the
-//	             net of cachebro run, which is taken back; needs root, and hides /dev/fuse
-//	faults power [-rounds N] [-seed S]   power cuts of a disk of its own; needs root
+//	faults net   [-rounds N] [-seed S]   kill -9 of our processes while a command runs under
+//	             the net of cachebro run; then the command is undone; needs root, and hides /dev/fuse
+//	faults power [-rounds N] [-seed S]   power cuts, simulated on a disk that is made for this; needs root
 //
-// kill, torn, under, twin, typed, net and power make a project of their own below -dir (default the temp
-// directory) and take it away; fsx works in a directory that exists. Each prints
-// its counts and ends with status 1 when anything was wrong.
+// All except fsx make a project in -dir (by default the temporary directory) and remove it; fsx
+// works in an existing directory. Each sub-command prints what it counted, and its exit status is 1
+// if anything was wrong.
 package main
 
 import (

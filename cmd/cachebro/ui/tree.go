@@ -15,13 +15,13 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// treePart is the files of one action or prompt, by directories.
+// treePart is the tree of the files that one action or prompt changed.
 type treePart struct {
 	Sum   string
 	Nodes []treeNode
 }
 
-// treeNode is a file, or a directory with the nodes below it.
+// treeNode is a file, or a directory with the nodes in it.
 type treeNode struct {
 	Name           string
 	Letter, What   string

@@ -90,8 +90,9 @@ func (g *Graph) take(ctx context.Context) error {
 
 func (g *Graph) release() { <-g.turn }
 
-// Forget removes what the files at and below a path contribute from the graph and from the
-// stored rows. The graph reads no file until release is called; by then the contents are gone.
+// Forget removes the rows of path, and of all files in its subtree, from the graph and from the
+// stored rows. The graph reads no content until release is called; the caller deletes the contents
+// before that.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
 	if err := g.take(ctx); err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (g *Graph) build(ctx context.Context) error {
 	return nil
 }
 
-// rows returns what versions contribute. It reads contents in parallel, and stores new rows.
+// rows returns the rows of versions. It reads contents in parallel, and stores new rows.
 func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]keptRow) ([]row, error) {
 	out := make([]row, len(vs))
 	var read []int
@@ -218,8 +219,8 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	return out, nil
 }
 
-// read reads what a version's content contributes. A missing content contributes nothing, and
-// the row is made again when the path has another version.
+// read fills in a row from the content of its version. If the content is missing, the row stays
+// empty until the path has another version.
 func (g *Graph) read(r *row) {
 	r.facts = &Facts{}
 	if r.v.Blob == (store.Hash{}) {

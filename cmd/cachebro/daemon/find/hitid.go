@@ -128,7 +128,7 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 	return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 1, Lines: 1, Looked: 1}, true
 }
 
-// searchPrompt answers a prompt with the places that its keywords fit.
+// searchPrompt answers a prompt with the hits for its keywords.
 func (f *Finder) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
 	words := search.Keywords(q.Pattern, 8)
 	if len(words) == 0 {
