@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cachebro/store/leaf/notifier"
@@ -20,12 +22,9 @@ import (
 // because if only an ancestor may read the memory that a call points to, that process reads it
 // for the recorder.
 type Watch struct {
-	paths    wire.Paths
+	Runner
 	begin    []byte // the packet that announces the tree
 	socket   string
-	start    func() error // starts a recorder
-	trouble  func(error)  // called once, when calls can no longer be recorded
-	gap      func()       // called when a recorder has died and another one continues
 	listener int
 	memfd    int
 	page     page
@@ -36,9 +35,10 @@ type Watch struct {
 	failed bool
 	looked [unseenAt]byte // the notices as of the previous check
 
-	ended chan bool // the tree has no processes left
-	stop  [2]int    // a pipe that ends serve
-	once  sync.Once
+	called atomic.Bool // the tree has made a call
+	ended  chan bool   // the tree has no processes left
+	stop   [2]int      // a pipe that ends serve
+	once   sync.Once
 }
 
 const (
@@ -49,19 +49,29 @@ const (
 	startsWindow = 10 * time.Second
 )
 
+// Runner is the program that runs a tree. Its functions are called by a goroutine of the Watch,
+// while the tree waits.
+type Runner struct {
+	Paths   wire.Paths
+	Start   func() error // starts a recorder
+	First   func()       // called before the first reported call of the tree is looked at
+	Trouble func(error)  // called once, when calls can no longer be recorded
+	Gap     func()       // called when a recorder has died and another one continues
+}
+
 // Begin runs work so that the user's recorder sees the calls of the processes that work starts.
-// start starts a recorder. gap is called when a recorder has died and another one continues,
-// trouble when none can be started. failed is the error that work returned. If the calls cannot
-// be seen, work is not run, and err says why.
-func Begin(p wire.Paths, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
-	return begin(p, []byte{doWatch}, start, work, trouble, gap)
+// A recorder is started when the first of them makes a call that is reported, because most
+// commands only read. failed is the error that work returned. If the calls cannot be seen, work
+// is not run, and err says why.
+func Begin(r Runner, work func() error) (w *Watch, failed, err error) {
+	return begin(r, []byte{doWatch}, work)
 }
 
 // Watched runs work, which is code of cachebro's, on a thread whose calls the recorder sees, so
 // that they are recorded in the histories. If that is impossible, it returns false without having
 // run work.
 func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
-	w, failed, err := begin(p, []byte{doWatch, 1}, start, work, func(error) {}, func() {})
+	w, failed, err := begin(Runner{Paths: p, Start: start, First: func() {}, Trouble: func(error) {}, Gap: func() {}}, []byte{doWatch, 1}, work)
 	if err != nil {
 		return false, nil
 	}
@@ -74,38 +84,59 @@ func Watched(p wire.Paths, self string, start, work func() error) (bool, error) 
 
 // begin runs work on a thread of its own under the filter, which the processes that it
 // starts inherit.
-func begin(p wire.Paths, packet []byte, start, work func() error, trouble func(error), gap func()) (w *Watch, failed, err error) {
-	type under struct {
-		listener int
-		err      error
+func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err error) {
+	w, err = newWatch(r, packet)
+	if err != nil {
+		return nil, nil, err
 	}
-	entered, watched, done := make(chan under), make(chan struct{}), make(chan error, 1)
-	go func() {
-		fd, err := notifier.Under(Filter())
-		entered <- under{fd, err}
+	entered, watched, done := make(chan error), make(chan struct{}), make(chan error, 1)
+	onThread(func() {
+		var err error
+		w.listener, err = notifier.Under(Filter())
+		entered <- err
 		if err == nil {
 			<-watched
 			done <- work()
 		}
-		// The thread ends with the goroutine, which is locked to it.
-	}()
-	u := <-entered
-	if u.err != nil {
-		return nil, nil, u.err
+	})
+	if err := <-entered; err != nil {
+		w.close()
+		return nil, nil, err
 	}
-	w = newWatch(p, packet, u.listener, start, trouble, gap)
+	go func() { w.ended <- w.serve() }()
 	close(watched)
 	return w, <-done, nil
 }
 
-func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trouble func(error), gap func()) *Watch {
-	w := &Watch{paths: p, begin: begin, start: start, trouble: trouble, gap: gap, listener: listener, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
-	// The pipe comes first, because End must be able to stop serve whatever else fails. The
-	// filter may be installed in the main thread, which does not end, so the listener may never
-	// report that the tree has ended.
-	err := unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
+// onThread runs f on a thread that ends with it. The main thread would not: if it were under the
+// filter, the listener would never report that the tree has ended.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != os.Getpid() {
+			f() // the goroutine stays locked, so its thread ends with it
+			return
+		}
+		began := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(began)
+			f()
+		}()
+		<-began
+		runtime.UnlockOSThread()
+	}()
+}
+
+// newWatch makes everything that a watch needs except its listener.
+func newWatch(r Runner, begin []byte) (*Watch, error) {
+	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
+	_, err := r.Paths.MakeState(wire.OutsideRoot) // there has to be a place for what is saved
 	if err == nil {
-		w.socket, err = p.NetSocket()
+		w.socket, err = r.Paths.NetSocket()
+	}
+	if err == nil {
+		err = unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
 	}
 	if err == nil {
 		w.memfd, err = unix.MemfdCreate("cachebro-calls", unix.MFD_CLOEXEC)
@@ -116,24 +147,31 @@ func newWatch(p wire.Paths, begin []byte, listener int, start func() error, trou
 	if err == nil {
 		w.page, err = mapPage(w.memfd)
 	}
-	if err == nil {
-		err = w.attach()
-	}
-	if w.page == nil {
-		w.page = make(page, pageSize)
-	}
 	if err != nil {
-		w.fail(err)
+		w.close()
+		return nil, err
 	}
-	go func() { w.ended <- w.serve() }()
-	return w
+	return w, nil
+}
+
+// close releases what newWatch has made.
+func (w *Watch) close() {
+	w.drop()
+	for _, fd := range []int{w.stop[0], w.stop[1], w.memfd, w.listener} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	if w.page != nil {
+		_ = unix.Munmap(w.page)
+	}
 }
 
 // fail lets all further calls through without recording them, and calls trouble.
 func (w *Watch) fail(err error) {
 	w.failed = true
 	w.drop()
-	w.once.Do(func() { w.trouble(err) })
+	w.once.Do(func() { w.Trouble(err) })
 }
 
 func (w *Watch) drop() {
@@ -149,7 +187,7 @@ func (w *Watch) attach() error {
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		conn, err := dial(w.socket)
 		if err != nil {
-			err = w.start()
+			err = w.Start()
 			if err == nil {
 				conn, err = dial(w.socket)
 			}
@@ -180,13 +218,20 @@ func (w *Watch) restart() {
 		w.fail(err)
 		return
 	}
-	w.gap()
+	w.Gap()
 }
 
-// serve keeps a recorder attached to the tree until it is stopped. If a recorder ends, it is
-// unknown whether it has looked at the calls that it received, so the next one gets them again.
-// serve reports whether the tree has ended.
+// serve waits for the first call of the tree, and then keeps a recorder attached to the tree until
+// it is stopped. If a recorder ends, it is unknown whether it has looked at the calls that it
+// received, so the next one gets them again. serve reports whether the tree has ended.
 func (w *Watch) serve() (ended bool) {
+	if !w.awaitCall() {
+		return true
+	}
+	w.First()
+	if err := w.attach(); err != nil {
+		w.fail(err)
+	}
 	for !w.failed {
 		if w.read() {
 			return false
@@ -205,6 +250,30 @@ func (w *Watch) serve() (ended bool) {
 	}
 	return notifier.Serve(w.listener, w.stop[0], make([]byte, notifier.NoticeSize), func(*notifier.Notice) { w.page.unseen(1) })
 }
+
+// awaitCall returns when the tree has made its first call, or when the command has ended and left
+// processes running, which only a recorder can watch from then on. It returns false if the tree has
+// ended without a call. It leaves the call to the recorder, which may be in another PID namespace.
+func (w *Watch) awaitCall() bool {
+	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(pfd, -1)
+		switch {
+		case err == unix.EINTR:
+		case pfd[0].Revents&unix.POLLIN != 0:
+			w.called.Store(true)
+			return true
+		case pfd[0].Revents&unix.POLLHUP != 0:
+			return false
+		default: // the command has ended; its processes are about to
+			_, _ = unix.Poll(pfd[:1], int(endsWithin.Milliseconds()))
+			return pfd[0].Revents&unix.POLLHUP == 0
+		}
+	}
+}
+
+// endsWithin is how long processes may take to disappear after the command has ended.
+const endsWithin = 50 * time.Millisecond
 
 // read reads the memory of the tree's processes that the recorder asks for, until the
 // recorder ends. It reports whether it was stopped.
@@ -280,20 +349,16 @@ func (w *Watch) endRecorder() {
 // by the recorder alone from now on. self is this binary. unseen is the number of calls that were
 // let through without being looked at.
 func (w *Watch) End(self string) (unseen int, err error) {
-	err = Settle(w.paths, SettleWithin, w.start)
+	if w.called.Load() {
+		err = Settle(w.Paths, SettleWithin, w.Start)
+	}
 	_, _ = unix.Write(w.stop[1], []byte{0})
 	if ended := <-w.ended; !ended && w.failed {
 		if fd, derr := unix.Dup(w.listener); derr == nil {
 			notifier.ServeRemaining(self, os.NewFile(uintptr(fd), "listener"))
 		}
 	}
-	w.drop()
-	for _, fd := range []int{w.stop[0], w.stop[1], w.memfd, w.listener} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
 	unseen = w.page.unseen(0)
-	_ = unix.Munmap(w.page) // fails if it was not mapped
+	w.close()
 	return unseen, err
 }

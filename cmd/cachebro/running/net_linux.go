@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -121,25 +122,30 @@ func (w *daemonWaker) wake(root string) {
 	})
 }
 
-// limitsTold names the file whose existence means that this user was shown the net's limits.
-const limitsTold = "limits-told"
-
 // sayLimits prints that the net is active. Once per user it also prints the net's limits.
 func (s *session) sayLimits() {
 	if s.unmounted {
 		fmt.Fprintln(s.Stderr, "note: the net saves files, in the project and elsewhere, before this command or its children change them; cachebro undo restores them")
 	}
-	state, err := s.Paths().State(wire.OutsideRoot)
-	if err != nil {
+	if _, err := os.Lstat(s.limitsTold()); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	f, err := os.OpenFile(filepath.Join(state, limitsTold), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return
-	}
-	f.Close()
 	fmt.Fprintln(s.Stderr, "note: files outside of mounts are saved before this command changes them; cachebro undo restores them. Limits (this note appears only once):")
 	fmt.Fprint(s.Stderr, NetLimits())
+}
+
+// noteLimits notes that this user was shown the net's limits. It must not be called on the thread
+// under the net, because a change made there would start a recorder.
+func (s *session) noteLimits() {
+	if f, err := os.OpenFile(s.limitsTold(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		f.Close()
+	}
+}
+
+// limitsTold returns the file whose existence means that this user was shown the net's limits.
+func (s *session) limitsTold() string {
+	state, _ := s.Paths().State(wire.OutsideRoot) // it exists, or the net would not be active
+	return filepath.Join(state, "limits-told")
 }
 
 // setUID reports whether a program is set-uid and we are not root, so that it would lose its
@@ -152,30 +158,29 @@ func setUID(path string) bool {
 // start starts the command under the net, which watches its system calls and saves files before
 // the command changes them. If that is impossible, start prints why and starts the command
 // without the net.
-func (s *session) start(cmd *exec.Cmd) error {
+func (s *session) start(ctx context.Context, cmd *exec.Cmd) error {
 	if s.noNet {
 		return cmd.Start()
 	}
 	if setUID(s.path) {
 		fmt.Fprintf(s.Stderr, "note: %s is a set-uid program and would lose its rights under the net, so it runs without the net\n", cli.Quote(s.path))
+		s.registerLate(ctx)
 		return cmd.Start()
 	}
-	seen := true
-	trouble := func(err error) {
-		seen = false
-		s.unwatched(err)
-	}
-	w, failed, err := outside.Begin(s.Paths(), func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) }, func() error {
-		if seen {
-			s.sayLimits()
-		}
+	w, failed, err := outside.Begin(outside.Runner{
+		Paths: s.Paths(), Start: func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) },
+		First: func() { s.registerLate(ctx) }, Trouble: s.unwatched, Gap: s.restarted,
+	}, func() error {
+		s.sayLimits()
 		return cmd.Start()
-	}, trouble, s.restarted)
+	})
 	if err != nil {
 		s.unwatched(err)
+		s.registerLate(ctx)
 		return cmd.Start()
 	}
 	s.watch = w
+	s.noteLimits()
 	return failed
 }
 

@@ -3,6 +3,7 @@
 package running
 
 import (
+	"context"
 	"os/exec"
 
 	"cachebro/cmd/cachebro/cli"
@@ -10,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (s *session) start(cmd *exec.Cmd) error { return cmd.Start() }
-func (s *session) over()                     {}
+func (s *session) start(_ context.Context, cmd *exec.Cmd) error { return cmd.Start() }
+func (s *session) over()                                        {}
 
 // NetCommand returns the command cachebro net.
 func NetCommand(*cli.Env) *cobra.Command {

@@ -157,6 +157,7 @@ type session struct {
 	// unmounted is true if nothing is mounted, so that the net also saves files of the project.
 	unmounted bool
 	watch     *outside.Watch // the net's watch of the command; nil without the net
+	daemon    *wire.Client   // of the project; nil until the session is registered
 }
 
 // sessionPrefix is the prefix of the session ids that run makes.
@@ -180,30 +181,56 @@ func (s *session) inside() string {
 	return s.plan.Mountpoint
 }
 
-// run starts the command, passes signals on, and registers the session.
+// run starts the command, passes signals on, and registers the session. Under the net alone the
+// session is registered before the first change, so that a command which only reads starts no
+// daemon. If there is no place for the project's history, the daemon's answer says so at once.
 func (s *session) run(ctx context.Context) error {
+	_, noPlace := s.Paths().MakeState(s.plan.Root)
+	if !s.unmounted || noPlace != nil {
+		if err := s.register(ctx); err != nil {
+			return err
+		}
+	}
+	err := s.spawn(ctx)
+	if s.daemon != nil {
+		s.note(ctx, wire.SessionEvent{Event: "end"})
+		s.daemon.Close()
+	}
+	return err
+}
+
+// register connects to the project's daemon and registers the session.
+func (s *session) register(ctx context.Context) error {
 	c, err := s.Connect(ctx, s.plan.Root)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	s.daemon = c
 	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history looks up there in which projects a session works
-	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
-	s.takeStock(ctx, c)
-	err = s.spawn()
-	s.note(ctx, c, wire.SessionEvent{Event: "end"})
-	return err
+	s.note(ctx, wire.SessionEvent{Event: "start", Source: "startup"})
+	s.takeStock(ctx)
+	return nil
+}
+
+// registerLate is register for a command that is already running.
+func (s *session) registerLate(ctx context.Context) {
+	if s.daemon != nil {
+		return
+	}
+	if err := s.register(ctx); err != nil {
+		fmt.Fprintf(s.Stderr, "note: the session could not be registered: %s\n", cli.OneLine(err.Error()))
+	}
 }
 
 // takeStock makes the history of an unmounted project record earlier changes before the command
-// starts. If they were found later, they would be attributed to the command.
-func (s *session) takeStock(ctx context.Context, c *wire.Client) {
+// changes anything. If they were found later, they would be attributed to the command.
+func (s *session) takeStock(ctx context.Context) {
 	if !s.unmounted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeStockWithin)
 	defer cancel()
-	if _, err := c.Call(ctx, wire.MLog, wire.LogQuery{Limit: 1}, nil, nil); err != nil {
+	if _, err := s.daemon.Call(ctx, wire.MLog, wire.LogQuery{Limit: 1}, nil, nil); err != nil {
 		fmt.Fprintf(s.Stderr, "note: earlier changes may be attributed to this command: %s\n", cli.OneLine(err.Error()))
 	}
 }
@@ -213,11 +240,11 @@ const takeStockWithin = 10 * time.Second
 
 // note reports a session event to the daemon. If the daemon does not answer, the command runs
 // nevertheless.
-func (s *session) note(ctx context.Context, c *wire.Client, ev wire.SessionEvent) {
+func (s *session) note(ctx context.Context, ev wire.SessionEvent) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	ev.Session, ev.Client, ev.PID, ev.Cwd = s.id, s.client, os.Getpid(), s.inside()
-	if _, err := c.Call(ctx, wire.MSession, ev, nil, nil); err != nil {
+	if _, err := s.daemon.Call(ctx, wire.MSession, ev, nil, nil); err != nil {
 		fmt.Fprintf(s.Stderr, "note: the session could not be registered: %s\n", cli.OneLine(err.Error()))
 	}
 }
@@ -235,11 +262,11 @@ func (s *session) childVars() []string {
 
 // spawn runs the command and waits for its end. The command stays in our process group, so that
 // the terminal's ^C and ^Z reach it directly. Other signals are passed on.
-func (s *session) spawn() error {
+func (s *session) spawn(ctx context.Context) error {
 	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer ignore()
 	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr)}
-	err := s.start(cmd)
+	err := s.start(ctx, cmd)
 	defer s.over()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", cli.Quote(s.args[0]), err)
