@@ -220,6 +220,9 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	c.mu.Unlock()
 	switch {
 	case gone: // the caller of giveUp has already reported the gap
+	case errors.Is(err, errTorn) && c.opt.AtOnce && j.rec.Idle: // its writer goes on, and a later version has the content
+		j.f.Mark().And(^(markSafe | markKnown))
+		c.append(&spool.Record{Kind: spool.KindGap, For: j.rec.Seq, Path: j.rec.Path, Time: time.Now().UnixNano()})
 	case err != nil:
 		j.f.Mark().And(^(markSafe | markKnown))
 		c.fail(err)

@@ -654,7 +654,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.foundBelow(o.a, a, of)
 	written := isRegular(a.st) && ea.waits && ea.written
 	if written { // later writes belong to the new name
-		r.altered(ea, a.st)
+		r.altered(ea, a.st, false)
 	}
 	if written || o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})

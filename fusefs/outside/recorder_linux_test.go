@@ -687,3 +687,47 @@ func TestPassing(t *testing.T) {
 		t.Errorf("what the index was is not kept: %v", err)
 	}
 }
+
+// TestWhileWriting: a file that its writer still has open is saved when it has not changed for a
+// moment. If it changes while it is copied, nothing is lost, because it is saved again afterwards.
+// The history showed a gap for each undo of a large file, which pauses before it sets the time.
+func TestWhileWriting(t *testing.T) {
+	p := newPlace(t)
+	p.open("large", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	f, err := os.Create(p.path("large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, limits.Content-1)
+	if _, err := f.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	if _, err := f.Write([]byte("!")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.paths.State(p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := false
+	if err := readSpool(wire.SpoolDir(state), func(r *spool.Record) {
+		switch {
+		case r.Kind == spool.KindGap && r.Reason != "":
+			t.Errorf("a gap: %s: %s", r.Path, r.Reason)
+		case r.Kind == spool.KindContent && r.Len == limits.Content:
+			saved = true
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !saved {
+		t.Error("what its writer left is not saved")
+	}
+}

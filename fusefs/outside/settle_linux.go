@@ -113,12 +113,15 @@ func (r *Recorder) settle(e *entry) {
 		return
 	case !there, !waited && unchanged(st, e.known):
 		return // the removal of a name is recorded elsewhere, if the tree did it
-	case !waited && !(sameInode(st, e.known) && e.written && r.stillWrites(e, st)):
+	}
+	held := e.written && isRegular(st) && r.stillWrites(e, st)
+	switch {
+	case !waited && !(sameInode(st, e.known) && held):
 		r.byOthers(e, st)
 	case sameInode(st, e.known):
-		r.altered(e, st)
+		r.altered(e, st, held)
 	default:
-		r.appeared(e, st)
+		r.appeared(e, st, held)
 	}
 	e.known = st
 	if st.Nlink > 1 {
@@ -130,7 +133,7 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !waited || !e.written || !isRegular(st):
-	case r.stillWrites(e, st): // its writer has not finished
+	case held: // its writer has not finished
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
 	case r.isOpening(e), changedSince(e.path, st):
@@ -169,10 +172,10 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 // altered handles a file that existed before and may have been changed by the tree. New content is
 // recorded before a new mode, because otherwise the record of the mode would say that the old
 // content already had the new length and time.
-func (r *Recorder) altered(e *entry, st event.Stat) {
+func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	as := unchanged(st, e.known)
 	if e.written && isRegular(st) {
-		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Time: e.when}
+		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
 		if as {
 			closed.TailFrom = st.Size
 		}
@@ -184,8 +187,8 @@ func (r *Recorder) altered(e *entry, st event.Stat) {
 	e.altered = false
 }
 
-// appeared handles something that was not there before.
-func (r *Recorder) appeared(e *entry, st event.Stat) {
+// appeared handles something that was not there before. held says that its writer still has it open.
+func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
 	replaces := e.known.Ino != 0
 	if was := e.file; was != nil && was.inode != event.InodeOf(st) {
@@ -203,7 +206,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat) {
 		} else {
 			ev.Op = event.OpWrite
 		}
-		e.track.capture.Closed(fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: ev.Op, Stat: st, TailFrom: -1, LastPath: ev.Path, Time: e.when})
+		e.track.capture.Closed(fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: ev.Op, Stat: st, TailFrom: -1, LastPath: ev.Path, Idle: held, Time: e.when})
 		return
 	case unix.S_IFDIR:
 		ev.Op = event.OpMkdir

@@ -103,7 +103,8 @@ type Record struct {
 	Session   map[string]string
 
 	// For KindGap, Reason is a short sentence ("store too slow", "no space left on the state
-	// file system"), and For is the version concerned, 0 if none. For KindNotice, Reason is
+	// file system"), and For is the version concerned, 0 if none. Without a Reason nothing is lost:
+	// a later version has what was being written. For KindNotice, Reason is
 	// the line. For KindVersion, it is the reason why there is no content.
 	Reason string
 

@@ -30,6 +30,9 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 		}
 		g.dirty.set(g.node(r), store.Path(r.Path))
 	case spool.KindGap:
+		if r.Reason == "" {
+			break
+		}
 		g.Gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})
 	case spool.KindNotice:
 		g.notice(r)
