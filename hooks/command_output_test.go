@@ -92,8 +92,8 @@ func TestCommandOutput(t *testing.T) {
 	}
 }
 
-// What is folded is kept before it is said to be; where it cannot be kept, or may
-// hold a secret, nothing is folded.
+// A folded output is stored before the answer says so. If it cannot be stored, or may contain a
+// secret, nothing is folded.
 func TestFoldedOutputIsKept(t *testing.T) {
 	p := newProject(t)
 	var fail bool

@@ -98,8 +98,8 @@ func TestOpenCodeResults(t *testing.T) {
 }
 
 // Lines that end in an empty one are reported with its newline. Without it the text was one line
-// short of what was said to be shown, matched no version, and all that was known of the
-// file was lost.
+// shorter than the reported number of lines, so it matched no version, and the record of what was
+// shown of the file was dropped.
 func TestOpenCodeTellsEmptyLines(t *testing.T) {
 	for shown, want := range map[string]string{
 		"7: a\n8: \n":       "a\n\n",

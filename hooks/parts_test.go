@@ -170,7 +170,7 @@ func TestPartsEndWhereTheOutputEnds(t *testing.T) {
 		mu.Lock()
 		for _, name := range []string{"a", "b", "blank"} {
 			if bodies[name] != c.bodies[name] {
-				t.Errorf("%s: of %s %q was said to be shown, want %q", c.command, name, bodies[name], c.bodies[name])
+				t.Errorf("%s: %s: %q was reported as shown, want %q", c.command, name, bodies[name], c.bodies[name])
 			}
 		}
 		mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // A session may work in several projects: it was given another directory (--add-dir), it moved to
 // a worktree, or one of its commands wrote there. The daemon of the project that an event is
-// about answers the event. The daemons of the other projects are told about it too, so that each
+// about answers the event. The daemons of the other projects are informed of it too, so that each
 // knows the session's prompts and calls, and which texts a context has lost.
 
 // tellOthers tells the daemons of the session's other projects about an event, and adds the

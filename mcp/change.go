@@ -11,7 +11,7 @@ import (
 )
 
 // change is one file changed by one of our tools. The old content is saved first, then the
-// file is written, and then the store is told who wrote it and which part of the new content
+// file is written, and then the store records who wrote it and which part of the new content
 // the agent has seen.
 type change struct {
 	rel        string

@@ -180,8 +180,8 @@ func TestReadDecision(t *testing.T) {
 	has(t, p.ok("read_file", map[string]any{"path": "a.txt", "force": true}), "line 1: ")
 }
 
-// Who cannot be told apart has seen nothing, and neither has a call whose
-// delivery no hook ever confirms.
+// A reader that cannot be identified has seen nothing. Neither has a call whose delivery no hook ever
+// confirms.
 func TestUnknownReaders(t *testing.T) {
 	text := numbered(100, "line")
 	l := liveProject(t, files{"a.txt": text})

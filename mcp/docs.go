@@ -25,7 +25,7 @@ var markSyncedTool = &tool{
 // maxDiffLines bounds the diff lines in one answer.
 const maxDiffLines = 200
 
-// docsRef sets what a ref means: a path of the project, or perhaps a named group.
+// docsRef fills in q for a ref, which may be a path in the project or the name of a group.
 func (s *Server) docsRef(ref string, q *wire.DocsRequest) error {
 	q.Name = ref
 	rel, err := s.resolve(ref)

@@ -94,7 +94,7 @@ func TestProjectOfCall(t *testing.T) {
 			t.Errorf("a path in a project where the session does not work: %s", text(r))
 		}
 	}
-	// What cannot be told is not guessed.
+	// If the project of a call is unknown, it is not guessed.
 	w.first.stop(syscall.SIGKILL)
 	if got := w.toolMeta("write_file", map[string]any{"path": "lost.txt", "content": "x"}, map[string]any{toolUseKey: "t12"}); !got.IsError || !strings.Contains(text(got), "absolute paths") {
 		t.Errorf("a relative path while the store does not answer: %s", text(got))

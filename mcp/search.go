@@ -45,8 +45,8 @@ const maxSearch = 1000
 // modeRegex is the mode that finds lines matching the pattern as a regular expression.
 const modeRegex = "regex"
 
-// searchModes are the values of mode; body is the text search with the
-// enclosing definitions.
+// searchModes maps the values of the argument mode to the daemon's modes. "body" is a text search
+// whose hits include the enclosing definitions.
 var searchModes = map[string]string{
 	"": wire.SearchText, "text": wire.SearchText, modeRegex: wire.SearchText, "exact": wire.SearchExact, "body": wire.SearchText, "ranked": wire.SearchRanked,
 	"symbols": wire.SearchSymbols, "files": wire.SearchFiles, "history": wire.SearchHistory,

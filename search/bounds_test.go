@@ -206,7 +206,7 @@ func TestLongLine(t *testing.T) {
 			t.Errorf("%s: not at %d", q.Pattern, l.Before)
 		}
 		if at := strings.Index(text, "needle7"); l.At < at || l.At > at+len("needle7") {
-			t.Errorf("%s: the match is said to be at %d and is at %d", q.Pattern, l.At, at)
+			t.Errorf("%s: the match is reported at %d and is at %d", q.Pattern, l.At, at)
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Package capture gets a report from the overlay of everything that happens on the mount. It
-// writes these events to the spool, with the contents that must not be lost. It connects observe
-// and version, and runs in the process that holds /dev/fuse. So it uses no Badger, no index and no
-// mmap, which a full disk would crash; here a full disk is only an error number.
+// Package capture receives from the overlay everything that happens on the mount. It writes these
+// events to the spool, with the contents that must not be lost; the daemon reads them from there. It
+// runs in the process that holds /dev/fuse. So it uses no Badger, no index and no mmap: these crash
+// the process if the disk is full, whereas capture only gets an error.
 //
 // # What is written when
 //
@@ -31,9 +31,9 @@
 //
 // # Locks
 //
-// copies.mu guards the queue and the jobs in it, sink.mu gaps and state; of Capture,
-// procMu guards the processes that the spool knows and readMu the aggregated reads.
-// They are leaves and are not held during disk, callback or channel operations. The overlay calls
+// copies.mu guards the queue and the jobs in it, and sink.mu the gaps and the state. In Capture,
+// procMu guards the processes that the spool knows, and readMu the aggregated reads.
+// They are leaf locks, and are not held during disk, callback or channel operations. The overlay calls
 // this package with the lock of the inode held, so nothing here may wait for another inode.
 package capture
 
@@ -42,9 +42,9 @@ const (
 	markSafe     uint32 = 1 << iota // its present content is in the spool, or queued
 	markKnown                       // the spool has a content version of this node, so that tails may follow
 	markSynced                      // fsync was called since the last close
-	markBare                        // it has no extended attributes that a history keeps
+	markBare                        // it has no extended attributes that a history records
 	markTaken                       // a plan of ours removed its last name
-	markFound                       // a record says how it was found, or that it was made
-	markTold                        // for markTaken: a notice has said that it is still being written
+	markFound                       // a record has the state in which it was found, or says that it was made
+	markTold                        // for markTaken: a notice has reported that it is still being written
 	markExcluded                    // it was moved here from an excluded directory
 )

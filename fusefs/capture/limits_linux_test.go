@@ -183,7 +183,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	said := false
 	for _, e := range log {
-		said = said || e.Kind == spool.KindNotice && strings.Contains(e.Reason, "1 contents were not kept")
+		said = said || e.Kind == spool.KindNotice && strings.Contains(e.Reason, "1 contents were not saved")
 	}
 	if !said {
 		t.Error("the log does not say that capture was stopped")

@@ -14,8 +14,8 @@ import (
 type Options struct {
 	Spool  *spool.Writer
 	Logger *slog.Logger
-	// Matcher returns the class of names, and is told when a file with ignore rules changes. If it
-	// is nil, everything is tracked.
+	// Matcher returns the class of names. Capture notifies it when a file with ignore rules
+	// changes. If it is nil, everything is tracked.
 	Matcher *ignore.Matcher
 	// Root is the source directory. Files that the overlay cannot open any more (it has ended,
 	// or forgot the inode) are looked up there by their last name. If it is nil, their contents are

@@ -124,7 +124,7 @@ func (s *sink) setStopped(why string) {
 		s.note() // so that tick checks when capture can continue
 		s.opt.Stirred()
 	} else if changed {
-		s.opt.Logger.Info("capture goes on")
+		s.opt.Logger.Info("capture continues")
 		s.opt.Stirred()
 	}
 }
@@ -225,8 +225,8 @@ func (s *sink) measure() {
 	s.free.Store(int64(fs.Bavail) * int64(fs.Bsize))
 }
 
-// tryResume ends a stop when a content could be written. A record alone would prove
-// nothing, because its space was allocated before.
+// tryResume lets a stopped capture continue if it can write a content as a test. Writing a record
+// would prove nothing, because the space for records is allocated in advance.
 func (s *sink) tryResume() {
 	if s.free.Load() < 2*s.opt.MinFree {
 		return
@@ -243,7 +243,7 @@ func (s *sink) tryResume() {
 	s.mu.Lock()
 	why, since, missed := s.stopped, s.stateSince, s.counted-s.countedAt
 	s.mu.Unlock()
-	line := fmt.Sprintf("capture goes on; it was stopped from %s to %s (%s), %d contents were not kept",
+	line := fmt.Sprintf("capture continues; it was stopped from %s to %s (%s), and %d contents were not saved",
 		since.Format(time.TimeOnly), time.Now().Format(time.TimeOnly), why, missed)
 	if _, err := s.w.Append(&spool.Record{Kind: spool.KindNotice, Time: time.Now().UnixNano(), Reason: line}); err == nil {
 		s.setStopped("")
@@ -251,7 +251,7 @@ func (s *sink) tryResume() {
 	}
 }
 
-// patience returns how long an operation may be held up.
+// patience returns how long an operation may have to wait.
 func (s *sink) patience() time.Duration {
 	if !s.healthy.Load() || s.isStopped() || s.free.Load() < s.opt.MinFree {
 		return waitFailed
@@ -259,7 +259,7 @@ func (s *sink) patience() time.Duration {
 	return waitHealthy
 }
 
-// SetHealthy says whether the store keeps up with the spool.
+// SetHealthy sets whether the store keeps up with the spool.
 func (s *sink) SetHealthy(ok bool, reason string) {
 	if s.healthy.Swap(ok) != ok {
 		s.opt.Logger.Info("store", "healthy", ok, "reason", reason)

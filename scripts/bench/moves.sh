@@ -1,9 +1,9 @@
 #!/bin/sh
 # What moves and links cost: a tree of 400 files in 20 directories whose top is renamed
-# RENAMES times, and saves through a file that has LINKS names. A line for each: the wall
-# time of who does it, the daemon's processor time until all of it is in the log and in the
-# index, the versions that it made, that time for each of them, the bytes that the history grew by, what
-# `log -n 5` took in the middle of it (three times), and how much was still in the spool then.
+# RENAMES times, and saves through a file that has LINKS names. It prints a line for each: the wall
+# time of the program, the daemon's processor time until everything is in the log and in the
+# index, the number of versions, the processor time for each version, the bytes by which the history
+# grew, how long `log -n 5` took meanwhile (three times), and how much was still in the spool then.
 # Usage: scripts/bench/moves.sh CACHEBRO WORK [LINKS] [RENAMES…]; default 5000, 100 1000
 set -eu
 cb=$1 work=$2 links=${3:-5000}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// believed checks that what others change in a file that the model has read is told to it with
-// the next prompt, once, and so is what its own write overwrote of theirs.
+// believed checks that the model is informed, once, with its next prompt, of changes by others to a
+// file that it has read, and of others' lines that its own write overwrote.
 func believed(b *bench, c *checks) {
 	const text = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"
 	note := filepath.Join(b.project, "note.txt")
@@ -65,7 +65,7 @@ func believed(b *bench, c *checks) {
 		n := with(v, text)
 		c.that(n == want, "%s: %d", why, n)
 	}
-	count(one, 0, head1, "of its own changes nothing is told")
+	count(one, 0, head1, "its own changes are not reported")
 	count(two, 1, "+1 -1 at ", "the other session's change comes with the next prompt")
 	count(three, 1, head1, "and not again")
 	count(four, 2, head1, "what the person took back comes, once")
@@ -76,7 +76,7 @@ func believed(b *bench, c *checks) {
 	c.that(err == nil && strings.Count(log, "lost update: missing 1 line of ") == 1, "log --lost has it: %s", head(log))
 	theirs("other-three", shell("true"))()
 	es := b.api.of("other-three")
-	c.that(len(es) > 0 && strings.Count(es[len(es)-1].body.words(), "overwrote 1 line of yours") == 1, "the other session is told too")
+	c.that(len(es) > 0 && strings.Count(es[len(es)-1].body.words(), "overwrote 1 line of yours") == 1, "the other session is informed too")
 	n := strings.Fields(lineWith(log, "printf"))[0]
 	out, err := b.tool("undo", "--merge", n, "--yes")
 	c.that(err == nil, "undo --merge %s: %s", n, head(out))

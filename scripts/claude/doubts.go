@@ -112,7 +112,7 @@ func parallel(b *bench, c *checks) {
 	r := b.with(m.ready())
 	ended(c, r, "the session")
 	d := m.got(stale)
-	c.that(strings.Contains(d.notes, "cachebro: src/huge.go was changed at") && strings.Contains(d.notes, "line 9 differs"), "somebody else's change is told before the Edit: %s | %s", head(d.notes), head(d.text))
+	c.that(strings.Contains(d.notes, "cachebro: src/huge.go was changed at") && strings.Contains(d.notes, "line 9 differs"), "somebody else's change is reported before the Edit: %s | %s", head(d.notes), head(d.text))
 	d = m.got(history)
 	c.that(strings.Contains(d.text, "src/mid.go"), "the MCP server answers: %s", head(d.text))
 	res := func(step, i int) delivered { return b.api.result("parallel", step, i) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// isStub reports whether the client was told, in one of two ways, that a text is not repeated.
+// isStub reports whether an answer says, in one of two ways, that a text is not repeated.
 func isStub(d delivered) bool {
 	return d.found && d.size() < 400 &&
 		(strings.Contains(d.text, "unchanged since") || strings.Contains(d.text, "cachebro: not repeated"))

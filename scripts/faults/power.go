@@ -80,7 +80,7 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// durable holds what one writer was told is safe.
+// durable holds the content that one writer knows to be durable.
 type durable struct {
 	contents map[string]string // hash → name
 	newest   map[string]string // name → hash; a later version may exist

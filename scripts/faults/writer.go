@@ -36,7 +36,7 @@ type doubt struct {
 	mixed       [2][]byte // of the same length: each byte is from one of them
 }
 
-// writer changes files in its own directory until it is told to stop or an operation fails.
+// writer changes files in its own directory until it is stopped or an operation fails.
 type writer struct {
 	dir    string
 	rel    string

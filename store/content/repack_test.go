@@ -262,8 +262,7 @@ func TestFramesInValues(t *testing.T) {
 	}
 }
 
-// A pack file whose frame cannot be told any more holds contents all the same: it
-// is not taken for one that nobody needs.
+// A pack file whose frame can no longer be read still holds contents, so it does not count as unused.
 func TestPackFileOfADamagedFrameStays(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})

@@ -26,7 +26,7 @@ import (
 //	h     (empty)           streamHead, first of all
 //	S P T U R g n k J j     a record of the store, without its prefix (see the
 //	                        table in package store); of k only the sets that
-//	                        Export was told to include
+//	                        the options of Export name
 //	b     SHA-256           a content, unencoded
 //	v     seq (8 bytes)     Version; ascending, each after its content
 //	e     (empty)           streamEnd, last of all

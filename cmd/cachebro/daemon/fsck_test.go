@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A pack file was gone. fsck noted the loss, and the files still held what was lost, but
-// who overwrote one did not copy it: the mount had been told that the store has it.
+// A pack file was missing. fsck recorded the loss, and the files still had the lost contents. But
+// when a file was overwritten, the mount did not copy it, because it believed that the store had it.
 func TestFsckBringsBackWhatFilesHold(t *testing.T) {
 	p := newProject(t)
 	p.start()

@@ -8,13 +8,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// The daemon ends when it has nothing to do, whether or not something is mounted. mountd
-// starts it again with its first record, and a client with its first request. This file
-// decides when the daemon ends, and lets a new daemon learn of the mount.
+// The daemon ends when it has nothing to do, whether or not something is mounted. mountd starts it
+// again when it writes the next record, and so does a client that sends a request. This file decides
+// when the daemon ends, and makes mountd attach to a new daemon.
 
-// awake says what keeps the daemon from ending, "" if nothing does. A connection without
-// requests does not keep it, because its client can connect again by itself. Neither does a
-// mount, because mountd's heartbeats are requests and come only while something happens.
+// awake returns the reason why the daemon must not end now, or "" if there is none. An idle
+// connection is no reason, because its client can connect again by itself. Neither is a mount,
+// because mountd's heartbeats are requests, which it sends only while something happens.
 func (d *Daemon) awake() string {
 	if d.server.Idle() <= d.o.IdleExit {
 		return "a recent request from a client or from mountd"
@@ -40,7 +40,7 @@ func (d *Daemon) awake() string {
 	return ""
 }
 
-// asked reports whether a client is waiting for an answer at the moment. If so, the index
+// asked reports whether a client was waiting for an answer within the last second. If so, the index
 // leaves a processor free.
 func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
 
@@ -63,8 +63,8 @@ func (d *Daemon) leave(ctx context.Context) bool {
 // summonWait bounds how long requests wait for mountd to attach.
 const summonWait = 2 * time.Second
 
-// summon asks mountd, if there is one, to attach, so that even the first requests are answered
-// with knowledge of the mount. A mountd that started this daemon attaches without being asked.
+// summon asks mountd to attach, if the project is mounted, so that even the answers to the first
+// requests take the mount into account. A mountd that started this daemon attaches without that.
 func (d *Daemon) summon(ctx context.Context) {
 	defer d.meet()
 	ctx, cancel := context.WithTimeout(ctx, summonWait)
@@ -82,8 +82,8 @@ func (d *Daemon) summon(ctx context.Context) {
 	}
 }
 
-// meet releases the requests that wait until it is known what is mounted.
+// meet releases the requests that wait until it is known whether the project is mounted.
 func (d *Daemon) meet() { d.meeting.Do(func() { close(d.met) }) }
 
-// unmet lists the methods that are answered even before it is known what is mounted.
+// unmet lists the methods that are answered before it is known whether the project is mounted.
 var unmet = map[string]bool{wire.MAttach: true, wire.MHeartbeat: true, wire.MDetach: true, wire.MShutdown: true}

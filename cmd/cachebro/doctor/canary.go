@@ -33,7 +33,7 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 	}
 	name := filepath.Join(t.Point, rel)
 	start := time.Now()
-	err := sing(ctx, e, t, c, rel, name)
+	err := testCanary(ctx, e, t, c, rel, name)
 	if errors.Is(err, fs.ErrExist) {
 		return wrongErr("canary", "rm "+cli.Quote(name), err) // not ours
 	}
@@ -52,11 +52,12 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 	return good("canary", "a file was written, recorded, undone and removed again (%d ms)", time.Since(start).Milliseconds())
 }
 
-// songA and songB are the contents that the canary file gets, one after the other.
-const songA, songB = "one\n", "two\n"
+// canaryBefore and canaryAfter are the contents that the canary file gets, one after the other.
+const canaryBefore, canaryAfter = "one\n", "two\n"
 
-func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, name string) error {
-	for i, content := range [][]byte{[]byte(songA), []byte(songB)} {
+// testCanary writes both contents and undoes the second one.
+func testCanary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, name string) error {
+	for i, content := range [][]byte{[]byte(canaryBefore), []byte(canaryAfter)} {
 		// Never follow a symlink that somebody has put there.
 		flag := os.O_WRONLY | os.O_TRUNC | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 		if i == 0 {
@@ -96,8 +97,8 @@ func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, na
 	if err != nil {
 		return err
 	}
-	if string(now) != songA {
-		return fmt.Errorf("after the undo it holds %q, not %q", now, songA)
+	if string(now) != canaryBefore {
+		return fmt.Errorf("after the undo it holds %q, not %q", now, canaryBefore)
 	}
 	return nil
 }

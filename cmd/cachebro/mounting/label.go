@@ -45,7 +45,7 @@ listed. If the label exists already, it is moved to the new moment.`,
 		if err != nil {
 			return err
 		}
-		// Two at once would lose one of their labels.
+		// Without the lock, one of two simultaneous commands could overwrite the label of the other.
 		lock, err := os.Open(state)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 )
 
 // Launch mounts in the background and finishes any undo that was interrupted in the project. It
-// waits until mountd has registered with the daemon; otherwise the next command might be told
+// waits until mountd has registered with the daemon; otherwise the next command might report
 // that the project is not mounted.
 func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report, error) {
 	report, again, err := mountAgain(ctx, e, m)

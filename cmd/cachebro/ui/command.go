@@ -62,7 +62,7 @@ Over SSH:
 		if err := os.Chdir("/"); err != nil {
 			return fmt.Errorf("leave the project: %w", err)
 		}
-		// The streams of the pages use this context, and are told the reason before it is cancelled.
+		// The streams of the pages use this context. They receive the reason before it is cancelled.
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		s, err := newServer(serving, e, t, c, g, state)
@@ -142,7 +142,7 @@ func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	return end
 }
 
-// openFile returns the file that the browser is told to open. It is removed when the process
+// openFile returns the file that the browser opens. It is removed when the process
 // ends.
 func openFile(state string, g *guard) string {
 	return filepath.Join(state, "ui-"+portOf(g)+".html")

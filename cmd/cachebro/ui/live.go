@@ -32,7 +32,7 @@ type live struct {
 	ended string // why the server ends
 }
 
-// news is what pages are told.
+// news is what is sent to the open pages.
 type news struct {
 	number uint64 // of the newest version
 	note   string // a line about the project's present state, such as that it is not mounted

@@ -422,7 +422,7 @@ func (s *source) findAction(ctx context.Context, key string, first, last uint64)
 	return wire.Action{}, wire.Errorf(wire.ErrNotFound, "reload the page", "the log does not have this action any more")
 }
 
-// lanesPart is the chart of who wrote when.
+// lanesPart is the chart that shows which actor wrote at which time.
 type lanesPart struct {
 	From, To    string
 	Begin, Step int64 // the start of the first column and the length of each, in ms

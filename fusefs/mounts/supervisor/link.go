@@ -128,7 +128,8 @@ func (l *link) remounted() {
 	l.attached, l.heardOf, l.leaveHeard = 0, false, make(chan struct{})
 }
 
-// acknowledge is called after the daemon was told whether the mount is still on its mountpoint.
+// acknowledge is called after the link has reported to the daemon whether the mount is still on its
+// mountpoint.
 func (l *link) acknowledge(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

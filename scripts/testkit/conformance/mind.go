@@ -14,7 +14,7 @@ import (
 )
 
 // Mind is what a reader believes about one file, from everything it was sent. It is a simple reader:
-// it believes the last thing it was told about a line, and applies a diff to the last whole text it
+// it believes the last answer about a line, and applies a diff to the last whole text it
 // had.
 type Mind struct {
 	whole  *string        // the last whole text

@@ -123,7 +123,7 @@ func TestRedisDownAndBack(t *testing.T) {
 		return err == nil && have > 0
 	})
 	if since, _ := r.Down(); !since.IsZero() {
-		t.Fatal("up again, and said to be down since", since)
+		t.Fatal("up again, but reported as down since", since)
 	}
 }
 

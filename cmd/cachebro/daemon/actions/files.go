@@ -106,7 +106,7 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	if f.existed {
 		f.before = before
 	}
-	if !found { // the log has no earlier version, so only whether the file existed can be told
+	if !found { // the log has no earlier version, so only whether the file existed is known
 		f.existed = o.Op == store.OpWrite || o.Op == store.OpTruncate || o.Op == store.OpChmod || o.Op == store.OpUnlink || o.Op == store.OpRmdir || o.Op == store.OpMoved
 	}
 	h.files[p] = f

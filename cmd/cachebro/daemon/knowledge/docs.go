@@ -155,7 +155,7 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	if ignore.Secret(string(c.Path)) {
 		return w
 	}
-	const file = syscall.S_IFREG | 0o644 // the baseline knows contents alone
+	const file = syscall.S_IFREG | 0o644 // the baseline has no modes, only contents
 	from, to := versions.Side{Path: c.Path, Exists: c.Was != (store.Hash{}), Mode: file}, versions.Side{Path: c.Path}
 	var err error
 	if from.Exists {

@@ -88,7 +88,8 @@ func TestPlanUnderWayIsNotResumed(t *testing.T) {
 	}
 }
 
-// A dry run shows what a file is and would be, and what is no step of it is said to be none.
+// A dry run returns the content of a file now and after the plan. For a path without a step it
+// returns an error.
 func TestContentsOfAPlan(t *testing.T) {
 	p := daemontest.New(t)
 	held := 0

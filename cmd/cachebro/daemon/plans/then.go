@@ -98,7 +98,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 		if err == nil {
 			err = write(string(e.Path), text)
 		}
-		if err != nil { // without these rules it cannot be told what is ignored
+		if err != nil { // without these rules it is unknown which paths are ignored
 			return nil, end, fmt.Errorf("the rules in %s: %w", onwire.Display(e.Path), err)
 		}
 	}

@@ -148,8 +148,8 @@ func TestUpdateAllGoesThroughTheLogInOrder(t *testing.T) {
 	}
 }
 
-// Where nothing is mounted and files are not to be looked at, an answer is said to be
-// behind.
+// If nothing is mounted and the request does not allow a look at the files, the answer says that it
+// may be out of date.
 func TestRefreshSaysWhatMayBeMissing(t *testing.T) {
 	p := daemontest.New(t)
 	p.Write("a", "a\n")

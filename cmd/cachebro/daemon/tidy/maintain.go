@@ -245,9 +245,9 @@ func purgeThere(sib content.Sibling, p store.Path) string {
 	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
-// pins returns a function that reports whether retention must not drop a content, because
-// diffs start from it: those for live readers, and those of documents whose code has changed.
-// The function is called for every content, so it renews its set at most once a second.
+// pins returns a function that reports whether retention must not drop a content, because a diff for
+// a live reader or for an outdated document starts from it. The function is called for every
+// content, so it renews its set of contents at most once a second.
 func (td *Tidy) pins() func(store.Hash) bool {
 	var mu sync.Mutex // guards what follows
 	var set map[store.Hash]struct{}
