@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -27,8 +28,9 @@ import (
 )
 
 const (
-	perDir  = 50   // files
-	saves   = 5000 // of 20 files in turn
+	perDir  = 50    // files
+	saves   = 5000  // of 20 files in turn
+	kept    = 50000 // saves whose bytes on disk are measured
 	saveLen = 2000
 	renames = 400 // of a directory
 	guests  = 12  // projects at rest
@@ -40,12 +42,12 @@ func main() {
 	runs := flag.Int("n", 5, "runs of each build; the median counts")
 	files := flag.Int("files", 10000, "files of the project")
 	only := flag.String("only", "", "works to show; those that others need are done all the same")
-	do := flag.Bool("save", false, "instead: save files in WORK")
+	do := flag.Int("save", 0, "instead: save files in WORK so many times")
 	flag.Parse()
 	var err error
 	switch {
-	case *do:
-		err = save(flag.Arg(0))
+	case *do > 0:
+		err = save(flag.Arg(0), *do)
 	case flag.NArg() < 2:
 		err = errors.New("usage: cost [-n RUNS] [-files N] [-only REGEXP] WORK CACHEBRO…")
 	default:
@@ -64,7 +66,7 @@ func main() {
 // spent holds processor times, and the time by the clock.
 type spent struct {
 	client, mountd, daemon, wall time.Duration
-	bytes                        int64 // most memory, or disk per operation; 0: not measured
+	bytes                        int64 // most memory, or disk per version; 0: not measured
 }
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
@@ -72,6 +74,7 @@ func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
 // bench is one project, used with one build or natively.
 type bench struct {
 	binary, dir    string
+	state          string // of all projects
 	env            []string
 	mountd, daemon int
 }
@@ -80,7 +83,6 @@ type bench struct {
 // operations.
 type work struct {
 	name   string
-	disk   bool // how much the store grows is shown too
 	times  int
 	do     func(b *bench) *exec.Cmd // nil: not natively
 	before string                   // a command that runs before and is not measured
@@ -105,11 +107,11 @@ func works(files int) []work {
 		{name: "ls -l, again", times: files, do: sh("ls -lR tree >/dev/null")},
 		{name: "git status, first", times: files, do: sh("git status --porcelain")},
 		{name: "git status, warm", times: files, do: sh("git status --porcelain")},
-		{name: "grep of all", times: files, do: sh("grep -r neverThere tree; true")},
+		{name: "grep of all", times: files, do: sh("grep -r neverThere tree; true"), needed: true},
 		{name: "git status after it", times: files, do: sh("git status --porcelain")},
 		{name: "git status after writes", times: files, do: sh("git status --porcelain"), before: "for f in tree/d0/*; do echo more >>$f; done"},
 		{name: "search of a word in all", times: 1, do: own("search", "words")},
-		{name: "a save", times: saves, disk: true, do: func(*bench) *exec.Cmd { return exec.Command(self, "-save", "saved") }},
+		{name: "a save", times: saves, do: func(*bench) *exec.Cmd { return exec.Command(self, "-save", strconv.Itoa(saves), "saved") }},
 		{name: "rename of 50 files", times: renames, do: sh(fmt.Sprintf("export CLAUDE_CODE_SESSION_ID=mv-1; for i in $(seq %d); do mv tree/d0 tree/e && mv tree/e tree/d0; done; mv tree/d0 tree/e", renames/2))},
 		{name: "plan over them", times: 1, do: own("undo", "--session", "mv-1", "--dry-run")},
 		{name: "rm -rf", times: files, do: sh("CLAUDE_CODE_SESSION_ID=rm-1 rm -rf tree"), needed: true},
@@ -122,6 +124,7 @@ func works(files int) []work {
 const (
 	firstIndex = "first index"
 	besides    = "search during it"
+	onDisk     = "a version on disk"
 	atRest     = "umount at rest"
 	resting    = "12 at rest, others mount"
 )
@@ -139,13 +142,18 @@ func compare(at string, binaries []string, runs, files int, only *regexp.Regexp)
 	}
 	for range runs {
 		for i, binary := range builds {
-			if err := run(filepath.Join(at, "cost"), binary, files, all, only.MatchString(atRest+resting), took[i]); err != nil {
+			if err := run(filepath.Join(at, "cost"), binary, files, all, only, took[i]); err != nil {
 				return fmt.Errorf("%s: %w", binary, err)
 			}
 		}
 	}
 	fmt.Printf("processor time of client + mountd + daemon = all, µs a file (or save, search); by the clock for all of them; %d files, medians of %d\n", files, runs)
-	for _, name := range append(names(all), firstIndex, besides, atRest, resting) {
+	fmt.Printf("%-24s", "")
+	for _, binary := range builds {
+		fmt.Printf(" | %-40s", cmp.Or(binary, "native"))
+	}
+	fmt.Println()
+	for _, name := range append(names(all), firstIndex, besides, onDisk, atRest, resting) {
 		if !only.MatchString(name) {
 			continue
 		}
@@ -186,9 +194,10 @@ func cell(all []spent) string {
 	return text
 }
 
-// run does the works, and with aside what is measured without the project.
-func run(at, binary string, files int, all []work, aside bool, took map[string][]spent) (err error) {
-	b := &bench{binary: binary, dir: filepath.Join(at, "project"), env: append(os.Environ(),
+// run does the works, and then what only measures in other projects. A work that a build does
+// not know is missing in the table.
+func run(at, binary string, files int, all []work, only *regexp.Regexp, took map[string][]spent) (err error) {
+	b := &bench{binary: binary, dir: filepath.Join(at, "project"), state: filepath.Join(at, "state"), env: append(os.Environ(),
 		"XDG_STATE_HOME="+filepath.Join(at, "state"), "XDG_RUNTIME_DIR="+filepath.Join(at, "run"), "HOME="+filepath.Join(at, "home"), "GIT_CONFIG_GLOBAL=/dev/null")}
 	for _, d := range []string{"state", "run", "home", "project/tree", "project/saved"} {
 		if err := os.MkdirAll(filepath.Join(at, d), 0o700); err != nil {
@@ -212,6 +221,7 @@ func run(at, binary string, files int, all []work, aside bool, took map[string][
 		}
 		took[firstIndex] = append(took[firstIndex], spent{daemon: index / time.Duration(files), wall: time.Since(began), bytes: memory(b.daemon)})
 		took[besides] = append(took[besides], search)
+		b.quiet()
 	}
 	for _, w := range all {
 		cmd := w.do(b)
@@ -223,32 +233,61 @@ func run(at, binary string, files int, all []work, aside bool, took map[string][
 				return err
 			}
 		}
-		before := b.disk()
 		s, err := b.measure(cmd)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+			fmt.Fprintf(os.Stderr, "cost: %s: %s: %v\n", binary, w.name, err)
+			continue
 		}
 		n := time.Duration(w.times)
 		s = spent{client: s.client / n, mountd: s.mountd / n, daemon: s.daemon / n, wall: s.wall}
-		if w.disk {
-			s.bytes = (b.disk() - before) / int64(n)
-		}
 		took[w.name] = append(took[w.name], s)
 	}
-	if binary == "" {
-		return nil
+	for _, aside := range []struct {
+		name string
+		do   func(at string) (spent, error)
+	}{{onDisk, b.versions}, {atRest, b.leave}, {resting, b.rest}} {
+		if binary == "" || !only.MatchString(aside.name) {
+			continue
+		}
+		s, err := aside.do(filepath.Join(at, "aside"))
+		if err != nil {
+			return fmt.Errorf("%s: %w", aside.name, err)
+		}
+		took[aside.name] = append(took[aside.name], s)
 	}
-	if !aside {
-		return nil
+	return nil
+}
+
+// quiet waits until the daemon has done what it does after the first index, but not for ever.
+func (b *bench) quiet() {
+	for range 60 {
+		before := cpu(b.daemon)
+		time.Sleep(time.Second)
+		if cpu(b.daemon)-before <= 20*time.Millisecond {
+			return
+		}
 	}
-	s, err := b.leave()
+}
+
+// versions measures what the store takes on disk for each save before contents are packed.
+func (b *bench) versions(at string) (s spent, err error) {
+	g := &bench{binary: b.binary, dir: filepath.Join(at, "kept"), state: b.state, env: b.env}
+	defer g.umount()
+	if err := fill(g.dir, 1); err != nil {
+		return s, err
+	}
+	if _, _, err := g.mount(); err != nil {
+		return s, err
+	}
+	before := g.disk()
+	self, err := os.Executable()
 	if err != nil {
-		return err
+		return s, err
 	}
-	took[atRest] = append(took[atRest], s)
-	s, err = b.rest(filepath.Join(at, "rest"))
-	took[resting] = append(took[resting], s)
-	return err
+	s, err = g.measure(exec.Command(self, "-save", strconv.Itoa(kept), g.dir))
+	s.client, s.mountd, s.daemon = s.client/kept, s.mountd/kept, s.daemon/kept
+	s.bytes = (g.disk() - before) / kept
+	return s, err
 }
 
 // rest measures what the mountd of a project at rest spends on a mount and an unmount of
@@ -301,7 +340,7 @@ func (b *bench) rest(at string) (s spent, err error) {
 
 // leave measures an unmount after the daemon has ended, including the daemon that is started
 // for it.
-func (b *bench) leave() (s spent, err error) {
+func (b *bench) leave(string) (s spent, err error) {
 	if err := b.command(exec.Command(b.binary, "umount", "--force", b.dir)); err != nil {
 		return s, err
 	}
@@ -324,7 +363,7 @@ func (b *bench) leave() (s spent, err error) {
 		return s, err
 	}
 	s = spent{client: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), wall: time.Since(began)}
-	locks, _ := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "state/cachebro/*/lock"))
+	locks, _ := filepath.Glob(filepath.Join(b.state, "cachebro/*/lock"))
 	for _, name := range locks {
 		text, _ := os.ReadFile(name)
 		first, _, _ := bytes.Cut(text, []byte(" "))
@@ -468,7 +507,7 @@ func memory(pid int) (n int64) {
 
 // disk returns what the store takes on disk.
 func (b *bench) disk() (sum int64) {
-	dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "state/cachebro/project-*/store"))
+	dirs, _ := filepath.Glob(filepath.Join(b.state, "cachebro", filepath.Base(b.dir)+"-*", "store"))
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
 			var st syscall.Stat_t
@@ -502,10 +541,10 @@ func fill(dir string, files int) error {
 }
 
 // save replaces files again and again, as an editor does.
-func save(dir string) error {
+func save(dir string, times int) error {
 	line := "func line%d(x int) int { return x + %d }\n"
 	text := strings.Repeat(fmt.Sprintf(line, 1, 1), saveLen/len(line))
-	for i := range saves {
+	for i := range times {
 		name := filepath.Join(dir, fmt.Sprintf("s%d.go", i%20))
 		if err := os.WriteFile(name+".tmp", []byte(text+fmt.Sprintf(line, i, i)), 0o644); err != nil {
 			return err
