@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 
 	"cachebro/store/undo/displace"
@@ -202,11 +203,20 @@ func Preview(dir string, p *wire.Plan, force bool) error {
 	c := &execution{plan: p, work: Work{Force: force}, places: newPlaces(root, p), overlay: displace.Overlay(dir)}
 	defer c.places.close()
 	var keep []wire.PlanStep
+	absent := map[string]bool{} // directories that the plan creates; nothing exists below them
 	for i := range p.Steps {
 		w := &worker{execution: c, step: &p.Steps[i], plan: p, places: c.places, root: root, name: string(p.Steps[i].Path)}
-		if err := w.preview(); err != nil {
-			p.Conflicts = append(p.Conflicts, wire.Conflict{Path: w.step.Path, Why: reason(err)})
-			continue
+		exists := false
+		if !absent[path.Dir(w.name)] {
+			var err error
+			exists, err = w.preview()
+			if err != nil {
+				p.Conflicts = append(p.Conflicts, wire.Conflict{Path: w.step.Path, Why: reason(err)})
+				continue
+			}
+		}
+		if w.step.Do == "mkdir" && !exists {
+			absent[w.name] = true
 		}
 		keep = append(keep, *w.step)
 	}
@@ -214,18 +224,20 @@ func Preview(dir string, p *wire.Plan, force bool) error {
 	return nil
 }
 
-func (w *worker) preview() error {
+// preview returns an error if the step would be skipped because the file is open for writing. It
+// also reports whether the path may exist.
+func (w *worker) preview() (exists bool, err error) {
 	defer w.release()
 	fi, err := w.root.Lstat(w.name)
 	if err != nil {
-		return nil
+		return !errors.Is(err, fs.ErrNotExist), nil
 	}
 	err = w.hold(fi)
 	if err == nil && w.held != nil {
 		err = w.withLog(nil)
 	}
 	if errors.Is(err, displace.ErrOpen) || errors.Is(err, errLog) {
-		return err
+		return true, err
 	}
-	return nil
+	return true, nil
 }
