@@ -178,6 +178,18 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 }
 
+// still reports whether the process that was read before is the one that st describes, with
+// the same parent and the same program.
+func (p *Process) still(st procfs.Stat) bool {
+	if st.Image != 0 && p.Image != st.Image {
+		return false
+	}
+	if p.Start != st.Start || p.Comm != st.Comm {
+		return false
+	}
+	return p.Group == uint32(st.Group) && parentPID(p) == uint32(st.Parent)
+}
+
 // lookWait limits how long look may take. Reading a process's data waits while the process is in an
 // exec or a page fault. These may in turn wait for an answer of ours, and the thread that calls look
 // may hold a lock that this answer needs.
@@ -190,7 +202,7 @@ func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) 
 		return nil
 	}
 	proc := k.proc
-	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || proc.Group != uint32(st.Group) || st.Image != 0 && proc.Image != st.Image || parentPID(proc) != uint32(st.Parent) {
+	if proc == nil || !proc.still(st) {
 		// exec(2) keeps pid and start time but changes the name.
 		proc = &Process{
 			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),

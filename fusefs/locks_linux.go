@@ -381,11 +381,14 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 // newLockOwner opens the descriptor of an owner.
 func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockOwner, error) {
 	w := &lockOwner{id: in.Owner, pid: in.Lk.Pid, key: o.handles.next.Add(1), via: map[uint64]uint32{}}
-	var err error
+	from := h.fd
 	if f.guard != nil {
-		w.fd, err = sys.OpenAgain(f.arena, unix.O_RDWR)
-	} else if w.fd, err = sys.OpenAgain(h.fd, unix.O_RDWR); err != nil {
-		w.fd, err = sys.OpenAgain(h.fd, int(h.flags)&unix.O_ACCMODE)
+		from = f.arena
+	}
+	var err error
+	w.fd, err = sys.OpenAgain(from, unix.O_RDWR)
+	if err != nil && f.guard == nil {
+		w.fd, err = sys.OpenAgain(from, int(h.flags)&unix.O_ACCMODE)
 	}
 	if err != nil {
 		// The file cannot be opened again. The descriptor of the handle can be used for one

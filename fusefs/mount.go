@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Unmount unmounts a mountpoint. It does not wait for the end of the server, which may
@@ -32,4 +34,23 @@ func Detach(mountpoint string) error { return unmount(mountpoint, true) }
 // escape escapes the characters that separate mount options.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s)
+}
+
+// receive receives one descriptor from a Unix socket.
+func receive(sock, flags int) (int, error) {
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, flags)
+	if err != nil {
+		return -1, err
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(msgs) == 0 {
+		return -1, errors.Join(errors.New("no descriptor came"), err)
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errors.Join(errors.New("no descriptor came"), err)
+	}
+	unix.CloseOnExec(fds[0])
+	return fds[0], nil
 }

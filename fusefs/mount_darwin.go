@@ -67,7 +67,7 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	if err != nil {
 		return fail(err)
 	}
-	fd, err = receive(pair[0])
+	fd, err = receive(pair[0], 0)
 	if err != nil { // the program has ended and printed the reason
 		return fail(macError(said.String(), errors.Join(cmd.Wait(), err)))
 	}
@@ -96,25 +96,6 @@ func macEnv(self string) []string {
 		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
 		"MOUNT_OSXFUSE_CALL_BY_LIB=1", "MOUNT_OSXFUSE_DAEMON_PATH=" + self,
 	}
-}
-
-// receive receives one descriptor from a Unix socket.
-func receive(sock int) (int, error) {
-	oob := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, 0)
-	if err != nil {
-		return -1, err
-	}
-	msgs, err := unix.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(msgs) == 0 {
-		return -1, errors.Join(errors.New("no descriptor came"), err)
-	}
-	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 1 {
-		return -1, errors.Join(errors.New("no descriptor came"), err)
-	}
-	unix.CloseOnExec(fds[0])
-	return fds[0], nil
 }
 
 // unmount unmounts by force, or only if no process uses the mount. A system service such as

@@ -130,7 +130,7 @@ func fusermount(opt *Options) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, helperError(stderr.String(), err))
 	}
-	fd, err := receive(pair[0])
+	fd, err := receive(pair[0], unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("mount %s: descriptor from %s: %w", opt.Mountpoint, bin, err)
 	}
@@ -158,24 +158,6 @@ func helperError(stderr string, err error) error {
 		return fmt.Errorf("%s: %w", msg, unix.EPERM)
 	}
 	return errors.New(msg)
-}
-
-// receive receives one descriptor from a Unix socket.
-func receive(sock int) (int, error) {
-	oob := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, unix.MSG_CMSG_CLOEXEC)
-	if err != nil {
-		return -1, err
-	}
-	msgs, err := unix.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(msgs) == 0 {
-		return -1, errors.Join(errors.New("none came"), err)
-	}
-	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 1 {
-		return -1, errors.Join(errors.New("none came"), err)
-	}
-	return fds[0], nil
 }
 
 // unmount unmounts lazily, or only if no process uses the mount.

@@ -148,7 +148,11 @@ func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	for j := x.after(i); x.cells[j] != 0; j = x.after(j) {
 		// What lies at j may move to the gap at i unless its home is between them.
 		home := x.home(hashOf(x.cells[j] & (1<<slotBits - 1)))
-		if i <= j && i < home && home <= j || i > j && (home > i || home <= j) {
+		between := i < home && home <= j
+		if i > j { // the slots from i to j go around the end
+			between = home > i || home <= j
+		}
+		if between {
 			continue
 		}
 		x.cells[i], x.cells[j] = x.cells[j], 0

@@ -1,11 +1,9 @@
 package hooks
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,36 +60,16 @@ func (r rollout) save() error {
 // advance reads the part of the record that is new. If the record is another file, or shorter
 // than it was, nothing is known any more about what was shown before.
 func (r *rollout) advance(path string, n *recorded) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if r.Path != path || fi.Size() < r.Offset {
-		r.Path, r.Offset = path, 0
-		n.lose()
-	}
-	if fi.Size()-r.Offset > maxAccount {
-		r.Offset = fi.Size()
-		n.lose()
-		return nil
-	}
-	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
-		return err
-	}
-	b := bufio.NewReaderSize(f, 256<<10)
-	for {
-		line, err := b.ReadBytes('\n')
-		if err != nil { // an incomplete line is read at the next event
-			return nil
+	return readNew(path, &r.Offset, func(size int64) {
+		if r.Path != path || size < r.Offset {
+			r.Path, r.Offset = path, 0
+			n.lose()
 		}
-		r.Offset += int64(len(line))
-		n.take(line)
-	}
+		if size-r.Offset > maxAccount {
+			r.Offset = size
+			n.lose()
+		}
+	}, n.take)
 }
 
 func (n *recorded) lose() { n.fell, n.outputs = true, nil }

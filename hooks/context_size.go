@@ -217,7 +217,19 @@ func (s *contextSize) advance(transcript string) error {
 	if s.file == "" || transcript == "" {
 		return errNoRecord
 	}
-	f, err := os.Open(transcript)
+	return readNew(transcript, &s.Offset, func(size int64) {
+		if size < s.Offset || size-s.Offset > maxAccount {
+			s.Fell = true
+			s.Offset, s.Total, s.Chars = size, 0, 0
+		}
+	}, s.account)
+}
+
+// readNew calls take with each line that a file has after offset, and advances offset. An
+// incomplete line is left to the next event. fit is called first with the size of the file, and
+// may change offset.
+func readNew(path string, offset *int64, fit func(size int64), take func(line []byte)) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -226,22 +238,18 @@ func (s *contextSize) advance(transcript string) error {
 	if err != nil {
 		return err
 	}
-	if fi.Size() < s.Offset || fi.Size()-s.Offset > maxAccount {
-		s.Fell = true
-		s.Offset, s.Total, s.Chars = fi.Size(), 0, 0
-		return nil
-	}
-	if _, err := f.Seek(s.Offset, io.SeekStart); err != nil {
+	fit(fi.Size())
+	if _, err := f.Seek(*offset, io.SeekStart); err != nil {
 		return err
 	}
 	r := bufio.NewReaderSize(f, 256<<10)
 	for {
 		line, err := r.ReadBytes('\n')
-		if err != nil { // an incomplete line is read at the next event
+		if err != nil {
 			return nil
 		}
-		s.Offset += int64(len(line))
-		s.account(line)
+		*offset += int64(len(line))
+		take(line)
 	}
 }
 
@@ -369,7 +377,7 @@ func lost(raw json.RawMessage) bool {
 	for name, v := range f {
 		switch s := string(v); {
 		case tellsLoss(name):
-			if s != "false" && s != "null" && s != "0" && s != `""` && s != "[]" && s != "{}" {
+			if !slices.Contains([]string{"false", "null", "0", `""`, "[]", "{}"}, s) {
 				return true
 			}
 		case name == "applied_edits":

@@ -137,7 +137,10 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
 	}
 	middle := strings.TrimSuffix(rest, strings.TrimRight(after, " \t\r\n"))
-	if !ok || after != "" && len(middle) == len(rest) || after != "" && middle != "" && !strings.HasSuffix(middle, "\n") {
+	if !ok {
+		return answer{}
+	}
+	if after != "" && (len(middle) == len(rest) || middle != "" && !strings.HasSuffix(middle, "\n")) {
 		return answer{}
 	}
 	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cachebro/store/leaf/text"
 )
 
 // chain is an index of a session's transcript, so that a hook reads only the new part of the
@@ -114,7 +116,7 @@ func (c *scene) pruneChains() {
 // fileName turns a client's id into a file name without special characters.
 func fileName(id string) string {
 	plain := strings.IndexFunc(id, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+		return !text.IsWord(r) && r != '-'
 	}) < 0
 	if plain && len(id) <= 64 {
 		return id

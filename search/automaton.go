@@ -7,6 +7,8 @@ import (
 	"slices"
 	"unicode"
 	"unicode/utf8"
+
+	"cachebro/store/leaf/text"
 )
 
 // automaton answers one question: which lines of a text contain a match? It is a
@@ -168,7 +170,7 @@ func (d *automaton) intern(seeds []uint32, prev runeClass) int32 {
 // unicodeWord reports whether ripgrep's \w matches a rune.
 func unicodeWord(r rune) bool {
 	if r < utf8.RuneSelf {
-		return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return text.IsWord(r)
 	}
 	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control)
 }

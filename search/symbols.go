@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -172,7 +173,7 @@ var (
 
 func lineSymbols(ext string, content []byte) []Symbol {
 	var syms []Symbol
-	isC := ext == ".c" || ext == ".h" || ext == ".cc" || ext == ".cpp" || ext == ".hpp" || ext == ".cxx"
+	isC := slices.Contains([]string{".c", ".h", ".cc", ".cpp", ".hpp", ".cxx"}, ext)
 	for i, raw := range bytes.Split(content, []byte{'\n'}) {
 		if len(raw) > 400 || len(raw) < 4 {
 			continue

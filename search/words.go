@@ -3,6 +3,8 @@ package search
 import (
 	"unicode"
 	"unicode/utf8"
+
+	"cachebro/store/leaf/text"
 )
 
 // maxWord is the longest word that is indexed whole, in bytes; otherwise base64 blobs and
@@ -33,8 +35,7 @@ func fold(r rune) rune {
 
 // isWord reports whether a rune belongs to a word.
 func isWord(r rune) bool {
-	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' ||
-		r >= utf8.RuneSelf && r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+	return text.IsWord(r) || r >= utf8.RuneSelf && r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
 // eachWord calls fn with the byte range of each longest run of word runes.

@@ -101,10 +101,11 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	if kind, id := f.index(); id != "" {
 		return v.scanIndex(kind, id, !f.Oldest, take)
 	}
-	from := uint64(0)
-	if f.Oldest {
+	from := ^uint64(0)
+	switch {
+	case f.Oldest:
 		from = f.After + 1
-	} else if from = ^uint64(0); f.Before > 0 {
+	case f.Before > 0:
 		from = f.Before - 1
 	}
 	over := pass{baselines: !f.withBaselines(), within: f.Path, after: f.After, before: f.Before}
@@ -343,13 +344,17 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		n++
 		if !down && log.pays(n) { // the versions of a session lie close together in the log
 			at := keyVersion(seq)
-			if log.to(at); !log.it.ValidForPrefix(at) {
+			log.to(at)
+			if !log.it.ValidForPrefix(at) {
 				continue
 			}
 			err = log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(at, val); return })
 			err = damaged(err)
-		} else if o, err = v.Version(seq); errors.Is(err, ErrNotFound) {
-			continue
+		} else {
+			o, err = v.Version(seq)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
 		}
 		if err != nil {
 			return err

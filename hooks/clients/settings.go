@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"cachebro/store/leaf/text"
 )
 
 // registration is one entry of the client's "hooks" settings.
@@ -88,7 +90,7 @@ func hookLine(exe, event string, options []string) string {
 // ShellQuote quotes a word for a POSIX shell, if that is necessary.
 func ShellQuote(s string) string {
 	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-=+:,@%", r))
+		return !text.IsWord(r) && !strings.ContainsRune("/.-=+:,@%", r)
 	}) < 0
 	if plain {
 		return s

@@ -3,6 +3,8 @@ package reshape
 import (
 	"slices"
 	"strings"
+
+	"cachebro/store/leaf/text"
 )
 
 // forbidden reports whether the words of a command request output that must be exact or that is
@@ -96,7 +98,7 @@ func yamlPair(l string) (key string, ok bool) {
 		return "", false
 	}
 	return key, !strings.ContainsFunc(key, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+		return !text.IsWord(r) && r != '-'
 	})
 }
 

@@ -55,16 +55,19 @@ func firstOperand(words []string) string {
 	return ""
 }
 
+// hasAny reports whether one of the operands is among these words.
+func hasAny(operands []string, words ...string) bool {
+	return slices.ContainsFunc(operands, func(w string) bool { return slices.Contains(words, w) })
+}
+
 // prints reports whether a command prints the content of a file, as a formatter or a compiler that
 // prints code does.
 func prints(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
-		return !slices.ContainsFunc(words[1:], func(w string) bool {
-			return w == "--check" || w == "-c" || w == "-l" || w == "--list-different" || w == "check" || w == "lint"
-		})
+		return !hasAny(words[1:], "--check", "-c", "-l", "--list-different", "check", "lint")
 	case "gcc", "g++", "cc", "c++", "clang", "clang++":
-		return slices.ContainsFunc(words[1:], func(w string) bool { return w == "-E" || w == "-S" || w == "-M" || w == "-MM" || w == "-" })
+		return hasAny(words[1:], "-E", "-S", "-M", "-MM", "-")
 	case "go":
 		return slices.Contains(words, "edit") // go mod edit -print
 	case "esbuild", "rollup":

@@ -261,8 +261,12 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 // smaller and creates no cycle.
 func (b *Batch) Rebase(h, near Hash) error {
 	hd, err := b.header(h)
-	if err != nil || h == near || hd.based() || hd.enc == encFrame || hd.stored != 0 && hd.stored < 256 || hd.size < 256 {
+	if err != nil || h == near {
 		return nil // fsck deals with missing contents
+	}
+	small := hd.size < 256 || hd.stored != 0 && hd.stored < 256
+	if small || hd.based() || hd.enc == encFrame {
+		return nil
 	}
 	for at, n := near, 0; ; n++ {
 		x, err := b.header(at)

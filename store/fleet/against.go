@@ -162,8 +162,8 @@ func sameAuthors(m auditMachine, all []author) string {
 func (a *Against) selects(v Version) bool {
 	q := a.q
 	at := q.path()
-	return (q.Machine == "" || v.Machine == q.Machine || v.MachineID == q.Machine || len(q.Machine) >= 6 && strings.HasPrefix(v.MachineID, q.Machine)) &&
-		(at == "" || v.Path == at || strings.HasPrefix(v.Path, at+"/")) &&
+	there := slices.Contains([]string{"", v.Machine, v.MachineID}, q.Machine) || len(q.Machine) >= 6 && strings.HasPrefix(v.MachineID, q.Machine)
+	return there && (at == "" || v.Path == at || strings.HasPrefix(v.Path, at+"/")) &&
 		strings.HasPrefix(v.Session, q.Session) && a.within(v.Time)
 }
 

@@ -179,8 +179,11 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 		if now.Kind == link {
 			o.target, _ = os.Readlink(path)
 		}
-	} else if now = o.first; o.changed || now.Kind == link {
-		now = look(path)
+	} else {
+		now = o.first
+		if o.changed || now.Kind == link {
+			now = look(path)
+		}
 	}
 	names := ""
 	ordered, many := m == asList && runs.kind >= datedKind && !runs.owns(goTools) && !r.timeless, false // the Go tools sort

@@ -203,18 +203,9 @@ func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 // unchanged answers that the reader already holds the requested lines of the current content,
 // or of another content with the same lines in the same place.
 func (c *chooser) unchanged() (decision, bool, error) {
-	h, ok := c.held(c.q.Hash, c.first, c.last)
-	elsewhere := false
-	if !ok && !c.whole {
-		var err error
-		h, ok, err = c.sameElsewhere()
-		if err != nil {
-			return decision{}, false, err
-		}
-		elsewhere = true
-	}
-	if !ok {
-		return decision{}, false, nil
+	h, elsewhere, ok, err := c.heldAnywhere()
+	if !ok || err != nil {
+		return decision{}, false, err
 	}
 	full, err := c.fullTokens()
 	if err != nil {
@@ -247,6 +238,17 @@ func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decisi
 
 func (c *chooser) held(h store.Hash, first, last int) (proof, bool) {
 	return holds(c.snap.pieces, c.snap.clock, h, c.q.Hash, c.meta.rendering, first, last)
+}
+
+// heldAnywhere finds the requested lines in the current content or, if only a part of it is
+// requested, elsewhere.
+func (c *chooser) heldAnywhere() (h proof, elsewhere, ok bool, err error) {
+	h, ok = c.held(c.q.Hash, c.first, c.last)
+	if !ok && !c.whole {
+		elsewhere = true
+		h, ok, err = c.sameElsewhere()
+	}
+	return h, elsewhere, ok, err
 }
 
 // sameElsewhere finds a content of which the reader holds the requested lines and whose

@@ -77,18 +77,9 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 
 // repeated is like unchanged, with the wording for a client's own read.
 func (c *chooser) repeated() (decision, bool, error) {
-	h, ok := c.held(c.q.Hash, c.first, c.last)
-	elsewhere := false
-	if !ok && !c.whole {
-		var err error
-		h, ok, err = c.sameElsewhere()
-		if err != nil {
-			return decision{}, false, err
-		}
-		elsewhere = true
-	}
-	if !ok || c.last < c.first {
-		return decision{}, false, nil
+	h, elsewhere, ok, err := c.heldAnywhere()
+	if !ok || err != nil || c.last < c.first {
+		return decision{}, false, err
 	}
 	full, err := c.fullTokens()
 	if err != nil {

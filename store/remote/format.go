@@ -266,8 +266,8 @@ func contentsKey(machine string, s Segment) string {
 
 // valid reports whether all names in a segment have their proper form.
 func (s Segment) valid() bool {
-	return s.Gen >= 0 && validHash(s.Log) && s.LogSize > 0 && s.LogSize <= maxObject &&
-		(s.Contents == "" || validHash(s.Contents) && s.ContentsSize > 0 && s.ContentsSize <= maxObject)
+	object := func(hash string, size int64) bool { return validHash(hash) && size > 0 && size <= maxObject }
+	return s.Gen >= 0 && object(s.Log, s.LogSize) && (s.Contents == "" || object(s.Contents, s.ContentsSize))
 }
 
 // body returns the head in the form in which it is stored in a bucket.

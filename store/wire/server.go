@@ -232,7 +232,7 @@ func (cs *connState) follow(ctx context.Context) {
 		cs.reading <- struct{}{}
 		if ctx.Err() != nil {
 			closeAll(in.files)
-		} else if ok = cs.handle(ctx, in); !ok {
+		} else if !cs.handle(ctx, in) {
 			cs.cancel()
 			_ = cs.st.c.SetReadDeadline(past)
 		}

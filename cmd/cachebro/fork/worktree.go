@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/text"
 )
 
 // worktreeEvent is the event by which Claude Code requests a worktree for a session or an agent, or
@@ -64,7 +65,7 @@ func AnswerWorktree(ctx context.Context, e *cli.Env, event string) error {
 
 func plainName(name string) bool {
 	return name != "" && len(name) < 200 && !strings.ContainsAny(name[:1], ".-") && !strings.Contains(name, "..") && strings.IndexFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-", r))
+		return !text.IsWord(r) && !strings.ContainsRune(".+-", r)
 	}) < 0
 }
 

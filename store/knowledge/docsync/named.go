@@ -9,6 +9,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/knowledge/manifest"
+	"cachebro/store/leaf/text"
 )
 
 // How is the way in which a pair was created.
@@ -147,9 +148,7 @@ func ending(text string, from, dot int) int {
 	return end
 }
 
-func isWord(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
-}
+func isWord(c byte) bool { return text.IsWord(rune(c)) }
 
 func inPath(c byte) bool { return isWord(c) || strings.IndexByte("@.+~/-", c) >= 0 }
 

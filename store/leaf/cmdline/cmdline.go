@@ -12,6 +12,7 @@ package cmdline
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -57,6 +58,9 @@ var short = map[string]string{
 	"unzip": "-P", "zip": "-P", "7z": "-p", "htpasswd": "-b", "bcp": "-P", "sqlcmd": "-P",
 }
 
+// beforeSecret are options of many programs whose value may hold a secret.
+var beforeSecret = []string{"-u", "--user", "--proxy-user", "-H", "--header"}
+
 // Mask returns the arguments with secrets replaced by Hidden.
 func Mask(args []string) []string {
 	out := make([]string, len(args))
@@ -79,7 +83,7 @@ func Mask(args []string) []string {
 			out[i] = Hidden
 		case option != "" && len(option) == 2 && strings.HasPrefix(a, option) && len(a) > 2 && !strings.HasPrefix(a, "--"):
 			out[i] = option + Hidden
-		case (a == "-u" || a == "--user" || a == "--proxy-user" || a == "-H" || a == "--header") && i+1 < len(args):
+		case slices.Contains(beforeSecret, a) && i+1 < len(args):
 			i++
 			out[i] = second(a, args[i])
 		case i == script:

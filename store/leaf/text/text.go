@@ -24,6 +24,15 @@ func Lines(b []byte) int {
 	return n
 }
 
+// IsWord reports whether r is an ASCII letter, a digit or an underscore.
+func IsWord(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_':
+		return true
+	}
+	return false
+}
+
 // Count returns "1 file", "2 files".
 func Count[N int | int64 | uint64](n N, thing string) string {
 	if n == 1 {

@@ -107,7 +107,7 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 		f.before = before
 	}
 	if !found { // the log has no earlier version, so only whether the file existed is known
-		f.existed = o.Op == store.OpWrite || o.Op == store.OpTruncate || o.Op == store.OpChmod || o.Op == store.OpUnlink || o.Op == store.OpRmdir || o.Op == store.OpMoved
+		f.existed = slices.Contains([]store.Op{store.OpWrite, store.OpTruncate, store.OpChmod, store.OpUnlink, store.OpRmdir, store.OpMoved}, o.Op)
 	}
 	h.files[p] = f
 	return f, nil

@@ -17,8 +17,8 @@ func ownTool(tool string) bool {
 		return true
 	}
 	// Our MCP server's tools: mcp__cachebro__edit_file and the like.
-	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "write_file") || strings.HasSuffix(tool, "revert_file") ||
-		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo") || strings.HasSuffix(tool, "update_node")
+	own := []string{"edit_file", "write_file", "revert_file", "undo", "redo", "update_node"}
+	return slices.ContainsFunc(own, func(name string) bool { return strings.HasSuffix(tool, name) })
 }
 
 // writesNothing reports whether a tool is one of our own server's and does not write. No hook

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"cachebro/search"
@@ -88,9 +89,7 @@ func docSummary(ss []Section, content []byte) string {
 	var text []string
 	for _, line := range strings.Split(string(content[:min(len(content), 4096)]), "\n") {
 		line = strings.TrimSpace(line)
-		plain := line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<") && !strings.HasPrefix(line, "[!") && !strings.HasPrefix(line, "![") &&
-			!strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "```") && !strings.HasPrefix(line, "|")
-		if plain {
+		if line != "" && !beginsWithAny(line, "#", "<", "[!", "![", "---", "===", "```", "|") {
 			text = append(text, line)
 		} else if len(text) > 0 {
 			break
@@ -101,6 +100,10 @@ func docSummary(ss []Section, content []byte) string {
 		return ss[0].Title
 	}
 	return s
+}
+
+func beginsWithAny(line string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) })
 }
 
 var (
@@ -119,9 +122,10 @@ func codeSummary(content []byte) string {
 	inside := "" // the end of a comment over several lines
 	for i, line := range strings.Split(string(head), "\n") {
 		t := strings.TrimSpace(line)
-		isComment := comment.MatchString(line) && !strings.HasPrefix(t, "#include") && !strings.HasPrefix(t, "#define") && !strings.HasPrefix(t, "#!") && !strings.HasPrefix(t, "#if") && !strings.HasPrefix(t, "#[")
+		isComment := comment.MatchString(line) && !beginsWithAny(t, "#include", "#define", "#!", "#if", "#[")
+		ended := inside == "" && len(text) > 0 && !isComment
 		switch {
-		case i > 60 || t == "" && len(text) > 0 && inside == "" || t != "" && !isComment && inside == "" && len(text) > 0:
+		case i > 60 || ended:
 			if s := sentence(strings.Join(text, " ")); s != "" && !license.MatchString(strings.Join(text, " ")) {
 				return s
 			}

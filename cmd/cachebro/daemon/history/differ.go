@@ -74,8 +74,11 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		}
 	} else if p == "" {
 		return from, to, wire.Errorf(wire.ErrBadRequest, "name a file, or give a time with --since", "a diff of the whole tree needs a time")
-	} else if to, err = h.present(ctx, p); err != nil {
-		return from, to, err
+	} else {
+		to, err = h.present(ctx, p)
+		if err != nil {
+			return from, to, err
+		}
 	}
 	if versions.Given(q.From) {
 		v, _, err := versions.Find(h.store, p, q.From)
