@@ -202,7 +202,7 @@ func TestMountErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ mountpoint, want string }{
-		{"", "needed"},
+		{"", "required"},
 		{filepath.Join(t.TempDir(), "missing"), "no such file"},
 		{file, "not a directory"},
 	} {
