@@ -1,9 +1,14 @@
 package db
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"cachebro/store/space"
+
+	badger "github.com/dgraph-io/badger/v4"
 )
 
 // Tables are small, and larger in a large store, whose name may look like a pattern.
@@ -37,4 +42,35 @@ func TestTableSize(t *testing.T) {
 	is(2 * mib)
 	holds("000004.sst", 98000*mib)
 	is(8 * mib)
+}
+
+// The cache of decoded blocks is large as long as somebody reads many contents, and then has its
+// usual size again.
+func TestReadMany(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(dir, space.New(dir, space.Options{}), Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		n, _ := d.bdb.CacheMaxCost(badger.BlockCache, -1)
+		return n
+	}
+	first := d.ReadMany()
+	second := d.ReadMany()
+	large := size()
+	first()
+	first()
+	if now := size(); large <= blockCache || now != large {
+		t.Errorf("%d bytes for two, then %d for one, usually %d", large, now, blockCache)
+	}
+	second()
+	if now := size(); now != blockCache {
+		t.Errorf("%d bytes at the end, usually %d", now, blockCache)
+	}
+	d.RefuseCalls()
+	d.ReadMany()() // asked for by a request that came too late
+	if err := d.Close(func() error { return nil }); err != nil {
+		t.Error(err)
+	}
 }

@@ -292,7 +292,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	d.git.SetActions(told)
 	told.SetGitOps(d.git.Between)
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.index.Suspend, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.holdForPlan, Log: d.log,
 	})
 	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
