@@ -212,7 +212,7 @@ func (l *ledger) setState(s uint32) {
 	}
 }
 
-// giveUp is called when there is no room for an entry.
+// giveUp marks the ledger as incomplete, because there is no room for an entry.
 func (l *ledger) giveUp() {
 	l.broken.Store(true)
 	l.setState(ledgerUnable)

@@ -14,7 +14,7 @@ import (
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 	fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_RESEND
 
-// capabilitiesOf returns 0: no capability depends on the source.
+// capabilitiesOf returns 0 because no capability depends on the source.
 func capabilitiesOf(int) uint64 { return 0 }
 
 // resending are the bits of INIT that mean that the kernel can send unanswered requests again.

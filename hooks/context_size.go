@@ -112,7 +112,7 @@ func (c *call) look() string {
 	case fell:
 		return wire.ContextFell
 	case err != nil:
-		return "" // no transcript: bases expire by what the hooks see
+		return "" // without a transcript, bases expire by what the hooks see
 	case !known || unsure || !c.canHold():
 		return wire.ContextUnsure
 	}

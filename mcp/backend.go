@@ -31,7 +31,7 @@ type backend struct {
 
 	mu     sync.Mutex // guards the fields below
 	client Caller
-	flight chan struct{} // closed when the dial that is under way has ended
+	flight chan struct{} // closed when the dial in progress has ended
 	err    error         // of the last dial
 	resume time.Time     // reads and notes send no request before this time
 }

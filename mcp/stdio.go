@@ -62,7 +62,7 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
-	// Requests under way at the end of input are answered, except streams of notifications,
+	// Requests in progress at the end of input are answered, except streams of notifications,
 	// which would never end.
 	c.endStreams()
 	c.work.Wait()

@@ -43,7 +43,7 @@ type call struct {
 	roots  []string // directories in which the client says that it works
 	req    mcp.CallToolRequest
 	reader wire.Reader
-	conn   *conn // nil: no connection
+	conn   *conn // nil if requests have no connection
 	tool   *tool
 	counts atomic.Bool // the tool reports its own progress
 }
@@ -113,7 +113,7 @@ func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	}
 }
 
-// deadMount explains an error that is caused by a mount which nobody serves.
+// deadMount explains an error that is caused by a mount that no process serves.
 func (s *Server) deadMount(err error) error {
 	var st syscall.Statfs_t
 	if !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) || !errors.Is(syscall.Statfs(s.dir(), &st), syscall.ENOTCONN) {

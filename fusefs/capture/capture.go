@@ -88,9 +88,9 @@ func (c *Capture) Close(ctx context.Context) error {
 	return c.w.Sync(c.w.LastSeq())
 }
 
-// Introduce is called before a store daemon learns of this mount. It reports all files that are
-// being written, because the daemon begins with a scan, and only an earlier daemon heard of
-// these files, or an earlier mountd opened them.
+// Introduce is called before mountd attaches to a store daemon. It reports all files that are being
+// written, because the daemon begins with a scan. If these files were reported before, it was to an
+// earlier daemon, or by an earlier mountd.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
@@ -117,7 +117,7 @@ func (c *Capture) dirty(f fusefs.File) {
 // BaselineDone is called when a scan that began at this time has captured every tracked file. A
 // file with an older ctime then need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
-	c.recorded.clear() // Found records again what the scan saw differently
+	c.recorded.clear() // so that Found records names again if the scan found another state
 	c.scans.end(began)
 }
 
@@ -349,8 +349,9 @@ func (c *Capture) tick() {
 	}
 }
 
-// lookAround handles reads, free space, gaps, the end of a stop, and durability, until
-// nothing has happened for restAfter. It returns false at the end of capture.
+// lookAround regularly flushes reads, checks the free space, records gaps, checks whether a stopped
+// capture can continue, and syncs, until nothing has happened for restAfter. It returns false when
+// capture is closed.
 func (c *Capture) lookAround() bool {
 	t := time.NewTicker(readsEvery)
 	defer t.Stop()

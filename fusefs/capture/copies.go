@@ -291,7 +291,7 @@ func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, errBehind)
 }
 
-// transfer copies, checks that nobody wrote meanwhile, and appends the record.
+// transfer copies the content, checks that the file was not written to meanwhile, and appends the record.
 func (c *copies) transfer(j *job) error {
 	c.mu.Lock()
 	f := j.fd

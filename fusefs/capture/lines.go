@@ -27,8 +27,8 @@ type lines struct {
 // group is a process group with a terminal.
 type group struct {
 	session  uint32
-	leader   uint64 // start time of its leader; 0: unknown
-	line     int64  // 0: it is in the background
+	leader   uint64 // start time of its leader; 0 if unknown
+	line     int64  // 0 if it is in the background
 	activeAt int64  // ns, when it last did something
 }
 
@@ -41,7 +41,7 @@ type terminalID struct {
 type terminal struct {
 	line     int64
 	activeAt int64 // ns, when something was last done there
-	watch    int   // id of its watch in typed; 0: not watched
+	watch    int   // id of its watch in typed; 0 if it is not watched
 	read     bool  // it was read since the line began
 }
 

@@ -2,7 +2,7 @@ package capture
 
 import "syscall"
 
-// noAtime is 0: darwin has no such flag.
+// noAtime is 0 because Darwin has no such flag.
 const noAtime = 0
 
 // ownFDs is the directory in which our own descriptors have names.

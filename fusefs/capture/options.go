@@ -34,11 +34,11 @@ type Options struct {
 	// IgnoredHourly is how many bytes of ignored files are saved in an hour. 0 means
 	// limits.IgnoredHourly.
 	IgnoredHourly int64
-	MaxSpool      int64 // bytes in the spool above which contents stay in their files and operations that destroy them wait; 0: limits.Spool
-	MinFree       int64 // bytes free on the spool's file system below which nothing is kept; 0: limits.SpoolFree
-	Workers       int   // 0: 2
-	MaxQueue      int   // queued contents above which a close copies its content itself; 0: 4,096
-	MaxHeld       int   // descriptors that keep the content of removed files alive; 0: 4,096
+	MaxSpool      int64 // bytes in the spool above which contents stay in their files and operations that destroy them wait; 0 means limits.Spool
+	MinFree       int64 // bytes free on the spool's file system below which nothing is recorded; 0 means limits.SpoolFree
+	Workers       int   // how many workers copy contents; 0 means 2
+	MaxQueue      int   // queued contents above which a close copies its content itself; 0 means 4,096
+	MaxHeld       int   // the maximum number of descriptors that preserve the content of removed files; 0 means 4,096
 	// Stirred, if not nil, is called when there are new records in the spool: at once after
 	// Rested was called, otherwise at most every readsEvery. It must not block.
 	Stirred func()
@@ -57,7 +57,7 @@ const (
 	waitHealthy = 2 * time.Second
 	waitFailed  = 100 * time.Millisecond
 
-	nudgeAfter = 20 * time.Millisecond // until the workers are woken for small content that nobody has copied
+	nudgeAfter = 20 * time.Millisecond // until the workers are woken for small content that no other goroutine has copied
 	inlineSize = 64 << 10              // content up to this is copied by the operation that destroys it
 
 	readsEvery = 500 * time.Millisecond

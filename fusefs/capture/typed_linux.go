@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// typed notices that terminals were read, with inotify. Each watch is for one event,
-// which waits in the kernel until somebody asks. So typing costs nothing here, and each
-// record of a shell costs one read.
+// typed uses inotify to find out which terminals were read. Each watch is for one event, which waits
+// in the kernel until readTerminals is called. So typing costs nothing here, and each record of a
+// shell costs one read.
 type typed struct {
 	fd   int
 	open bool
@@ -27,7 +27,7 @@ func (t *typed) close() {
 	t.open = false
 }
 
-// watch begins to watch the terminal of a process; 0: it cannot be watched.
+// watch begins to watch the terminal of a process. It returns the id of the watch, or 0 if the terminal cannot be watched.
 func (t *typed) watch(p *fusefs.Process) int {
 	if !t.open {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -52,8 +52,8 @@ func (t *typed) watch(p *fusefs.Process) int {
 var terminalFiles = []string{"0", "1", "2", "255", "10"}
 
 // watchFile watches a terminal through a descriptor of a process, because the terminal
-// may be in another devpts than ours. The name is checked first: a stat of a file on the
-// mount would wait for ourselves.
+// may be in another devpts than ours. The name is checked first, because a stat of a file on the
+// mount would wait for this process itself.
 func (t *typed) watchFile(name string, terminal uint64) int {
 	if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "/dev/tty") {
 		return 0

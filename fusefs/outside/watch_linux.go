@@ -315,7 +315,7 @@ func (w *Watch) read() (stopped bool) {
 	}
 }
 
-// A recorder that is stopped or hangs would block the command for ever. So it is killed if a call
+// A recorder that is stopped or hangs would block the command forever. So it is killed if a call
 // waits and nothing has changed in mostAlike successive checks. A recorder that is merely busy is
 // not affected, because it lets a call through after heldFor.
 const (

@@ -29,7 +29,7 @@ type task struct {
 	prepare func(dir string) error
 	run     func(dir string) error
 	cleanup func(dir string) error
-	few     int // runs at most; 0: as many as asked for
+	few     int // the maximum number of runs; 0 means as many as requested
 }
 
 func main() {

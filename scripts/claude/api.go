@@ -32,7 +32,7 @@ type step struct {
 // exchange is one request that reached the API.
 type exchange struct {
 	n      int
-	script string // marker of the conversation that it belongs to; "": none
+	script string // marker of the conversation that it belongs to; "" if none
 	step   int
 	body   request
 	size   int

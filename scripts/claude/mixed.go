@@ -9,7 +9,7 @@ import (
 
 // mixed checks what "the last prompt" means when prompts do not simply follow each other: one
 // is typed while a command runs, a hook makes the client go on, an agent starts an agent, a
-// session is forked and goes on beside the first, and a session is cleared.
+// session is forked and continues at the same time as the first, and a session is cleared.
 func mixed(b *bench, c *checks) {
 	text, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(text))
@@ -48,7 +48,7 @@ func mixed(b *bench, c *checks) {
 	now, err := os.ReadFile(mid)
 	c.that(err == nil && string(now) == lines(1001, 300), "its edit too")
 
-	// A Stop hook makes the client go on: nobody typed anything.
+	// A Stop hook makes the client continue although no person typed anything.
 	hook := filepath.Join(b.dir, "go-on.sh")
 	script := "#!/bin/sh\n[ -e " + b.dir + "/went-on ] || { : >" + b.dir + "/went-on; echo '{\"decision\":\"block\",\"reason\":\"SCRIPT:hooked goes on\"}'; }\n"
 	c.that(os.WriteFile(hook, []byte(script), 0o755) == nil, "a Stop hook")

@@ -10,7 +10,7 @@ func odd(b *bench, c *checks) {
 printf '{"cells":[{"cell_type":"code","source":["first = 1\\n"],"metadata":{},"outputs":[],"execution_count":null}],"metadata":{"language_info":{"name":"python"}},"nbformat":4,"nbformat_minor":5}' > src/book.ipynb`))
 	type change struct {
 		what, file, command string
-		want                string // part of the text that must come; "": any, but not the stub
+		want                string // part of the expected text; "" means any text except the stub
 		kv                  []any
 		known, told         int
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// claudeCode is driven by scripts/claude. For each ability a scenario is run there.
+// claudeCode tests Claude Code by running scripts/claude, which has a scenario for each ability.
 type claudeCode struct{ checks string }
 
 func (claudeCode) name() string    { return "Claude Code" }

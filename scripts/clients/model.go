@@ -17,7 +17,7 @@ import (
 type turn struct {
 	calls  []call
 	text   string // used if there are no calls
-	tokens int    // input tokens that are reported to the client; 0: a small number
+	tokens int    // input tokens that are reported to the client; 0 means a small number
 }
 
 // call is a tool call. A program that the model writes is its argument "".

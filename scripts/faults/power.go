@@ -134,7 +134,7 @@ func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan s
 			return d
 		}
 		if time.Since(start) > time.Second {
-			d.slow++ // an fsync waits for a slow store, but not for ever
+			d.slow++ // an fsync waits for a slow store, but not forever
 			continue
 		}
 		d.contents[hash], d.newest[name] = name, hash

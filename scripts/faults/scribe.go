@@ -202,9 +202,9 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// told returns the writers' files, whatever their names became, of which the history says that
-// a content was not kept because the budget of ignored files was spent. On a slow machine the
-// writers of one mount write that much.
+// told returns the original names of those writers' files for which the history says that a content
+// was not saved because the budget for ignored files was spent. On a slow machine the writers of one
+// mount write that much.
 func (t *trial) told(list []version) map[string]bool {
 	writer, told := map[string]string{}, map[string]bool{}
 	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })

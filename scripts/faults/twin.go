@@ -156,7 +156,7 @@ func (s settings) batch(ts []*trial) (err error) {
 			return err
 		}
 	}
-	// The tree is looked at beside the mount, so that looking changes nothing.
+	// The tree is read bypassing the mount, so that reading it changes nothing.
 	if err := errors.Join(unix.Mount(p.dir, under, "", unix.MS_BIND, ""), unix.Mount("", under, "", unix.MS_PRIVATE, "")); err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	undo := []string{"undo", "--since", stamp(begun)}
 	for _, c := range []struct {
 		phase string
-		want  *snapshot // nil: see pathDifferences
+		want  *snapshot // nil has a meaning in pathDifferences
 		args  []string
 	}{
 		{"undo", start, undo},

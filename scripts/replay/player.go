@@ -26,8 +26,8 @@ type options struct {
 	binary   string
 	version  string
 	progress func(string)
-	corpus   corpus // outputs of commands; nil: only the length of outputs counts
-	seed     uint64 // for the events that are woven into a session; 0: none
+	corpus   corpus // outputs of commands; nil if only the length of outputs counts
+	seed     uint64 // for the events that are inserted into a session; 0 means none
 }
 
 // player plays one session.

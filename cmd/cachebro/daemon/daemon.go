@@ -58,7 +58,7 @@ type Options struct {
 	// MemoryLimit is the garbage collector's memory limit, in bytes, while at most two
 	// thirds of it are in use. 0 means 160 MiB, < 0 no limit.
 	MemoryLimit int64
-	// Workers is the number of threads for the index and exact queries; 0: GOMAXPROCS.
+	// Workers is the number of threads for the index and exact queries; 0 means GOMAXPROCS.
 	Workers int
 	Store   store.Options
 	Shown   readers.Options
@@ -68,7 +68,7 @@ type Options struct {
 	// Tidy asks the daemon of another state directory to reduce that project to its share
 	// of the size cap. If Tidy is nil, this is not done. It may take minutes.
 	Tidy func(ctx context.Context, state string) error
-	Log  *slog.Logger // nil: daemon.log in the state directory
+	Log  *slog.Logger // nil means daemon.log in the state directory
 	// Mirror says that the history is a copy of another machine's. It has no files, and
 	// grows only while no daemon runs.
 	Mirror bool
@@ -149,7 +149,7 @@ func Run(caller context.Context, o Options) error {
 }
 
 // endTimer returns a channel that fires after d. If ctx itself has ended, the channel never
-// fires, because whoever cancelled ctx waits for the end.
+// fires, because the caller that cancelled ctx waits for the end.
 func endTimer(ctx context.Context, d time.Duration) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil

@@ -24,7 +24,7 @@ type step struct {
 	Do       string `json:"do"` // add, change, merge, remove, conflict, or "as" if the project needs no change
 	Conflict string `json:"conflict,omitempty"`
 
-	to      *file // what the path is to become; nil: deleted
+	to      *file // the result of the merge for the path; nil if it is to be deleted
 	content []byte
 	now     *file // what the project has now
 }

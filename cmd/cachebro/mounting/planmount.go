@@ -297,7 +297,7 @@ func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 	return false, cli.Hintf("umount "+cli.Arg(m.Mountpoint), "dead mounts on %s do not go away", cli.Quote(m.Mountpoint))
 }
 
-// checkNesting refuses a mount around, inside or beside another one of ours.
+// checkNesting refuses a mount that contains another mount of ours, is inside one, or has the same source.
 func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
 	for _, other := range overlays {
 		if other.Source == m.Root {

@@ -115,7 +115,7 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 
 // stepDown is called if the project cannot be mounted for all processes. It tries a mount for
 // this command alone, then the net without a mount. If neither is possible, it runs the command
-// without both, but only if hooked is true: hooks alone still help an agent.
+// without both, but only if hooked is true, because hooks alone still help an agent.
 func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
 	m, err := mounting.PlanMount(s.Env, dir, f)
 	if err == nil && !m.Already {

@@ -16,7 +16,7 @@ import (
 // once, in the first address, and becomes a cookie that scripts cannot read and other sites
 // cannot send. The Host must be this server's, which a page under another name cannot send. A
 // request that changes something must come from one of these pages (Origin), with a second secret
-// that only they hold. The cookie is for a path that nobody can guess, because a browser sends
+// that only they hold. The cookie is for a path that cannot be guessed, because a browser sends
 // the cookies of 127.0.0.1 to every port of it.
 type guard struct {
 	token  string // part of the first address

@@ -18,7 +18,7 @@ import (
 // to one goroutine, except while hear runs.
 type fdStore struct {
 	logger         *slog.Logger
-	ledger, device *os.File // nil: none
+	ledger, device *os.File // nil if there is none
 	files          map[uint64]*os.File
 	hearDone       chan struct{} // closed when mountd has ended and everything that it sent has been read
 }

@@ -43,7 +43,7 @@ type link struct {
 
 	// mu guards the fields below.
 	mu         sync.Mutex
-	attached   int  // pid of the daemon that knows this mount, 0: none
+	attached   int  // pid of the daemon that knows this mount; 0 if there is none
 	rests      bool // no heartbeats are sent until the next record
 	sends      bool // the history is sent to a bucket
 	attach     wire.Attach

@@ -66,7 +66,7 @@ func main() {
 // spent holds processor times, and the time by the clock.
 type spent struct {
 	client, mountd, daemon, wall time.Duration
-	bytes                        int64 // most memory, or disk per version; 0: not measured
+	bytes                        int64 // peak memory, or disk per version; 0 if it was not measured
 }
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
@@ -84,7 +84,7 @@ type bench struct {
 type work struct {
 	name   string
 	times  int
-	do     func(b *bench) *exec.Cmd // nil: not natively
+	do     func(b *bench) *exec.Cmd // nil if there is no native command
 	before string                   // a command that runs before and is not measured
 	needed bool                     // by later works, for its effect
 }

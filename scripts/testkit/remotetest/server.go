@@ -67,7 +67,7 @@ type Server struct {
 	url string
 
 	inner http.Handler
-	dir   string // directory of versitygw; "": the objects are in memory
+	dir   string // directory of versitygw; "" if the objects are in memory
 	// direct talks to versitygw without faults in between.
 	direct *minio.Client
 
@@ -115,7 +115,7 @@ func (s *Server) Address(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + url.QueryEscape(s.url) + "&path-style=1&region=us-east-1"
 }
 
-// Break makes each request meet the fault that f returns; nil: none.
+// Break makes each request meet the fault that f returns. nil means that no request fails.
 func (s *Server) Break(f func(*http.Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

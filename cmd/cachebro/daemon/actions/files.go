@@ -22,7 +22,7 @@ type file struct {
 	existed bool          // before the action
 	before  store.Version // its version then, or that of origin if the file was renamed
 	origin  store.Path    // the path that the file had before; "" if it had this one
-	now     store.Version // the last one of the action
+	now     store.Version // the action's last version of it
 	made    bool          // the action made the file
 	deleted bool
 	mode    bool // only permissions and the like changed
@@ -34,7 +34,7 @@ type file struct {
 type history struct {
 	v     *store.View
 	files map[store.Path]*file         // the file that is, or was last, at a path
-	moved map[store.Path]store.Version // moved away, and the new path has not been seen yet
+	moved map[store.Path]store.Version // paths whose file was moved away to a path that no version has named yet
 	// below maps each path to the action's first version that names it, and before to the
 	// path's newest version before that one.
 	below  map[store.Path]uint64
@@ -218,7 +218,7 @@ func (h *history) outcome() []*file {
 	var all []*file
 	for _, f := range h.files {
 		switch {
-		case f.now.Seq == 0: // looked at only
+		case f.now.Seq == 0: // the action did not change the path
 		case f.deleted && !f.existed:
 		case !f.deleted && f.existed && f.origin == "" && f.before.Seq != 0 && same(f.before, f.now):
 			h.a.Same++
@@ -316,7 +316,7 @@ const maxCompared = 2 << 20
 type lines struct {
 	s    *store.Store
 	w    *words
-	end  time.Time         // when counting stops; zero: lines are not counted
+	end  time.Time         // when counting stops; zero if lines are not counted
 	lost map[uint64]string // the lost updates, by version
 	back *takenBack
 }

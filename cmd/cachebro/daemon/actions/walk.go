@@ -36,7 +36,7 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	until    int64 // ns; no version beyond this time belongs to it; 0: silence ends it
+	until    int64 // ns; no version after this time belongs to it; 0 means that it ends after a pause
 	// The versions that were not read: how many, the farthest one, and the time of that
 	// one.
 	passed  int

@@ -23,9 +23,9 @@ type Answers struct {
 
 	cache  *results.Cache // memory, disk and Redis
 	local  *results.Cache // memory and disk
-	shared *results.Cache // Redis; nil: none
-	kept   *results.Disk  // nil: it could not be opened
-	redis  *results.Redis // nil: not configured, or unusable
+	shared *results.Cache // Redis; nil if there is none
+	kept   *results.Disk  // nil if it could not be opened
+	redis  *results.Redis // nil if it is not configured or unusable
 	bad    string         // what is wrong with the settings
 
 	digests *digests

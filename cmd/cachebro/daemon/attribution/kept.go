@@ -62,7 +62,7 @@ func (a *Attribution) keep(key string, v any) {
 		err = a.store.KV(bucket).Set(key, b)
 	}
 	if err != nil { // only attribution after a restart suffers, no content
-		a.log.Warn("not stored for the next daemon", "key", key, "err", err)
+		a.log.Warn("a value could not be stored for the next daemon", "key", key, "err", err)
 	}
 }
 

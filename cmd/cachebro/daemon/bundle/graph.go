@@ -30,10 +30,10 @@ type KV interface {
 // Options are the options of New. Source is needed.
 type Options struct {
 	Source Source
-	Rows   KV                         // nil: rows are not kept
-	Pairs  *Pairs                     // nil: none
-	Secret func(store.Path) bool      // files that are left out; nil: none
-	By     func(a store.Actor) string // who made a version; nil: the command's name
+	Rows   KV                         // nil if rows are not stored
+	Pairs  *Pairs                     // nil if there are none
+	Secret func(store.Path) bool      // reports which files are left out; nil if none
+	By     func(a store.Actor) string // names the author of a version; nil means the command's name
 	Warn   func(msg string, err error)
 	Build  string // of this program: rows of another one are made anew
 }
@@ -97,7 +97,7 @@ func New(o Options) *Graph {
 }
 
 // counts reports whether a version makes its path a node, that is, whether it is a tracked
-// regular file that is no secret.
+// regular file that is not secret.
 func (g *Graph) counts(v store.Version) bool {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink

@@ -18,9 +18,9 @@ import (
 // Query asks for a bundle. A zero bound means its default.
 type Query struct {
 	Ref       string
-	Depth     int // of neighbours; 0: 2
-	MaxNodes  int // neighbours; 0: 20
-	MaxChunks int // pieces of documents; 0: 10
+	Depth     int // the depth of neighbours; 0 means 2
+	MaxNodes  int // the number of neighbours; 0 means 20
+	MaxChunks int // the number of pieces of documents; 0 means 10
 }
 
 // The default and the upper limit of each bound.

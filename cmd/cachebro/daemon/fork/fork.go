@@ -185,7 +185,7 @@ type filler struct {
 	store   *store.Store
 	plan    undo.Planner
 	from    *os.File        // the project itself, bypassing its mount; nil if there is none
-	rules   *ignore.Matcher // nil: take everything that the history has
+	rules   *ignore.Matcher // nil means that everything in the history is copied
 	now     bool            // fork the tree as it is now
 	ignored bool
 	linked  []string // worktrees of the project's repository that lie in the project

@@ -22,7 +22,7 @@ type Selection struct {
 	Key    string       // of one action
 	ID     uint64       // of one operation
 	Last   bool         // the last operation that a person would notice and that was not undone
-	Before uint64       // with Last: only operations before this one; 0: all
+	Before uint64       // with Last: only operations before this one; 0 means all
 }
 
 // beyond is how many ns after its record a file's last change may be. If the change is later still,
@@ -361,7 +361,7 @@ func (h *history) units(changes []*change) {
 	}
 	for _, c := range changes {
 		base, rest := checkout(c.dir, c.rest)
-		if heads[c.dir+" "] == "" { // nobody changed HEAD: take the present branch
+		if heads[c.dir+" "] == "" { // HEAD was not changed, so its current branch is used
 			p := path.Join(base, "HEAD")
 			if ref, ok := strings.CutPrefix(line(h.read(p, h.now(p))), "ref: "); ok && heads[c.dir+" "+ref] == "" {
 				heads[c.dir+" "+ref] = base

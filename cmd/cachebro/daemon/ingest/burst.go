@@ -40,7 +40,7 @@ const (
 // burst is used only by the goroutine that ingests.
 type burst struct {
 	hold    func() (release func()) // holds the index
-	release func()                  // nil: the index is not held
+	release func()                  // nil if the index is not held
 	window  time.Time               // when the present window began
 	items   int                     // records in that window
 	since   time.Time               // when the index was last held

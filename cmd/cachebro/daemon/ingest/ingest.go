@@ -427,16 +427,16 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle makes the spool contain everything that has happened, even what a recorder that was
-// killed had noticed.
+// settle makes the recorder of bypassed changes write everything that has happened to the spool,
+// including changes that a recorder had noticed before it was killed.
 func (g *Ingester) settle() {
 	if g.o.Settle != nil {
 		g.o.Settle()
 	}
 }
 
-// Await is WaitHead for a request: it waits for changes made right before the request, but not
-// for a backlog that would take too long. behind is about how many records are still missing.
+// Await is WaitHead for a request. It waits for changes made right before the request, but not for a
+// backlog that would take too long. behind is approximately how many records are still missing.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
 	g.settle()
 	behind = g.Lag()
@@ -471,9 +471,8 @@ func (g *Ingester) Lag() uint64 {
 	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
 }
 
-// Append adds changes that did not come from the spool, and leaves the checkpoint as it is.
-// Under the lock it calls still, and adds nothing if that returns false because the changes
-// are no longer true.
+// Append adds changes that did not come from the spool, and does not move the checkpoint. Under the
+// lock it calls still, which returns false if the changes are out of date; then it adds nothing.
 func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()

@@ -71,7 +71,7 @@ type Service struct {
 // procReads is the set of paths that one process opened for reading.
 type procReads struct {
 	paths map[store.Path]int64 // the earliest possible time of the last read of each path
-	all   int64                // when it read more files than are listed; 0: never
+	all   int64                // when it read more files than are listed; 0 if it never did
 }
 
 // Open loads what is in the store. now is the clock.

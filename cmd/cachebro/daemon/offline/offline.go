@@ -141,7 +141,7 @@ func Follow(ctx context.Context, state, version string, b *remote.Bucket, h remo
 type Filling struct {
 	Place remote.Place // where the history came from
 	Head  remote.Head  // the history
-	At    time.Time    // fill in the files as of this time; zero: the last ones
+	At    time.Time    // fill in the files as of this time; zero means the newest state
 	Send  bool         // let the next daemon continue to send the history
 }
 

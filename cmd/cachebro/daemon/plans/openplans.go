@@ -53,7 +53,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		case begun || !whole: // if the log is behind, it may have begun
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
-			// The client ended before the person answered, so nobody has agreed to
+			// The client ended before the person answered, so no person has agreed to
 			// the plan.
 			if err := pl.Store.Journal.Finish(id, nil); err != nil {
 				return out, nil, err

@@ -51,14 +51,14 @@ type Service struct {
 
 	delay, hopeless time.Duration
 
-	turn   chan struct{} // holds a token while nobody sends
+	turn   chan struct{} // holds a token while no goroutine is sending
 	sender *remote.Sender
 	wake   chan time.Duration // capacity 1: send after this time
 
 	mu    sync.Mutex // guards what follows; a leaf
 	state wire.RemoteState
 	seq   uint64             // everything up to this version is sent
-	stop  context.CancelFunc // ends what is being sent; nil: nothing is
+	stop  context.CancelFunc // cancels the sending in progress; nil if there is none
 	on    atomic.Bool        // a bucket is configured
 }
 
@@ -210,7 +210,7 @@ func (s *Service) give() {
 	s.turn <- struct{}{}
 }
 
-// interrupt stops the sending under way.
+// interrupt stops the sending in progress.
 func (s *Service) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

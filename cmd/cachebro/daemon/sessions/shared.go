@@ -13,7 +13,7 @@ import (
 
 // A session may work in several projects. Hooks report to each project's daemon once they know
 // that the session works there. A daemon asks the other daemons for what happened before that,
-// above all for the call under way. If a command writes into a second project, no hook learns
+// above all for the call in progress. If a command writes into a second project, no hook learns
 // of that directory or file, so the first process of the session that appears in the second
 // project makes its daemon ask the others.
 
@@ -82,8 +82,8 @@ func (ss *Sessions) meetOnce(session string) {
 	}
 }
 
-// meet asks about one session. It waits no longer than a hook would. It returns true if nobody
-// knows the session yet, though nobody failed to answer.
+// meet asks the session's other projects about one session. It waits no longer than a hook would. It
+// returns true if all of them answered and none knows the session yet.
 func (ss *Sessions) meet(session string) (unknown bool) {
 	if session == "" || !ss.met.due(session) {
 		return false

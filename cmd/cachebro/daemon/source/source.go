@@ -34,7 +34,7 @@ type Source struct {
 	from    string        // "mountd", or "root" if it was opened here
 	is      os.FileInfo   // of the directory that was set last
 	arrived chan struct{} // closed and replaced when a directory is set
-	idle    *time.Timer   // closes a directory that was opened here; nil: none was yet
+	idle    *time.Timer   // closes a directory that was opened here; nil if none was opened yet
 }
 
 // linger is how long a directory that was opened here stays open after its last use. While it
@@ -116,7 +116,7 @@ func (s *Source) Drop() {
 	s.classes.close()
 }
 
-// letGo closes a directory that was opened here and that nobody has used for linger.
+// letGo closes a directory that was opened here and that was not used for the time linger.
 func (s *Source) letGo() {
 	s.mu.Lock()
 	switch {

@@ -35,14 +35,14 @@ type baseline struct {
 	done     time.Time     // start of the scan that completed for the present mount
 	wake     chan struct{} // capacity 1, never closed
 	wanted   bool
-	cancel   context.CancelFunc // ends the scan under way
+	cancel   context.CancelFunc // ends the scan in progress
 }
 
 func newBaseline(survey *Survey) *baseline {
 	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
 }
 
-// request requests a scan. If again is set and a scan is under way, the scan starts over,
+// request requests a scan. If again is set and a scan is in progress, the scan starts over,
 // because it began before the mount did.
 func (b *baseline) request(again bool) {
 	if b.survey.Unscanned {
@@ -251,7 +251,7 @@ type named struct {
 	name  string // ends with a slash if below is set
 	dir   bool
 	below bool
-	stat  store.Stat // zero: not known
+	stat  store.Stat // zero if unknown
 }
 
 // walk walks a directory in the order of the log's keys, in which the content of "a" comes
@@ -575,7 +575,7 @@ func (s *Survey) RequestScan() {
 	}
 }
 
-// Scanning reports whether a scan of every file is under way or requested.
+// Scanning reports whether a scan of every file is in progress or requested.
 func (s *Survey) Scanning() bool { return s.baseline.running() }
 
 // Progress returns how far the last scan of every file has come.

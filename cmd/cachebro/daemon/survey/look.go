@@ -95,9 +95,9 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 		}
 	}
 	mounted, attach, _ := s.mount.state()
-	// On a mount that nobody can bypass, an equal stat is proof once everything spooled is
-	// in the log and no write is under way. Elsewhere a change within the tick in which the
-	// version was made could be missed.
+	// If the mount cannot be bypassed, everything in the spool is in the log, and no write is in
+	// progress, an equal stat proves that the content is unchanged. Otherwise it does not, because
+	// there may have been a change within the same clock tick in which the version was made.
 	still := mounted && !attach.Outside && caughtUp && !s.Ingest.Writing(l.Path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > ingest.ClockTick }
 	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {

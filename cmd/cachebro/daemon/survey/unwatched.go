@@ -28,7 +28,7 @@ const (
 	keepAway    = "away"
 )
 
-// noteComplete records that the log had everything at a moment. away says that nothing has
+// noteComplete records that the log was complete at a moment. away means that nothing has
 // been mounted since.
 func (s *Survey) noteComplete(at time.Time, away bool) {
 	s.known.Store(at.UnixNano())
@@ -39,7 +39,7 @@ func (s *Survey) noteComplete(at time.Time, away bool) {
 
 func (s *Survey) keep(key, value string) {
 	if err := s.Store.KV(keepWatch).Set(key, []byte(value)); err != nil {
-		s.Log.Warn("not stored for the next daemon", "key", key, "err", err)
+		s.Log.Warn("a value could not be stored for the next daemon", "key", key, "err", err)
 	}
 }
 
