@@ -102,8 +102,8 @@ func writeBig(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// uncached opens a file and drops its pages from the page cache of this mount; below it the
-// source's pages may still be cached.
+// uncached opens a file and drops its pages from the page cache of this mount. The pages of the file
+// on the source may still be cached.
 func uncached(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err == nil {

@@ -128,8 +128,8 @@ func look(p string) (entry, error) {
 	return e, nil
 }
 
-// difference is one way in which a name is not as it should be. also lists other names of the
-// same file; a message about one of them counts.
+// difference is one way in which a name differs from what it should be. also lists other names of the
+// same file; cachebro may report the difference under any of these.
 type difference struct {
 	what, path, text string
 	also             []string

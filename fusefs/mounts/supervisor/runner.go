@@ -112,8 +112,8 @@ func (r *runner) wait() error {
 	return cmd.Wait()
 }
 
-// goOn is called when mountd has ended; err says how. As long as the connection lives and no
-// unmount was requested, it starts another mountd that takes over.
+// goOn is called when mountd has ended; err is the error that Wait returned. If the connection still
+// exists and no unmount was requested, it starts another mountd that takes over.
 func (r *runner) goOn(ctx context.Context, err error) error {
 	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canGoOn(); {
 		begun := time.Now()

@@ -53,11 +53,11 @@ func environment(work string) []string {
 
 // Shares of the versions, in thousandths.
 const (
-	found, late = 100, 200 // baselines at the beginning, and again at the end
-	growing     = 100      // versions of one log, logged at most
+	found, late = 100, 200 // baselines at the beginning, and others at the end
+	growing     = 100      // the maximum number of versions of one growing log file
 	hot         = 100      // of 50 files
 	logged      = 20_000
-	edited      = 2000 // files that the rest edits, and that are removed and made again
+	edited      = 2000 // how many files all other versions edit, remove and make again
 )
 
 // maker applies versions to a store.

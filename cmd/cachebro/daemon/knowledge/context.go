@@ -115,8 +115,8 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	}}, []byte(a.Text), nil
 }
 
-// shownAs returns the name under which a bundle is recorded as shown: the whole question,
-// which is not a path of a file.
+// shownAs returns the name under which a bundle is recorded as shown. It contains the whole request,
+// and cannot be the path of a file.
 func shownAs(q wire.ContextRequest) store.Path {
 	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
 }
@@ -136,7 +136,7 @@ func unchangedBundle(etag string, since time.Time) string {
 }
 
 // filesKnown brings the log up to date with the files. sure means that no change can have been
-// missed, so an earlier bundle may be called unchanged.
+// missed, so the answer may say that an earlier bundle is unchanged.
 func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	mounted, attach, _ := kn.Survey.MountState()
 	if mounted && !attach.Outside && !kn.Survey.Scanning() {
