@@ -35,7 +35,7 @@ func six(b *bench, c *checks) {
 		name   string
 		script func(m *conv)
 		late   string   // written after the client has ended
-		leaves []string // directories that undo leaves and names
+		leaves []string // directories that undo leaves alone and names in its output
 	}{
 		{"alone", func(m *conv) {
 			m.do(b.read("src/mid.go"))

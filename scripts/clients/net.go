@@ -12,28 +12,29 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// inTheNet is the column for clients that work where nothing can be mounted.
+// inTheNet is the table's column for clients that run on a machine on which nothing can be mounted.
 const inTheNet = "the net"
 
-// sandboxedToo is shown there if another scene ran with the client's own sandbox.
+// sandboxedToo is shown in that column if another scene ran with the client's own sandbox.
 const sandboxedToo = "also in its sandbox"
 
 var lastPrompt = []string{"--prompt", "last"}
 
-// netCase is a scene of a client that runs where nothing can be mounted.
+// netCase is a scene of a client on a machine on which nothing can be mounted.
 type netCase struct {
 	as    string // see scene
 	sh    func(command string) call
 	words func(b *bench, text string) []string // command line that gives the client a prompt
 	undo  []string
-	// A settings file below the home that switches on the client's own sandbox, and its text.
+	// settings is the path, relative to the home, of a settings file that switches on the
+	// client's own sandbox; text is its content.
 	settings, text string
-	// inside: the sandbox allows writes only to the project.
+	// inside means that the sandbox allows writes only to the project.
 	inside bool
 }
 
-// scene makes the client's shell tool destroy files outside of the project, and takes that back
-// with "cachebro undo".
+// scene makes the client's shell tool destroy files outside of the project, and undoes that with
+// "cachebro undo".
 func (n netCase) scene() scene {
 	return scene{inTheNet, n.as, func(b *bench) {
 		if n.settings != "" {
@@ -89,14 +90,14 @@ func (b *bench) netted() error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	// In the directories above its files the user only needs to be able to pass.
+	// The user needs only search permission in the ancestors of the home.
 	err := errors.Join(os.Chmod(b.dir, 0o755), os.Chmod(filepath.Dir(b.home), 0o755))
 	b.net = true
 	return err
 }
 
-// inContainer returns the command line that runs argv there, with the clients visible below the
-// home.
+// inContainer returns the command line that runs argv in such a container, with the clients visible
+// in the home.
 func (b *bench) inContainer(argv []string) []string {
 	return contained.As([][2]string{{b.npm, filepath.Join(b.home, "npm")}}, argv...)
 }

@@ -91,8 +91,8 @@ type durable struct {
 
 // writeDurably writes until the disk is gone. A content counts if an fsync after its close has
 // returned, because that waits for the versions that are pending. An fsync that returns while
-// the power is being cut does not count: it succeeds when the project's disk says so, whatever
-// happens to the state.
+// the power is being cut does not count, because it may succeed on the project's disk although the
+// state was lost.
 func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan struct{}) durable {
 	d := durable{contents: map[string]string{}, newest: map[string]string{}, later: map[string]map[string]bool{}, loose: map[string]bool{}}
 	rng := rand.New(rand.NewSource(seed + int64(n)))

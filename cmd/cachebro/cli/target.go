@@ -20,7 +20,7 @@ import (
 type Target struct {
 	Root  string // the project's root, as the daemon knows it
 	Point string // the mountpoint; "" if the project is not mounted, or the mount cannot be seen from here
-	Rel   []byte // relative to the root; empty: the root itself
+	Rel   []byte // relative to the root; empty for the root itself
 }
 
 // Base returns the directory for access to the project's files. That is the mountpoint if there

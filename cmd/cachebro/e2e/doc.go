@@ -4,7 +4,7 @@
 //
 // Every test has its own project, state and runtime directories, and fails if a mount or a
 // process of its own outlives it. Long tests that look only at their own project run in
-// parallel. Those about other ways to a project do not: a mount namespace that another test
-// makes is one. Without /dev/fuse the tests are skipped, unless CACHEBRO_NEED_FUSE=1 makes that
+// parallel. Tests about mounts that bypass the overlay do not, because a mount namespace that another
+// test makes would count as one. Without /dev/fuse the tests are skipped, unless CACHEBRO_NEED_FUSE=1 makes that
 // a failure.
 package e2e

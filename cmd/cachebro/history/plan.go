@@ -24,7 +24,7 @@ import (
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
 	git                             bool  // git's own files were undone already
-	inside                          *bool // do not change files outside of the project
+	inside                          *bool // whether files outside of the project must not be changed
 }
 
 func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {

@@ -312,7 +312,7 @@ func clearDead(m mounts.Mount) error {
 }
 
 // abort ends the FUSE connection of a hung mount, so that its users get errors instead of waiting
-// for ever. If we may not write to the kernel's abort file, it kills the processes that serve the
+// forever. If we may not write to the kernel's abort file, it kills the processes that serve the
 // mount.
 func abort(m mounts.Mount, r supervisor.Record) error {
 	_, minor, _ := strings.Cut(m.Dev, ":")

@@ -74,8 +74,9 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 				return
 			}
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			// After a redirect the request would still count as sent by the page with the link, and
-			// the browser would withhold the cookie. A page from here leads on instead.
+			// After a redirect the next request would still count as sent by the page with the
+			// link, and the browser would not send the cookie. So the answer is a page of ours
+			// that loads the next one.
 			h.Set("Content-Type", "text/html; charset=utf-8")
 			h.Set("Refresh", "0; url="+g.base)
 			_, _ = w.Write([]byte("<!doctype html><title>cachebro</title>\n"))

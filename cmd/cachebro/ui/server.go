@@ -40,7 +40,7 @@ type server struct {
 	g     *guard
 	pages *template.Template
 	live  *live
-	// takes guards the project: one plan is carried out at a time.
+	// takes is held while a plan is carried out, so that only one is at a time.
 	takes sync.Mutex
 	seen  seenMarks
 }
@@ -48,8 +48,8 @@ type server struct {
 // recent caches the newest actions with their files, for all pages, until there is a newer version.
 // No other request of a page takes the daemon as long.
 type recent struct {
-	mu     sync.Mutex // held while they are asked for
-	newest uint64     // the newest version when they were asked for
+	mu     sync.Mutex // held while the actions are requested
+	newest uint64     // the newest version when the actions were requested
 	known  wire.Actions
 }
 

@@ -112,7 +112,7 @@ func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 // actionsPart is a page of the log by action.
 type actionsPart struct {
 	Groups []group
-	Asides []string     // gaps and notices between them
+	Asides []string     // gaps and notices that fall between the actions
 	More   template.URL // the next page, "" if there is none
 	Newest uint64       // the newest version in it
 	Empty  bool
@@ -125,7 +125,7 @@ type group struct {
 	To               template.URL // everything of the session
 	Set              template.URL // all files of the prompt
 	Actions          []action
-	Take             template.URL // a plan that takes back everything of the prompt
+	Take             template.URL // a plan that undoes everything that the prompt changed
 }
 
 // action is what somebody did.

@@ -258,7 +258,7 @@ func run(at, binary string, files int, all []work, only *regexp.Regexp, took map
 	return nil
 }
 
-// quiet waits until the daemon has done what it does after the first index, but not for ever.
+// quiet waits until the daemon has done what it does after the first index, but not forever.
 func (b *bench) quiet() {
 	for range 60 {
 		before := cpu(b.daemon)

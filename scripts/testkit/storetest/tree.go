@@ -32,7 +32,7 @@ type File struct {
 	Data   string
 	Target string
 	Mtime  int64
-	closed int // bytes that the store has and that a tail may follow; -1: none
+	closed int // bytes that the store has and that a tail may follow; -1 if there are none
 }
 
 func NewTree() *Tree { return &Tree{Files: map[store.Path]*File{}, next: 100} }

@@ -46,7 +46,7 @@ func (h *history) text(o *operation) string {
 		if slices.ContainsFunc(dirs[:i], func(up string) bool {
 			return strings.HasPrefix(d, up+"/") && before[path.Join(up, "HEAD")].kind != after[path.Join(up, "HEAD")].kind
 		}) {
-			continue // it is a submodule of a repository that came or went itself
+			continue // it is a submodule of a repository that was itself made or removed
 		}
 		said := h.textOf(d, byDir[d], before, after)
 		if d != ".git" && said != "" {
@@ -159,14 +159,13 @@ func (h *history) textOfOthers(d string, paths []string, before, after map[strin
 	return nil
 }
 
-// refs returns the state of the refs that the paths may hold: the packed refs, overridden by
-// the loose ones.
+// refs returns the values of the refs among the paths. Loose refs override packed ones.
 func (h *history) refs(d string, paths []string, at map[string]thing) map[string]string {
 	out := map[string]string{}
 	packed := path.Join(d, "packed-refs")
 	t, ok := at[packed]
 	if !ok {
-		t = h.now(packed) // nobody changed it, or only later
+		t = h.now(packed) // it was not changed, or only later
 	}
 	all := h.packedRefs(packed, t)
 	if ok {

@@ -599,9 +599,9 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote where no mount records it. Steps without
-// content are stored in order, because a renamed directory takes its content along; the files
-// at the other paths are read.
+// lookAtPlan makes versions of what a client wrote for a plan if no mount records that. Steps without
+// content are stored in order, because a renamed directory moves its content too. The files at the
+// other paths are read.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {

@@ -103,8 +103,8 @@ func (m *mount) watched() bool {
 // everything. Then one scan of all files is due.
 func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
-// looks records that a scan of every file begins. It returns how often mountd may have missed
-// changes until now.
+// looks is called when a scan of every file begins. It returns how often mountd may have missed
+// changes so far.
 func (m *mount) looks() (missed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
