@@ -59,10 +59,10 @@ func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) erro
 // follow it, because the value for a plan of 10,000 files would be too long.
 func (b *batch) putPlan(p *Plan) error {
 	head := *p
-	head.Steps, head.Returns = nil, nil
+	head.Steps, head.Returns, head.Cells = nil, nil, nil
 	const many = 500
-	for i := 0; i*many < max(len(p.Steps), len(p.Returns)); i++ {
-		part := Plan{Steps: portion(p.Steps, i*many, many), Returns: portion(p.Returns, i*many, many)}
+	for i := 0; i*many < max(len(p.Steps), len(p.Returns), len(p.Cells)); i++ {
+		part := Plan{Steps: portion(p.Steps, i*many, many), Returns: portion(p.Returns, i*many, many), Cells: portion(p.Cells, i*many, many)}
 		if err := b.w.Set(keyPlanPart(p.ID, i), encode(&part)); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (j *Journal) Plan(id string) (Plan, error) {
 			if !found {
 				break
 			}
-			p.Steps, p.Returns = append(p.Steps, part.Steps...), append(p.Returns, part.Returns...)
+			p.Steps, p.Returns, p.Cells = append(p.Steps, part.Steps...), append(p.Returns, part.Returns...), append(p.Cells, part.Cells...)
 		}
 		prefix := append(keyNamed(kPlanStep, id), 0)
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

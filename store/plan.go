@@ -46,6 +46,10 @@ type Plan struct {
 	// Tree is the directory that the plan was begun for, if known. A plan in a copied state
 	// directory belongs to another tree and is not resumed.
 	Tree Tree `cbor:"13,keyasint,omitzero"`
+	// Cells are what it makes of entries, contents and metadata one by one.
+	Cells []Cell `cbor:"14,keyasint,omitempty"`
+	// Since is the oldest version that was looked at to make it.
+	Since uint64 `cbor:"15,keyasint,omitempty"`
 	// Done holds the numbers of the steps that a journalled plan has carried out.
 	Done []int `cbor:"-"`
 }
@@ -103,6 +107,25 @@ type Return struct {
 	Took  uint64 `cbor:"5,keyasint,omitempty"`
 	Edits []int  `cbor:"6,keyasint,omitempty"`
 	Part  bool   `cbor:"7,keyasint,omitempty"`
+}
+
+// The kinds of cells.
+const (
+	CellEntry   = 1 // what a name in a directory stands for
+	CellContent = 2 // the content of a file
+	CellMeta    = 3 // the mode, owner and attributes of a file or directory
+)
+
+// Cell says to which version's value a plan takes one cell. It finds the cell again
+// wherever its directory, or the file, has gone since.
+type Cell struct {
+	_    struct{} `cbor:",toarray"`
+	Kind uint8
+	Was  uint64 // the newest version that told of the cell when the plan was made
+	Back uint64 // 0: before anything was known of it
+	From uint64 // the oldest version that is taken out of the cell; 0: see Back
+	Made bool   // the value is that of no version
+	Gone bool   // what has the content or metadata is nowhere afterwards, so there is no version of it
 }
 
 // Conflict is a path that a plan does not change, and why.
