@@ -683,15 +683,26 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
-// movedBack reports whether the plan says that a path that was asked for moves back into its
-// directory, which has another name now and was not asked for.
+// movedBack: what was asked for goes back into its directory, which has another name
+// now and is not asked for, or to where it was in such a one, and the plan says so.
 func (t *trial) movedBack(said string, args []string, d difference) bool {
 	if d.what != "presence" {
 		return false
 	}
+	within := func(n string) bool { return t.within(n, args) }
+	for p := d.path; p != "."; p = filepath.Dir(p) {
+		to := regexp.MustCompile(`\n  R (.*) -> ` + regexp.QuoteMeta(filepath.Join(t.name, p)) + `\n`).FindStringSubmatch(said)
+		if to == nil {
+			continue
+		}
+		from := strings.TrimPrefix(to[1], t.name+"/")
+		if within(from) || slices.ContainsFunc(t.had[t.end.names[from].ino], within) {
+			return true
+		}
+	}
 	for p := d.path; p != "."; p = filepath.Dir(p) {
 		dir, ok := t.end.names[filepath.Dir(p)]
-		if !ok || dir.kind != unix.S_IFDIR || !regexp.MustCompile(`\n  R .* -> `+regexp.QuoteMeta(filepath.Join(t.name, p))+`\n`).MatchString(said) {
+		if !ok || dir.kind != unix.S_IFDIR || !regexp.MustCompile(`\n  (R .* -> |A )`+regexp.QuoteMeta(filepath.Join(t.name, p))+`[/ \n]`).MatchString(said) {
 			continue
 		}
 		for _, a := range args {
@@ -704,14 +715,20 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 	return false
 }
 
-// alongWith reports whether the path, which was not asked for, is a hard link of one that was,
-// and the plan says so. What is done to the file shows under both names.
+// alongWith: a name that was not asked for is of one file with one that was: what is
+// done to the file is done to both, and the plan says so. Or what was asked for stands
+// there, goes back, and what it had replaced comes back, as it was then.
 func (t *trial) alongWith(said string, args []string, d difference) bool {
+	within := func(n string) bool { return n != d.path && t.within(n, args) }
+	back := regexp.MustCompile(`\n  A ` + regexp.QuoteMeta(filepath.Join(t.name, d.path)) + `( .*)?\n`)
+	if back.MatchString(said) && slices.ContainsFunc(t.had[t.end.names[d.path].ino], within) {
+		return true
+	}
 	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
 		return false
 	}
 	ino := t.end.names[d.path].ino // by the name from before a directory was moved, too
-	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), func(n string) bool { return n != d.path && t.within(n, args) })
+	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), within)
 }
 
 // byUnknownName reports whether a file was asked for by a name that the history does not know
