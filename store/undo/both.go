@@ -21,12 +21,13 @@ type Parted struct {
 // Both plans to give files both changes, by lines, with what was changed since. Where the
 // changes meet, the file is in Conflicts.
 func (p Planner) Both(of []Parted) (*Draft, error) {
-	return p.make(store.PlanUndo, func(m *maker) (goals []goal, _ bool, err error) {
+	return p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
+		var goals []goal
 		m.plan.Title = "the loss of another's change in " + text.Count(len(of), "file")
 		for _, f := range of {
 			g, ok, err := m.both(f)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			if len(of) == 1 {
 				m.plan.Title = fmt.Sprintf("the loss of another's change in version %d of %s", f.Ours, g.path)
@@ -35,7 +36,7 @@ func (p Planner) Both(of []Parted) (*Draft, error) {
 				goals = append(goals, g)
 			}
 		}
-		return goals, false, nil
+		return m.aimsAt(goals, false)
 	})
 }
 
@@ -89,7 +90,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	}
 	h := store.Hash(sha256.Sum256(out))
 	m.plan.Made[h] = out
-	g = goal{path: of.Path, have: have, want: have, made: true, since: of.Seq}
+	g = goal{path: of.Path, have: have, want: have, made: true}
 	g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(out)), 0, 0
 	m.unlent(&g)
 	return g, true, nil

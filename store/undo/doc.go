@@ -6,25 +6,26 @@
 // # From a question to steps
 //
 //  1. A query becomes a selection, the versions that are to be taken out (undo.go).
-//     Revert and restore name states instead (revert.go).
-//  2. Each path becomes a goal: what it is, and what it should be (takeout.go). What
-//     earlier plans brought back counts as the version that they brought back, so that
-//     undo and redo can follow each other (chain in undo.go).
-//  3. Contents that reaching the goals would destroy, and that the store lacks, are
+//     Revert and restore name states instead (revert.go, paths.go).
+//  2. The versions since become facts about cells: the entries of directories, the contents
+//     and the metadata of nodes (cells.go). What earlier plans brought back counts as the
+//     fact that they brought back, so that undo and redo can follow each other.
+//  3. Each cell gets an aim, or a conflict is named (decide.go).
+//  4. Contents that reaching the aims would destroy, and that the store lacks, are
 //     brought into it by the caller (secure.go). This is the one step in which the store
 //     is written to, and no view of it is open meanwhile.
-//  4. Goals that cannot be reached are dropped and named (possible in takeout.go).
-//  5. The goals that are left become steps (steps.go). Renames come first: they need no
-//     content and carry along what nobody has looked at (moves.go). What is done to a
-//     file in place is done to all its names (hardlinks.go). Directories are open while
-//     something in them changes (rights.go).
+//  5. Aims that cannot be reached are dropped and named, until the result is a tree
+//     (reachable in decide.go).
+//  6. The aims that are left become steps (carry.go). Renames come first: they need no
+//     content and carry along what nobody has looked at. Directories are open while
+//     something in them changes.
 //
-// All but the third read one moment: the newest version when the plan was begun
+// All but the fourth read one moment: the newest version when the plan was begun
 // (planner.go).
 //
 // # Rules
 //
-//   - A path is touched only if it still is what the undone actor last left. Else it is
+//   - A cell is touched only if it still is what the undone actor last left. Else it is
 //     a conflict, unless the query says Merge and the lines do not meet (merge.go), or
 //     Force.
 //   - Nothing is destroyed that could not be brought back: the content is in the store,

@@ -29,13 +29,14 @@ type Elsewhere struct {
 // where it is what that machine left; else it is in Conflicts, unless it can be merged
 // and merge is set, or force is. A file keeps its owner; set-id bits do not come.
 func (p Planner) Elsewhere(title string, of []Elsewhere, merge, force bool) (*Draft, error) {
-	return p.make(store.PlanUndo, func(m *maker) (goals []goal, _ bool, err error) {
+	return p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
+		var goals []goal
 		m.plan.Title = title
 		wanted := map[store.Hash]bool{}
 		for _, f := range of {
 			g, ok, err := m.elsewhere(f, merge, force)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			if ok {
 				goals, wanted[g.want.blob] = append(goals, g), true
@@ -46,7 +47,7 @@ func (p Planner) Elsewhere(title string, of []Elsewhere, merge, force bool) (*Dr
 				delete(m.plan.Made, h)
 			}
 		}
-		return goals, force, nil
+		return m.aimsAt(goals, force)
 	})
 }
 
@@ -102,11 +103,10 @@ func (m *maker) stateAt(s Side) state {
 // Taken is what a query selects in this history, for who takes it back on another
 // machine: what each path was before, and what it was made.
 func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
-	_, err = p.make(store.PlanUndo, func(m *maker) (_ []goal, _ bool, err error) {
+	_, err = p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
 		var sel selection
-		sel, title, err = m.selected(q, map[uint64]bool{})
-		if err != nil {
-			return nil, false, err
+		if sel, title, err = m.selected(q, map[uint64]bool{}); err != nil {
+			return nil, err
 		}
 		known := map[uint64]*store.Version{}
 		for _, vs := range sel {
@@ -119,7 +119,7 @@ func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 			}
 			return err
 		})
-		return nil, false, err
+		return nil, err
 	})
 	return title, of, err
 }
@@ -130,8 +130,7 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 	first, last := -1, -1
 	for i, v := range own {
 		if sel[v.Seq] != nil {
-			last = i
-			if first < 0 {
+			if last = i; first < 0 {
 				first = i
 			}
 		}
@@ -147,8 +146,7 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 	want := carriedAway(own[first])
 	switch {
 	case first > 0:
-		want, err = m.described(own, first-1)
-		if err != nil {
+		if want, err = m.described(own, first-1); err != nil {
 			return e, false, err
 		}
 	case !want.absent() || began(own[first]) || madeLater(own, own[first]):
@@ -167,8 +165,7 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 		if !s.of.regular() || s.of.size == 0 && s.of.blob == (store.Hash{}) {
 			continue
 		}
-		s.to.Content, err = m.store.Content(s.of.blob)
-		if err != nil {
+		if s.to.Content, err = m.store.Content(s.of.blob); err != nil {
 			e.Was, e.Want, e.Lost = Side{}, Side{}, cmp.Or(s.of.noContent, "the content is not kept")
 			return e, true, nil
 		}

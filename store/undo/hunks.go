@@ -24,19 +24,20 @@ var ErrEdits = errors.New("no such edits")
 // Edits plans to take back single edits. What somebody changed in the file since stays,
 // where the lines do not meet; else the file is in Conflicts.
 func (p Planner) Edits(of []FileEdits) (*Draft, error) {
-	return p.make(store.PlanUndo, func(m *maker) (goals []goal, _ bool, err error) {
+	return p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
+		var goals []goal
 		n := 0
 		for i, f := range of {
 			if slices.ContainsFunc(of[:i], func(o FileEdits) bool { return o.After == f.After }) {
-				return nil, false, fmt.Errorf("version %d is named twice: %w", f.After, ErrEdits)
+				return nil, fmt.Errorf("version %d is named twice: %w", f.After, ErrEdits)
 			}
 			n += len(f.Which)
 			g, ok, err := m.withoutEdits(f)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			if ok && slices.ContainsFunc(goals, func(o goal) bool { return o.path == g.path }) {
-				return nil, false, fmt.Errorf("%q is named twice: %w", string(g.path), ErrEdits)
+				return nil, fmt.Errorf("%q is named twice: %w", string(g.path), ErrEdits)
 			}
 			if ok {
 				goals = append(goals, g)
@@ -46,7 +47,7 @@ func (p Planner) Edits(of []FileEdits) (*Draft, error) {
 		if len(goals) == 1 && len(of) == 1 {
 			m.plan.Title = fmt.Sprintf("%s of %s in version %d", text.Count(n, "edit"), goals[0].path, of[0].After)
 		}
-		return goals, false, nil
+		return m.aimsAt(goals, false)
 	})
 }
 
@@ -126,42 +127,50 @@ type LeftLines struct {
 	Stay, Out []int
 }
 
-// without leaves single lines of files out of their goals.
-func (m *maker) without(goals []goal, left []LeftLines) ([]goal, error) {
+// leaveLines leaves single lines of files out of the aims.
+func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 	for _, l := range left {
-		i := slices.IndexFunc(goals, func(g goal) bool { return g.path == l.Path })
-		if i < 0 || !goals[i].haveLines() {
-			return nil, fmt.Errorf("%q goes as a whole only: %w", string(l.Path), ErrEdits)
+		var g *aim
+		for _, o := range a.of {
+			if p, ok := a.h.path(o.c); ok && p == l.Path && a.haveLines(o) {
+				g = o
+			}
 		}
-		g := &goals[i]
-		have, okHave := m.text(g.have.blob)
-		want, okWant := m.text(g.want.blob)
+		if g == nil {
+			return fmt.Errorf("%q goes as a whole only: %w", string(l.Path), ErrEdits)
+		}
+		have, okHave := m.text(g.c.now().st.blob)
+		want, okWant := m.text(g.want.st.blob)
 		if !okHave || !okWant || text.EncodingOf(have) != text.EncodingOf(want) {
-			return nil, fmt.Errorf("%q has no lines that could be left: %w", string(l.Path), ErrEdits)
+			return fmt.Errorf("%q has no lines that could be left: %w", string(l.Path), ErrEdits)
 		}
 		part, ok := diff.Compare(have, want).Without(l.Stay, l.Out)
 		if !ok {
-			return nil, fmt.Errorf("%q does not change these lines: %w", string(l.Path), ErrEdits)
+			return fmt.Errorf("%q does not change these lines: %w", string(l.Path), ErrEdits)
 		}
 		part, err := text.Like(want, part)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		g.want.blob, g.want.size, g.want.mtime, g.want.seq = sha256.Sum256(part), int64(len(part)), 0, 0
-		g.made, g.part, g.retime = true, true, false
-		m.plan.Made[g.want.blob] = part
-		if g.idle() {
-			goals = slices.Delete(goals, i, i+1)
+		st := &g.want.st
+		st.blob, st.size, st.mtime, st.seq = sha256.Sum256(part), int64(len(part)), 0, 0
+		g.made, g.part, g.back, g.from = true, true, 0, 0
+		if a.undo {
+			g.took = g.c.newest(a.sel)
+		}
+		m.plan.Made[st.blob] = part
+		if g.c.same(g.want, g.c.now()) {
+			delete(a.of, g.c)
 		}
 	}
 	if len(left) > 0 {
 		m.plan.Title += ", in part"
 	}
-	return goals, nil
+	return nil
 }
 
-// haveLines reports whether the goal is of one file that is there before and after, and
-// has no other name.
-func (g *goal) haveLines() bool {
-	return g.have.regular() && g.want.regular() && g.have.nlink <= 1 && !g.parted()
+// haveLines reports whether an aim is the content of one file that is there before and
+// after, and has no other name.
+func (a *aims) haveLines(g *aim) bool {
+	return g.c.kind == contentCell && g.c.now().st.regular() && g.want.st.regular() && g.c.of.nlink <= 1 && len(g.c.of.at) == 1 && a.after(g.c.of.at[0]).node == g.c.of
 }

@@ -68,7 +68,7 @@ func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, er
 func (p Planner) looker() *maker {
 	return &maker{
 		store: p.Store, plan: &Draft{Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}}, show: true,
-		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{},
+		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{}, ofItsOwn: map[string]map[store.Path]bool{},
 		wentTo: map[store.Path][]laterName{},
 	}
 }
@@ -139,11 +139,10 @@ func (m *maker) told(path store.Path, seq uint64) (e Entry, there bool, first st
 		return e, false, first, nil // nor was what had been in it
 	}
 	lost := len(m.plan.Lost)
-	g, known, err := m.restoreGoal(path, own, seq)
+	w, known, err := m.stateThen(path, own, seq)
 	if err != nil {
 		return e, false, first, err
 	}
-	w := g.want
 	switch {
 	case known && !w.absent():
 		e = Entry{Path: path, Mode: w.mode, Size: w.size, Mtime: w.mtime, Target: w.target, Blob: w.blob, Seq: w.seq}
@@ -297,4 +296,38 @@ func (m *maker) holds(dir store.Path, seq uint64) (found bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// stateThen is what a path, of which these versions are known, was at a moment; false:
+// that is not known.
+func (m *maker) stateThen(path store.Path, own []store.Version, seq uint64) (st state, ok bool, err error) {
+	if len(own) == 0 {
+		return st, false, nil
+	}
+	for i, v := range own {
+		if v.Seq > seq && notKept(v) && (v.Excluded() || i == 0) {
+			m.lose(store.Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
+			return st, false, nil
+		}
+	}
+	for i, then := range slices.Backward(own) {
+		if then.Seq <= seq {
+			st, err = m.described(own, i)
+			return st, true, err
+		}
+	}
+	switch first := own[0]; {
+	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
+		// It was there before anybody looked: what was found is what was.
+		if st, err = m.described(own, 0); err != nil {
+			return st, false, err
+		}
+	case !carriedAway(first).absent():
+		st = carriedAway(first)
+	case began(first) || madeLater(own, first):
+	default:
+		m.loseBefore(first)
+		return st, false, nil
+	}
+	return st, true, nil
 }

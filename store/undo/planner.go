@@ -44,24 +44,14 @@ type maker struct {
 	show  bool // nobody is asked to secure anything
 
 	lost     []lost
-	same     []goal // of paths that are as they should be
-	brought  []brought
 	asked    func(store.Path) bool                  // the query asks for a path; nil: for all
-	other    map[store.Inode]store.Version          // the first change of each file that it means but for its paths
-	beside   map[uint64]bool                        // renames of directories that it means but for their paths
+	before   []store.Version                        // what a query means, but for its paths
 	unsafe   map[store.Path]string                  // what could not be secured, and why
 	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked
-	homes    map[store.Path]store.Path              // what goes by a rename, and where
-	plans    []store.Plan                           // all heads, the newest first, once they were asked for
 	returned map[string]map[store.Path]store.Return // what plans brought back, as far as it was asked
-	named    fileNames                              // of files, as far as they were asked for
+	ofItsOwn map[string]map[store.Path]bool         // the paths to which plans gave files of their own, likewise
+	plans    []store.Plan                           // all heads, the newest first, once they were asked for
 	wentTo   map[store.Path][]laterName             // which names directories of a moment had later, as far as it was asked
-}
-
-// fileNames are the names of files in one view.
-type fileNames struct {
-	view *store.View
-	of   map[store.Inode][]store.Path
 }
 
 // place is where a content lies, if the store has it.
@@ -70,30 +60,26 @@ type place struct {
 	kept bool
 }
 
-// make makes a draft: it finds goals, has what they would destroy secured, drops
-// goals that cannot be reached, and turns the others into steps. apart: a file may
-// change under one name alone.
-func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, err error)) (*Draft, error) {
+// make makes a draft: it finds out what is to be reached, has what that would destroy
+// secured, drops what cannot be reached, and turns the rest into steps.
+func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, error) {
 	m := &maker{
 		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}, ByLine: map[store.Path]bool{}},
 		show: p.Secure == nil,
-		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{},
+		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{}, ofItsOwn: map[string]map[store.Path]bool{},
 	}
-	var goals []goal
-	var apart bool
+	var a *aims
 	var atRisk []risk
 	err := p.Store.View(func(v *store.View) (err error) {
 		m.view, m.plan.Seq = v, v.Seq()
-		goals, apart, err = find(m)
-		if err != nil {
+		if a, err = find(m); err != nil || a == nil {
 			return err
 		}
-		goals, err = m.without(goals, p.Leave)
-		if err != nil {
+		if err = m.leaveLines(a, p.Leave); err != nil {
 			return err
 		}
-		m.askFor(goals)
-		atRisk, err = m.risks(goals)
+		m.askFor(a)
+		atRisk, err = m.risks(a)
 		return err
 	})
 	if err != nil {
@@ -102,21 +88,28 @@ func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, 
 	if len(atRisk) > 0 {
 		m.unsafe = p.Secure(versionsOf(atRisk))
 	}
-	// Another view: the store was written to, and no view may be open then.
-	err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
-		m.view = v
-		if err := m.secured(atRisk); err != nil {
-			return err
-		}
-		goals, err = m.possible(goals, apart)
-		if err != nil {
-			return err
-		}
-		for i := range goals {
-			m.plan.ByLine[goals[i].path] = goals[i].haveLines()
-		}
-		return m.steps(goals)
-	})
+	if a != nil {
+		// Another view: the store was written to, and no view may be open then.
+		err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
+			m.view = v
+			if err := m.secured(atRisk); err != nil {
+				return err
+			}
+			if err = m.reachable(a); err != nil {
+				return err
+			}
+			o := a.outcome()
+			m.nameStrangers(a, o)
+			m.nameDeparted(a, o)
+			m.findLost(a, o)
+			for _, g := range a.of {
+				if p, ok := a.h.path(g.c); ok && a.haveLines(g) {
+					m.plan.ByLine[p] = true
+				}
+			}
+			return m.steps(a)
+		})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,10 @@ import (
 // (states, not touches), or, with version > 0, that one. Steps never lead to where the
 // file was gone. ErrNotFound: there is none.
 func (p Planner) Revert(path store.Path, steps int, version uint64) (*Draft, error) {
-	return p.make(store.PlanRevert, func(m *maker) ([]goal, bool, error) {
-		goals, err := m.revertGoals(path, steps, version)
-		return goals, true, err
-	})
+	return p.make(store.PlanRevert, func(m *maker) (*aims, error) { return m.revertAims(path, steps, version) })
 }
 
-func (m *maker) revertGoals(path store.Path, steps int, version uint64) ([]goal, error) {
+func (m *maker) revertAims(path store.Path, steps int, version uint64) (*aims, error) {
 	cur, found, err := m.view.Current(path)
 	if err != nil {
 		return nil, err
@@ -44,11 +41,11 @@ func (m *maker) revertGoals(path store.Path, steps int, version uint64) ([]goal,
 	if have.equal(want) {
 		return nil, nil
 	}
-	g := goal{path: path, have: have, want: want, made: target.Path != path, since: target.Seq + 1}
+	g := goal{path: path, have: have, want: want, made: target.Path != path}
 	if g.made {
 		m.unlent(&g)
 	}
-	return m.follow([]goal{g}, 0)
+	return m.aimsAt([]goal{g}, true)
 }
 
 func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.Version, error) {
@@ -70,10 +67,10 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 	if steps <= 0 {
 		steps = 1
 	}
-	v, i := m.effective(vs, len(vs)-1)
+	v, i := m.effectiveVersion(vs, len(vs)-1)
 	at := stateOf(v)
 	for i > 0 {
-		v, i = m.effective(vs, i-1)
+		v, i = m.effectiveVersion(vs, i-1)
 		if v.Op == store.OpMoved && v.Path != path {
 			continue
 		}
@@ -90,10 +87,10 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 	return store.Version{}, fmt.Errorf("%q has no version that many steps back: %w", string(path), store.ErrNotFound)
 }
 
-// effective is the version whose state vs[i] is, and where it stands: what a plan has
-// brought back counts as the version that it brought back. So a second step back goes
+// effectiveVersion is the version whose state vs[i] is, and where it stands: what a plan
+// has brought back counts as the version that it brought back. So a second step back goes
 // on from where the first one led to.
-func (m *maker) effective(vs []store.Version, i int) (store.Version, int) {
+func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int) {
 	c := &chain{m, vs}
 	v, j := c.at(i)
 	switch {
@@ -112,93 +109,91 @@ func (m *maker) effective(vs []store.Version, i int) (store.Version, int) {
 // Restore plans to make paths (with all below them; none: the whole tree)
 // what they were when seq was the newest version. Only what differs is touched.
 func (p Planner) Restore(paths []store.Path, seq uint64) (*Draft, error) {
-	return p.make(store.PlanRestore, func(m *maker) ([]goal, bool, error) {
-		goals, err := m.restoreGoals(paths, seq)
-		return goals, true, err
-	})
+	return p.make(store.PlanRestore, func(m *maker) (*aims, error) { return m.restoreAims(paths, seq) })
 }
 
-func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
+func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	m.plan.Title = fmt.Sprintf("as of version %d", seq)
 	if seq == 0 {
 		m.plan.Title = "as it was before anything was recorded"
 	} else if v, err := m.view.Version(seq); err == nil {
 		m.plan.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
 	}
+	asked := func(p store.Path) bool {
+		return len(paths) == 0 || slices.ContainsFunc(paths, func(dir store.Path) bool { return p.Inside(dir) })
+	}
 	changed := map[store.Path]bool{}
-	err := m.view.ChangedAfter(seq, func(p store.Path) {
-		if len(paths) == 0 || slices.ContainsFunc(paths, func(dir store.Path) bool { return p.Inside(dir) }) {
-			changed[p] = true
-		}
-	})
+	err := m.view.ChangedAfter(seq, func(p store.Path) { changed[p] = changed[p] || asked(p) })
 	if err != nil {
 		return nil, err
 	}
-	var goals, same []goal
-	err = m.view.Histories(slices.Sorted(maps.Keys(changed)), nil, func(path store.Path, own []store.Version) error {
-		g, ok, err := m.restoreGoal(path, own, seq)
-		if err != nil {
-			return err
-		}
-		if store.OwnFile(path) {
-			g.want = state{}
-		}
-		g.retime = g.want.retimed(g.have)
-		switch {
-		case ok && !g.idle():
-			goals = append(goals, g)
-		case ok:
-			same = append(same, g)
-		}
-		return nil
-	})
+	maps.DeleteFunc(changed, func(_ store.Path, is bool) bool { return !is })
+	h, err := m.cellsSince(slices.Sorted(maps.Keys(changed)), seq+1, nil)
 	if err != nil {
 		return nil, err
 	}
-	goals = withLent(goals, same)
-	goals, err = m.relocate(goals)
-	if err != nil {
-		return nil, err
+	for _, own := range h.owns {
+		for _, v := range own {
+			if v.Seq > seq && asked(v.Path) {
+				m.nameUnkept(h, v)
+			}
+		}
 	}
-	if err := m.nameDeparted(goals); err != nil {
-		return nil, err
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: true, since: seq + 1, sel: func(*fact) bool { return true }}
+	for _, c := range h.cells() {
+		i := c.upTo(seq)
+		if i == len(c.facts) {
+			continue
+		}
+		then := c.before(i)
+		if !asked(h.title(c)) && !slices.ContainsFunc(c.facts, func(f fact) bool { return asked(f.v.Path) }) {
+			continue
+		}
+		if then.unknown {
+			m.loseUnknown(h, c)
+			continue
+		}
+		g := &aim{c: c, want: then, back: c.seq(i), from: c.facts[i].seqs[0]}
+		if store.OwnFile(c.name) {
+			g.want = value{}
+		}
+		if !c.same(g.want, c.now()) {
+			a.of[c] = g
+		}
 	}
-	return m.follow(goals, seq)
+	a.apartFromOthers(seq)
+	return a, nil
 }
 
-// restoreGoal decides about one path, of which these versions are known.
-func (m *maker) restoreGoal(path store.Path, own []store.Version, seq uint64) (g goal, ok bool, err error) {
-	if len(own) == 0 {
-		return g, false, nil
+// upTo is how many facts of a cell are not younger than a version.
+func (c *cell) upTo(seq uint64) int {
+	if i := slices.IndexFunc(c.facts, func(f fact) bool { return f.seqs[0] > seq }); i >= 0 {
+		return i
 	}
-	for i, v := range own {
-		if v.Seq > seq && notKept(v) && (v.Excluded() || i == 0) {
-			m.lose(store.Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
-			return g, false, nil
+	return len(c.facts)
+}
+
+// apartFromOthers gives files of their own to the entries that are to hold a file which
+// has another name now, that it did not have then and that is not asked for.
+func (a *aims) apartFromOthers(seq uint64) {
+	then := func(c *cell) value { return c.before(c.upTo(seq)) }
+	for _, g := range a.sorted() {
+		n := g.want.node
+		if g.c.kind != entryCell || n == nil {
+			continue
+		}
+		for _, c := range n.at {
+			if a.of[c] != nil || then(c).node == n {
+				continue
+			}
+			if n.dir() {
+				a.of[c] = &aim{c: c, want: then(c)}
+			} else if g.want.node == n {
+				own := a.h.newNode(n.kind, store.Inode{})
+				own.content.known, own.content.base = true, then(&n.content)
+				own.meta.known, own.meta.base = true, then(&n.meta)
+				g.want.node, g.made = own, true
+			}
 		}
 	}
-	g = goal{path: path, have: stateOf(own[len(own)-1]), since: seq + 1, moved: moved(own)}
-	for i, then := range slices.Backward(own) {
-		if then.Seq <= seq {
-			g.want, err = m.described(own, i)
-			g.other = another(own, i)
-			return g, true, err
-		}
-	}
-	switch first := own[0]; {
-	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
-		// It was there before anybody looked: what was found is what was.
-		g.want, err = m.described(own, 0)
-		if err != nil {
-			return g, false, err
-		}
-		g.other, g.unseen = another(own, 0), true
-	case !carriedAway(first).absent():
-		g.want, g.unseen = carriedAway(first), true
-	case began(first) || madeLater(own, first):
-	default:
-		m.loseBefore(first)
-		return g, false, nil
-	}
-	return g, true, nil
 }

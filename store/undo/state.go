@@ -84,10 +84,11 @@ func (s state) lends(o state) bool {
 	return s.regular() && (s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o)) || s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs))
 }
 
-// retimed: two states are of files with the same content and another time.
-func (s state) retimed(o state) bool {
-	same := s.regular() && o.regular() && s.blob != (store.Hash{}) && s.blob == o.blob
-	return same && s.mtime != 0 && o.mtime != 0 && s.mtime != o.mtime
+// needsNewFile reports whether the rights of an owner come back that a file loses when it
+// is written to, or that it may not be given while it is there.
+func (s state) needsNewFile(have state) bool {
+	lends := s.regular() && (s.mode&setID != 0 || s.attrs.Has(attrs.Capability))
+	return lends && (!s.sameContent(have) || s.lends(have))
 }
 
 func (s state) sameContent(o state) bool {
@@ -101,34 +102,4 @@ func (s state) sameContent(o state) bool {
 		return s.target == o.target
 	}
 	return true
-}
-
-// matchContent gives both states of an unchanged file the content that the history has
-// in one of them: a file is read when it comes into view, or goes.
-func matchContent(a, b *state) {
-	if a.regular() && b.regular() && a.in.Ino != 0 && a.in == b.in && a.size == b.size && a.mtime == b.mtime {
-		if a.blob == (store.Hash{}) {
-			a.blob = b.blob
-		} else if b.blob == (store.Hash{}) {
-			b.blob = a.blob
-		}
-	}
-}
-
-// goal is what one path is and what it should be.
-type goal struct {
-	path       store.Path
-	have, want state
-	made       bool       // want is a merge
-	moved      bool       // something came to the path by a rename
-	other      bool       // what is there is not what was there, be it equal
-	unseen     bool       // nothing is known of what is wanted before it was found
-	lent       bool       // equal, but by a file that other paths are to be names of
-	from       store.Path // where it came from by a rename that is taken back
-	came       uint64     // the version that says so
-	since      uint64     // the first version of all that is taken back
-	took       uint64     // the newest version that is taken out
-	edits      []int      // and which of its edits, nil: all
-	part       bool       // single lines are left
-	retime     bool       // what is taken back set the file's time, if nothing else
 }

@@ -88,7 +88,8 @@ func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 // both keeps its owner, its attributes and, but for the right to be run, its mode.
 // contents are those that the store may not have.
 func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draft, error) {
-	return p.make(store.PlanRestore, func(m *maker) (goals []goal, _ bool, err error) {
+	return p.make(store.PlanRestore, func(m *maker) (_ *aims, err error) {
+		var goals []goal
 		m.plan.Title = title
 		for _, b := range contents {
 			m.plan.Made[sha256.Sum256(b)] = append([]byte{}, b...)
@@ -97,7 +98,7 @@ func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draf
 		for _, e := range of {
 			g, ok, err := m.then(e)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			if !ok {
 				continue
@@ -110,7 +111,7 @@ func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draf
 				delete(m.plan.Made, h)
 			}
 		}
-		return goals, true, nil
+		return m.aimsAt(goals, true)
 	})
 }
 

@@ -10,8 +10,6 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/leaf/glob"
-
-	"golang.org/x/sys/unix"
 )
 
 // errStop ends an iteration early.
@@ -158,29 +156,6 @@ func (c *chain) index(seq uint64) int {
 	return i
 }
 
-// back is own[i] for who takes out what one plan has made: if later plans only
-// took that away and brought it back, it is that plan's version again.
-func (c *chain) back(i int, plan string) (store.Version, int) {
-	if i < 0 {
-		return store.Version{}, -1
-	}
-	for j := i; c.own[j].Plan != "" && c.own[j].Plan != plan; {
-		v := c.own[j]
-		r, ok := c.returns(v.Plan)[v.Path]
-		if !ok || r.Made || r.Back == 0 || r.Back >= v.Seq {
-			break
-		}
-		j = c.index(r.Back)
-		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
-			break
-		}
-		if c.own[j].Plan == plan {
-			return c.own[j], j
-		}
-	}
-	return c.own[i], i
-}
-
 // broughtBack: what a plan has made is the state that it was to bring back. The log
 // does not have the content of ignored files, before or after they become tracked,
 // but a plan also restores the mtime. Owner, attributes and set-id bits only count
@@ -197,13 +172,18 @@ func (c *chain) returns(plan string) map[store.Path]store.Return {
 	if back, ok := c.m.returned[plan]; ok {
 		return back
 	}
-	back := map[store.Path]store.Return{}
+	back, apart := map[store.Path]store.Return{}, map[store.Path]bool{}
 	if p, err := c.m.store.Journal.Plan(plan); err == nil {
 		for _, r := range p.Returns {
 			back[r.Path] = r
 		}
+		for i := range p.Steps {
+			if p.Steps[i].Apart {
+				apart[p.Steps[i].Path] = true
+			}
+		}
 	}
-	c.m.returned[plan] = back
+	c.m.returned[plan], c.m.ofItsOwn[plan] = back, apart
 	return back
 }
 
@@ -222,19 +202,19 @@ func began(v store.Version) bool {
 func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
 		var sel selection
-		d, err := p.make(store.PlanUndo, func(m *maker) (_ []goal, _ bool, err error) {
+		d, err := p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
 			sel, m.plan.Title, err = m.selected(q, tried)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			if err := m.nameUnknown(sel, q.Globs); err != nil {
-				return nil, false, err
+				return nil, err
 			}
-			goals, err := m.takeOut(sel, q)
-			if q.Last && !slices.ContainsFunc(goals, func(g goal) bool { return !g.onlyTime() }) {
-				goals = nil // who asks for the last action means one that changed something
+			a, err := m.takeOut(sel, q)
+			if q.Last && a != nil && a.onlyTimes() {
+				a = nil // who asks for the last action means one that changed something
 			}
-			return goals, q.Force, err
+			return a, err
 		})
 		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
 			return d, err
@@ -308,11 +288,11 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 	if err != nil {
 		return nil, err
 	}
-	return p.make(store.PlanRedo, func(m *maker) ([]goal, bool, error) {
+	return p.make(store.PlanRedo, func(m *maker) (*aims, error) {
 		m.plan.Of, m.plan.Title = id, title+of.Title
 		vs, err := m.all(store.Filter{Plan: id, Baselines: true})
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		sel := selection{}
 		for i := range vs {
@@ -320,8 +300,7 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 				sel.add(&vs[i])
 			}
 		}
-		goals, err := m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Merge: merge, Force: force})
-		return goals, force, err
+		return m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Merge: merge, Force: force})
 	})
 }
 
@@ -462,190 +441,353 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 			sel.add(v)
 		}
 	}
-	m.asked = match
-	if match != nil {
-		m.beside, m.other = map[uint64]bool{}, map[store.Inode]store.Version{}
-		for _, v := range vs {
-			if in := store.InodeOf(v.Stat); v.Plan == "" && in.Ino != 0 && changes(v) && m.other[in].Seq == 0 {
-				m.other[in] = v
-			}
-			if v.Plan == "" && (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir() && sel[v.Path][v.Seq] == nil {
-				m.beside[v.Seq] = true
-			}
-		}
-		asked, err := m.filesAt(q.Globs)
-		if err != nil {
-			return nil, "", err
-		}
-		wholeLives(sel, vs, match)
-		replaced, err := m.replaced(sel)
-		if err != nil {
-			return nil, "", err
-		}
-		alsoNamed(sel, vs, asked, replaced) // of those no more than that: their names are not asked for
-	}
+	m.asked, m.before = match, vs
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
 	}
 	return sel, title, nil
 }
 
-// wholeLives adds to a selection that was narrowed by paths what the same actor did
-// to the files under other names, as far as a selected path was renamed from or to
-// those names. An atomic save makes a temporary file first; undoing only its rename
-// would leave the temporary file behind.
-func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) {
-	bySeq, lives := map[uint64]*store.Version{}, map[store.Path][][]*store.Version{}
-	for i := range vs {
-		v := &vs[i]
-		if v.Plan != "" {
-			continue
-		}
-		bySeq[v.Seq] = v
-		of := lives[v.Path]
-		if n := len(of); n == 0 || of[n-1][len(of[n-1])-1].Deleted() {
-			of = append(of, nil)
-		}
-		of[len(of)-1] = append(of[len(of)-1], v)
-		lives[v.Path] = of
-	}
-	todo := slices.Collect(maps.Keys(sel))
-	add := func(v *store.Version) {
-		if sel[v.Path][v.Seq] == nil {
-			sel.add(v)
-			todo = append(todo, v.Path)
+// takeOut says what becomes of each cell without the selected versions. An undo sees
+// what earlier plans brought back in place of those plans; a redo (q.Select.Plan) takes
+// out the very facts that a plan made.
+func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
+	paths, known := sel.paths(), map[uint64]*store.Version{}
+	oldest := ^uint64(0)
+	for _, vs := range sel {
+		maps.Copy(known, vs)
+		for seq := range vs {
+			oldest = min(oldest, seq)
 		}
 	}
-	// with adds what happened to files of which nothing was known before, under the
-	// name that their directory had by then: they came there with it.
-	with := func(dir store.Path, since uint64) {
-		for path, of := range lives {
-			if path == dir || !path.Inside(dir) {
+	if m.asked != nil {
+		// What was done before to a file, by another name perhaps, goes with it.
+		for i := range m.before {
+			if v := &m.before[i]; known[v.Seq] == nil {
+				oldest = min(oldest, v.Seq)
+			}
+		}
+		more, err := m.namesBelow(q.Globs)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(append(paths, more...), m.formerNames(sel)...)
+		if slices.ContainsFunc(m.before, func(v store.Version) bool {
+			return (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir()
+		}) {
+			// What was done below what is asked for was told of by other names.
+			for i := range m.before {
+				paths = append(paths, m.before[i].Path)
+			}
+		}
+	}
+	h, err := m.cellsSince(paths, oldest, known)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[uint64]bool{}
+	for seq, v := range known {
+		taken[seq] = true
+		m.nameUnkept(h, *v)
+	}
+	if m.asked != nil {
+		m.wholeLives(h, taken)
+	}
+	a := m.decide(h, oldest, func(f *fact) bool {
+		if f.gone {
+			return f.v.Plan == q.Select.Plan
+		}
+		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] })
+	}, q)
+	if m.asked != nil {
+		m.outOfMoved(a)
+	}
+	return a, nil
+}
+
+// outOfMoved brings back to the paths that are asked for what went elsewhere with a directory
+// that is not asked for.
+func (m *maker) outOfMoved(a *aims) {
+	h := a.h
+	means := map[uint64]bool{}
+	for i := range m.before {
+		means[m.before[i].Seq] = true
+	}
+	moved := map[*node]bool{} // directories that went elsewhere, by what the query means
+	for _, d := range h.all {
+		for _, c := range d.names {
+			if d.dir() && c.base.node == d && a.after(c).node != d && slices.ContainsFunc(c.facts, func(f fact) bool { return means[f.seqs[0]] }) {
+				moved[d] = true
+			}
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	for _, d := range h.all {
+		for _, c := range d.kids {
+			n := c.base.node
+			if n == nil || n.dir() && c.now().node == n || a.after(c).node != n {
 				continue
 			}
-			for _, life := range of {
-				if first := life[0]; first.Seq > since && (!began(*first) || first.Deleted()) {
-					for _, v := range life {
-						add(v)
-						if pair := pairOf(v, bySeq, lives); v.Op == store.OpMoved && pair != nil {
-							add(pair)
-						}
+			p, ok := h.pathBefore(c)
+			is, there := h.path(c)
+			if asked := m.asked(p) || there && m.asked(is) && n.nlink < 2; !ok || !asked || !slices.ContainsFunc(above(c), func(d *node) bool { return moved[d] }) {
+				continue
+			}
+			switch to := a.place(p, true); {
+			case to == nil:
+				m.conflict(store.Conflict{Path: p, Why: "what was its directory is something else now"})
+				if c.now().node != n {
+					delete(a.of, c)
+				}
+			case !n.dir() && to != c && a.after(to).node == nil:
+				a.of[to] = &aim{c: to, want: value{node: n}, made: true}
+				a.of[c] = &aim{c: c, made: true}
+			}
+		}
+	}
+}
+
+// above are the directories in which an entry was before all that happened.
+func above(c *cell) (out []*node) {
+	for d := c.dir; d != nil && len(out) < 4096; {
+		out = append(out, d)
+		i := slices.IndexFunc(d.names, func(o *cell) bool { return o.base.node == d })
+		if i < 0 {
+			break
+		}
+		d = d.names[i].dir
+	}
+	return out
+}
+
+// namesBelow are the names of the files with several names that are at and below paths.
+func (m *maker) namesBelow(globs []string) (out []store.Path, err error) {
+	for _, g := range globs {
+		if glob.Wild(g) {
+			continue
+		}
+		err := m.view.Live(store.Path(strings.Trim(g, "/")), func(v store.Version) error {
+			if st := stateOf(v); st.nlink > 1 && st.in.Ino != 0 && !st.dir() {
+				out = append(out, v.Path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// formerNames are the paths by which the query means anything else of the files that are
+// selected.
+func (m *maker) formerNames(sel selection) (out []store.Path) {
+	files := map[store.Inode]bool{}
+	for _, vs := range sel {
+		for _, v := range vs {
+			files[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
+		}
+	}
+	for i := range m.before {
+		if v := &m.before[i]; files[store.InodeOf(v.Stat)] {
+			out = append(out, v.Path)
+		}
+	}
+	return out
+}
+
+// wholeLives adds to a selection that was narrowed by paths what the same query means of
+// the files that are, or were, at those paths: what was written to them by other names,
+// and the names that they had in between.
+func (m *maker) wholeLives(h *past, taken map[uint64]bool) {
+	means := map[uint64]bool{}
+	for i := range m.before {
+		means[m.before[i].Seq] = true
+	}
+	asked := func(c *cell) bool {
+		if p, ok := h.path(c); ok && m.asked(p) {
+			return true
+		}
+		if p, ok := h.pathBefore(c); ok && m.asked(p) {
+			return true
+		}
+		return slices.ContainsFunc(c.facts, func(f fact) bool { return m.asked(f.v.Path) })
+	}
+	for _, n := range h.all {
+		for _, c := range n.kids {
+			if !asked(c) {
+				continue
+			}
+			for i := range c.facts {
+				for _, seq := range c.facts[i].seqs {
+					if means[seq] {
+						taken[seq] = true
 					}
 				}
 			}
 		}
 	}
-	for len(todo) > 0 {
-		path := todo[0]
-		todo = todo[1:]
-		for _, v := range sel[path] {
-			switch {
-			case v.Stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-			case v.Op == store.OpMoved:
-				with(v.To, v.Seq)
-			case v.Op == store.OpExchange || v.Op == store.OpRename:
-				with(v.Path, v.Seq)
-			}
-		}
-		if match(path) {
-			continue
-		}
-		for _, life := range lives[path] {
-			if !slices.ContainsFunc(life, func(v *store.Version) bool { return sel[path][v.Seq] != nil }) {
-				continue
-			}
-			for _, v := range life {
-				sel.add(v)
-				if pair := pairOf(v, bySeq, lives); pair != nil {
-					add(pair)
+	add := func(c *cell, of func(i int) bool) {
+		for i := range c.facts {
+			for _, seq := range c.facts[i].seqs {
+				if means[seq] && of(i) {
+					taken[seq] = true
 				}
 			}
 		}
 	}
-}
-
-// pairOf is the other version that the same rename or exchange has made; nil: it is
-// not among those. They are of one moment; a rename's follow each other, those of what
-// two exchanged directories held do not.
-func pairOf(v *store.Version, bySeq map[uint64]*store.Version, lives map[store.Path][][]*store.Version) *store.Version {
-	other, is := v.From, func(o *store.Version) bool { return o.Op == store.OpExchange && o.From == v.Path }
-	switch v.Op {
-	case store.OpMoved:
-		is = func(o *store.Version) bool { return o.Op == store.OpRename && o.Path == v.To && o.From == v.Path }
-		if next := bySeq[v.Seq+1]; next != nil && is(next) {
-			return next
+	all := func(int) bool { return true }
+	// back takes a node out of the entries that hold it now, and clears the one to which it
+	// goes back. What happened to entries that it only passed through is not asked for.
+	seen := map[*node]bool{}
+	var back func(n *node)
+	back = func(n *node) {
+		if seen[n] {
+			return
 		}
-		other = v.To
-	case store.OpRename:
-		is = func(o *store.Version) bool { return o.Op == store.OpMoved && o.Path == v.From && o.To == v.Path }
-		if last := bySeq[v.Seq-1]; last != nil && is(last) {
-			return last
-		}
-	case store.OpExchange:
-	default:
-		return nil
-	}
-	for _, life := range lives[other] {
-		for _, o := range life {
-			if o.Time == v.Time && is(o) {
-				return o
+		seen[n] = true
+		var home *cell
+		oldest := ^uint64(0)
+		for _, c := range n.names {
+			for i := range c.facts {
+				if seq := c.facts[i].seqs[0]; means[seq] && seq < oldest && c.before(i).node == n {
+					home, oldest = c, seq
+				}
+			}
+			if c.now().node == n {
+				add(c, func(i int) bool { return c.facts[i].node == n || c.before(i).node == n })
 			}
 		}
+		for _, c := range n.names {
+			for i := range c.facts {
+				if c != home && c.now().node != n && !asked(c) {
+					delete(taken, c.facts[i].v.Seq) // it was left for where it was asked for
+				}
+			}
+		}
+		if home == nil || home.now().node == n {
+			return
+		}
+		add(home, all)
+		if other := home.now().node; other != nil {
+			back(other)
+		}
 	}
-	return nil
+	for _, n := range h.all {
+		is := n
+		for is.goesOn != nil {
+			is = is.goesOn
+		}
+		if n == h.root || !slices.ContainsFunc(n.names, asked) && !slices.ContainsFunc(is.names, asked) {
+			continue
+		}
+		add(&n.content, all)
+		add(&n.meta, all)
+		moved := func(c *cell) bool {
+			return slices.ContainsFunc(c.facts, func(f fact) bool { return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] }) })
+		}
+		// What only passed through a path that is asked for does not go back for it.
+		concerns := func(c *cell) bool {
+			i := slices.IndexFunc(c.facts, func(f fact) bool { return means[f.seqs[0]] })
+			return asked(c) && (c.now().node == n || i >= 0 && c.before(i).node == n)
+		}
+		if slices.ContainsFunc(n.names, moved) && (slices.ContainsFunc(n.names, concerns) || n.goesOn != nil) {
+			back(n)
+		}
+	}
 }
+
+// candidates bound how many versions are looked at at once for the last action.
+const (
+	fewCandidates  = 64
+	manyCandidates = 4096
+)
 
 // lastAction is the newest version that counts and is still in effect. What a redo
 // brought back is as new as the redo.
-func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (store.Version, error) {
-	var last store.Version
-	var failed error
-	redone := map[string]bool{} // plans, whether they are of a redo
-	down := func(v store.Version) bool {
+func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (last store.Version, err error) {
+	var some []store.Version
+	most := fewCandidates
+	look := func() bool {
+		last, err = m.lastOf(some, f, tried)
+		some, most = some[:0], min(4*most, manyCandidates)
+		return err == nil && last.Seq == 0
+	}
+	redo := map[string]bool{} // plans, whether they are of a redo
+	each := m.view.Each(f, func(v store.Version) bool {
 		if v.Plan != "" {
-			if _, asked := redone[v.Plan]; !asked {
+			if _, asked := redo[v.Plan]; !asked {
 				of, err := m.store.Journal.Head(v.Plan)
-				redone[v.Plan] = err == nil && of.Kind == store.PlanRedo
+				redo[v.Plan] = err == nil && of.Kind == store.PlanRedo
 			}
-			if !redone[v.Plan] {
+			if !redo[v.Plan] {
 				return true
 			}
 		}
 		if tried[v.Seq] || store.OwnFile(v.Path) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
-		own, err := m.view.History(v.Path, false)
-		if err != nil {
-			failed = err
-			return false
+		some = append(some, v)
+		return len(some) < most || look()
+	})
+	if err == nil && each == nil && last.Seq == 0 && len(some) > 0 {
+		look()
+	}
+	if err = errors.Join(err, each); err == nil && last.Seq == 0 {
+		err = fmt.Errorf("nothing to undo: %w", store.ErrNotFound)
+	}
+	return last, err
+}
+
+// lastOf is the first of some versions, the newest first, that is in effect; Seq 0: none is.
+func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bool) (last store.Version, err error) {
+	var paths []store.Path
+	for _, v := range some {
+		paths = append(paths, v.Path)
+	}
+	h, err := m.cellsSince(paths, some[len(some)-1].Seq, nil)
+	if err != nil {
+		return last, err
+	}
+	counts := map[uint64]bool{}             // versions that made an effective fact
+	brought := map[uint64][]store.Version{} // what versions of plans brought back, which is in effect
+	for _, c := range h.cells() {
+		top := len(c.facts) - 1
+		if j := h.effective(c, top); j >= 0 && j != top && c.facts[j].v.Plan == "" {
+			for _, seq := range c.facts[top].seqs {
+				brought[seq] = append(brought[seq], *c.facts[j].v)
+			}
 		}
-		c := chain{m, own}
-		if v.Plan != "" {
-			e, i := c.at(len(own) - 1)
-			if own[len(own)-1].Seq != v.Seq || i < 0 || e.Plan != "" || tried[e.Seq] {
-				return true
+		for i := h.effective(c, top); i >= 0; i = h.effective(c, i-1) {
+			for _, seq := range c.facts[i].seqs {
+				counts[seq] = true
+			}
+		}
+	}
+	of := "" // the redo that last is of
+	for _, v := range some {
+		switch {
+		case last.Seq != 0 && v.Plan != of:
+			return last, nil // the newest of all that it brought back
+		case v.Plan == "" && counts[v.Seq]:
+			return v, nil
+		}
+		for _, e := range brought[v.Seq] {
+			if tried[e.Seq] || e.Seq < last.Seq {
+				continue
 			}
 			only := f
 			only.Before, only.After = e.Seq+1, e.Seq-1
-			failed = m.view.Each(only, func(o store.Version) bool { last = o; return false })
-			return failed == nil && last.Seq == 0
-		}
-		for e, i := c.at(len(own) - 1); i >= 0; e, i = c.at(i - 1) {
-			if e.Seq == v.Seq {
-				last = v
+			err = m.view.Each(only, func(o store.Version) bool {
+				last, of = o, v.Plan
 				return false
-			}
-			if e.Seq < v.Seq {
-				break
+			})
+			if err != nil {
+				return last, err
 			}
 		}
-		return true
-	}
-	if err := errors.Join(m.view.Each(f, down), failed); err != nil {
-		return last, err
-	}
-	if last.Seq == 0 {
-		return last, fmt.Errorf("nothing to undo: %w", store.ErrNotFound)
 	}
 	return last, nil
 }

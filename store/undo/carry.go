@@ -1,0 +1,561 @@
+package undo
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+)
+
+// carrier turns aims into steps, on a tree that it keeps as the steps will leave it:
+// renames first (they need no content, keep the inode and carry along what nobody has
+// looked at), then what has to go, deepest first, directories, and what is written.
+type carrier struct {
+	*stepper
+	a       *aims
+	holds   map[*cell]*node   // what entries hold by now, where that has changed
+	at      map[*node][]*cell // where nodes are by now, where that has changed
+	is      map[*node]state   // what nodes are by now, where that has changed
+	busy    map[*cell]bool    // something is on its way there
+	targets map[*node][]*cell // the entries that nodes are to have and that change
+	// shutting are directories that nobody may change in the end, and how they are to be.
+	shutting map[*node]state
+	aside    int
+}
+
+func (m *maker) steps(a *aims) error {
+	x := &carrier{
+		stepper: &stepper{maker: m}, a: a,
+		holds: map[*cell]*node{}, at: map[*node][]*cell{}, is: map[*node]state{}, busy: map[*cell]bool{}, shutting: map[*node]state{}, targets: map[*node][]*cell{},
+	}
+	all := a.sorted()
+	for _, g := range all {
+		if n := g.want.node; g.c.kind == entryCell && n != nil {
+			x.targets[n] = append(x.targets[n], g.c)
+		}
+	}
+	var titles []store.Path
+	for _, g := range all {
+		titles = append(titles, a.h.title(g.c))
+	}
+	x.open(all)
+	for _, g := range all {
+		if g.c.kind == entryCell && g.want.node != nil {
+			x.bring(g.c)
+		}
+	}
+	x.removals()
+	for _, g := range all {
+		if n := g.want.node; g.c.kind == entryCell && n != nil && n.dir() {
+			x.ensure(n)
+		}
+	}
+	x.changeFiles(all)
+	x.makeFiles(all)
+	x.links(all)
+	x.shut()
+	x.returns(all, titles)
+	x.count()
+	return nil
+}
+
+// --- the tree by now --------------------------------------------------------------------
+
+func (x *carrier) held(c *cell) *node {
+	if n, ok := x.holds[c]; ok {
+		return n
+	}
+	return c.now().node
+}
+
+func (x *carrier) places(n *node) []*cell {
+	if at, ok := x.at[n]; ok {
+		return at
+	}
+	return n.at
+}
+
+// there: a node has a name by now.
+func (x *carrier) there(n *node) bool {
+	if n == x.a.h.root {
+		return true
+	}
+	for _, c := range x.places(n) {
+		if x.there(c.dir) {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *carrier) state(n *node) state {
+	if st, ok := x.is[n]; ok {
+		return st
+	}
+	return n.is()
+}
+
+func (x *carrier) set(c *cell, n *node) {
+	if was := x.held(c); was != nil {
+		x.at[was] = slices.DeleteFunc(slices.Clone(x.places(was)), func(o *cell) bool { return o == c })
+	}
+	x.holds[c] = n
+	if n != nil {
+		x.at[n] = append(slices.Clone(x.places(n)), c)
+	}
+}
+
+func (x *carrier) path(c *cell) store.Path {
+	p := c.name
+	for d := c.dir; d != x.a.h.root; {
+		at := x.places(d)
+		if len(at) == 0 {
+			break
+		}
+		p, d = at[0].name+"/"+p, at[0].dir
+	}
+	return p
+}
+
+// below: a directory is below a node, or is it.
+func (x *carrier) below(d, n *node) bool {
+	for d != n {
+		at := x.places(d)
+		if len(at) == 0 {
+			return false
+		}
+		d = at[0].dir
+	}
+	return true
+}
+
+// leaving is a name that a node is to lose; nil: it keeps all.
+func (x *carrier) leaving(n *node) *cell {
+	for _, c := range x.places(n) {
+		if x.a.after(c).node != n {
+			return c
+		}
+	}
+	return nil
+}
+
+// target is an entry that a node is to have and has not yet; nil: there is none.
+func (x *carrier) target(n *node) *cell {
+	var best *cell
+	for _, c := range x.targets[n] {
+		if x.held(c) != n && (best == nil || x.path(c) < x.path(best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+// --- renames ----------------------------------------------------------------------------
+
+// bring renames what is to be at an entry to there, if it is somewhere and leaves that.
+// False: it waits for something that waits for it.
+func (x *carrier) bring(c *cell) bool {
+	n := x.a.after(c).node
+	if n == nil || x.held(c) == n || !x.there(n) {
+		return true
+	}
+	from := x.leaving(n)
+	if from == nil {
+		return true // it gets one more name
+	}
+	if x.busy[c] {
+		return false
+	}
+	x.busy[c] = true
+	defer delete(x.busy, c)
+	x.ensure(c.dir)
+	for d := c.dir; n.dir() && x.below(c.dir, n); {
+		// The way there is below it: that goes elsewhere first.
+		if d == n {
+			x.putAside(x.places(c.dir)[0])
+			break
+		}
+		at := x.places(d)[0]
+		if to := x.target(d); x.a.after(at).node != d && to != nil {
+			if !x.bring(to) || x.below(c.dir, n) {
+				x.putAside(at)
+			}
+			break
+		}
+		d = at.dir
+	}
+	if there := x.held(c); there != nil && there != n {
+		to := x.target(there)
+		switch from = x.leaving(n); {
+		case to == from && (there.dir() || n.dir()) && !x.below(c.dir, n) && !x.below(from.dir, there):
+			x.exchange(from, c)
+			return true
+		case to != nil && x.leaving(there) == c && x.bring(to):
+		}
+	}
+	x.vacate(c)
+	if from = x.leaving(n); from == nil || x.held(c) == n {
+		return true
+	}
+	x.rename(from, c)
+	return true
+}
+
+// vacate clears an entry.
+func (x *carrier) vacate(c *cell) {
+	n := x.held(c)
+	switch {
+	case n == nil:
+	case x.target(n) != nil || n.dir() && !x.clear(n):
+		x.putAside(c)
+	default:
+		x.remove(c)
+	}
+}
+
+// clear takes what is in a directory out of it, which is to go or to come elsewhere. False:
+// something stays in it.
+func (x *carrier) clear(d *node) bool {
+	for _, name := range slices.Sorted(maps.Keys(d.kids)) {
+		c := d.kids[name]
+		if n := x.held(c); n != nil && x.a.after(c).node == n {
+			return false
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.kids)) {
+		c := d.kids[name]
+		n := x.held(c)
+		if n == nil {
+			continue
+		}
+		if to := x.target(n); to != nil && x.bring(to) && x.held(c) == nil {
+			continue
+		}
+		if x.target(n) != nil || n.dir() && !x.clear(n) {
+			return false
+		}
+		x.remove(c)
+	}
+	return x.empty(d)
+}
+
+func (x *carrier) empty(n *node) bool {
+	for _, c := range n.kids {
+		if x.held(c) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// putAside gives something a name that nobody else uses, in the nearest directory that stays.
+func (x *carrier) putAside(c *cell) {
+	x.aside++
+	dir := c.dir
+	for dir != x.a.h.root && (x.leaving(dir) != nil || len(x.places(dir)) == 0) {
+		if len(x.places(dir)) == 0 {
+			dir = x.a.h.root
+			break
+		}
+		dir = x.places(dir)[0].dir
+	}
+	x.rename(c, x.a.h.entry(dir, store.Path(fmt.Sprintf(".cachebro-aside-%d-%d~", x.plan.Seq, x.aside))))
+}
+
+func (x *carrier) moving(do string, from, to *cell) store.Step {
+	n := x.held(from)
+	have := x.state(n)
+	st := expect(store.Step{Do: do, Path: x.path(from), To: x.path(to), Mode: have.mode}, have)
+	if have.dir() {
+		st.Ino = have.in.Ino
+	} else if have.regular() && have.blob == (store.Hash{}) { // nothing else to know it by
+		st.Size, st.Mtime = have.size, have.mtime
+	}
+	return st
+}
+
+func (x *carrier) rename(from, to *cell) {
+	x.add(x.moving(store.DoRename, from, to))
+	n := x.held(from)
+	x.set(from, nil)
+	x.set(to, n)
+}
+
+// exchange lets two entries change places, at least one of which is a directory.
+func (x *carrier) exchange(a, b *cell) {
+	if x.held(a).dir() {
+		a, b = b, a // so that Path is the file, if there is one
+	}
+	x.add(x.moving(store.DoExchange, a, b))
+	na, nb := x.held(a), x.held(b)
+	x.set(a, nil)
+	x.set(b, na)
+	x.set(a, nb)
+}
+
+// ensure makes a directory that is to be there and is not.
+func (x *carrier) ensure(d *node) {
+	if x.there(d) || !d.dir() {
+		return
+	}
+	home := x.target(d)
+	if home == nil {
+		return
+	}
+	x.ensure(home.dir)
+	if there := x.held(home); there != nil {
+		if to := x.target(there); to == nil || !x.bring(to) || x.held(home) != nil {
+			x.vacate(home)
+		}
+	}
+	w := x.a.whole(d)
+	p := x.path(home)
+	st := w.given(store.Step{Do: store.DoMkdir, Path: p, Mode: w.mode | inAndOut, Expect: store.ExpectAbsent})
+	x.add(st)
+	x.set(home, d)
+	have := w
+	have.mode = st.Mode
+	x.is[d] = have
+	if st.Mode != w.mode {
+		x.shutting[d] = w
+	}
+}
+
+// --- what goes, and what is written ---------------------------------------------------------
+
+// removals deletes what must not be there, children before parents. What a file or a link
+// takes the place of is replaced by that.
+func (x *carrier) removals() {
+	type going struct {
+		path store.Path
+		c    *cell
+	}
+	var all []going
+	add := func(c *cell) {
+		n := x.held(c)
+		want := x.a.after(c).node
+		if n == nil || want == n || !x.there(c.dir) {
+			return
+		}
+		if want != nil && want.kind == n.kind && !n.dir() {
+			return
+		}
+		all = append(all, going{x.path(c), c})
+	}
+	for c := range x.a.of {
+		if c.kind == entryCell {
+			add(c)
+		}
+	}
+	for c := range x.holds {
+		if x.a.of[c] == nil {
+			add(c)
+		}
+	}
+	slices.SortFunc(all, func(a, b going) int { return strings.Compare(string(b.path), string(a.path)) })
+	for _, g := range all {
+		x.remove(g.c)
+	}
+}
+
+func (x *carrier) remove(c *cell) {
+	n := x.held(c)
+	have := x.state(n)
+	do := store.DoDelete
+	if have.dir() {
+		do = store.DoRmdir
+	} else if have.regular() && have.blob != (store.Hash{}) {
+		x.writes = append(x.writes, write{len(x.plan.Steps), state{}, have})
+	}
+	x.add(expect(store.Step{Do: do, Path: x.path(c)}, have))
+	x.set(c, nil)
+}
+
+// occupant is what is at an entry by now.
+func (x *carrier) occupant(c *cell) state {
+	if n := x.held(c); n != nil {
+		return x.state(n)
+	}
+	return state{}
+}
+
+// makeFiles makes files and links that are gone.
+func (x *carrier) makeFiles(all []*aim) {
+	for _, g := range all {
+		n := g.want.node
+		if g.c.kind != entryCell || n == nil || n.dir() || x.there(n) {
+			continue
+		}
+		have, w := x.occupant(g.c), x.a.whole(n)
+		x.write(x.path(g.c), have, w, !have.absent())
+		x.set(g.c, n)
+		w.nlink, w.in = 1, store.Inode{}
+		x.is[n] = w
+	}
+}
+
+// changeFiles changes contents and metadata.
+func (x *carrier) changeFiles(all []*aim) {
+	done := map[*node]bool{}
+	for _, g := range all {
+		n := g.c.of
+		if g.c.kind == entryCell || done[n] || n == x.a.h.root {
+			continue
+		}
+		done[n] = true
+		if _, made := x.is[n]; made && !n.dir() || !x.there(n) {
+			continue
+		}
+		have, w := x.state(n), x.a.whole(n)
+		if n.dir() && closed(w.mode) {
+			x.shutting[n] = w
+			continue
+		}
+		c := x.places(n)[0]
+		for _, o := range x.places(n) {
+			if x.path(o) < x.path(c) {
+				c = o
+			}
+		}
+		// Only a new file is given rights of its owner, and that for all of its names.
+		anew := w.needsNewFile(have) && have.nlink > 1 && int(have.nlink) == len(x.places(n)) && x.has(w.blob)
+		x.write(x.path(c), have, w, anew)
+		x.is[n] = w
+		for _, o := range x.places(n) {
+			if anew && o != c {
+				x.add(expect(store.Step{Do: store.DoLink, Path: x.path(o), To: x.path(c), Blob: w.blob}, have))
+			}
+		}
+	}
+}
+
+// links makes entries names of files that are there.
+func (x *carrier) links(all []*aim) {
+	for _, g := range all {
+		n := g.want.node
+		if g.c.kind != entryCell || n == nil || n.dir() || x.held(g.c) == n || !x.there(n) {
+			continue
+		}
+		st := store.Step{Do: store.DoLink, Path: x.path(g.c), To: x.path(x.places(n)[0]), Blob: x.state(n).blob}
+		x.add(expect(st, x.occupant(g.c)))
+		x.set(g.c, n)
+	}
+}
+
+// write brings content, link or mode.
+func (x *carrier) write(p store.Path, have, w state, apart bool) {
+	if have.in == w.in && w.lends(have) && have.nlink < 2 && x.has(w.blob) {
+		apart = true
+	}
+	st := w.given(store.Step{Path: p, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
+	switch {
+	case w.sameContent(have) && !apart && !have.absent():
+		if w.equal(have) && (w.mtime == 0 || w.mtime == have.mtime || !w.regular()) {
+			return
+		}
+		st.Do = store.DoChmod
+		if st.Size = 0; !w.regular() || w.mtime == have.mtime {
+			st.Mtime = 0
+		}
+	case w.link():
+		st.Do, st.Target = store.DoSymlink, w.target
+	default:
+		st.Do, st.Blob = store.DoWrite, w.blob
+		x.writes = append(x.writes, write{len(x.plan.Steps), w, have})
+	}
+	x.add(expect(st, have))
+}
+
+// open gives rights to the directories first in which something is changed. Those that
+// are to have none in the end are shut last.
+func (x *carrier) open(all []*aim) {
+	seen := map[*node]bool{x.a.h.root: true}
+	var dirs []*node
+	up := func(d *node) {
+		for !seen[d] && len(d.at) > 0 {
+			seen[d] = true
+			dirs = append(dirs, d)
+			d = d.at[0].dir
+		}
+	}
+	for _, g := range all {
+		if g.c.kind == entryCell {
+			up(g.c.dir)
+			continue
+		}
+		for _, c := range g.c.of.at {
+			up(c.dir)
+		}
+	}
+	slices.SortFunc(dirs, func(a, b *node) int { return strings.Compare(string(x.path(a.at[0])), string(x.path(b.at[0]))) })
+	o := x.a.outcome()
+	for _, d := range dirs {
+		have, w := x.state(d), x.a.whole(d)
+		if d.bare || !closed(have.mode) || !x.there(d) {
+			continue
+		}
+		p := x.path(d.at[0])
+		st := expect(store.Step{Do: store.DoChmod, Path: p, Mode: have.mode | inAndOut}, have)
+		if o.has(d) && !closed(w.mode) {
+			st.Mode = w.mode
+			st = w.given(st)
+		}
+		x.add(st)
+		have.mode = st.Mode
+		x.is[d] = have
+		if o.has(d) {
+			x.shutting[d] = w
+		}
+	}
+}
+
+// shut takes the rights to directories away again that nobody may change afterwards, by
+// the names that they have then.
+func (x *carrier) shut() {
+	type shut struct {
+		path store.Path
+		d    *node
+	}
+	var all []shut
+	for d := range x.shutting {
+		if x.there(d) && !x.state(d).equal(x.shutting[d]) {
+			all = append(all, shut{x.path(x.places(d)[0]), d})
+		}
+	}
+	slices.SortFunc(all, func(a, b shut) int { return strings.Compare(string(b.path), string(a.path)) })
+	for _, s := range all {
+		w := x.shutting[s.d]
+		x.add(w.given(store.Step{Do: store.DoChmod, Path: s.path, Mode: w.mode, ExpMode: x.state(s.d).mode}))
+	}
+}
+
+// returns says to which version's state each path is taken, so that a later undo knows
+// whose work it finds there.
+func (x *carrier) returns(all []*aim, titles []store.Path) {
+	told := map[store.Path]bool{}
+	for _, g := range x.a.gone {
+		if !g.made && g.from != 0 {
+			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, From: g.from, Gone: true})
+		}
+	}
+	for i, g := range all {
+		at := titles[i]
+		end := at
+		if g.c.kind == entryCell {
+			end = x.path(g.c)
+		} else if p := x.places(g.c.of); len(p) > 0 {
+			end = x.path(p[0])
+		}
+		if was := g.c.seq(len(g.c.facts)); was != 0 {
+			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: was, Back: g.back, From: g.from, Made: g.made})
+		}
+		for _, p := range []store.Path{at, end} {
+			if !told[p] {
+				told[p] = true
+				x.plan.Returns = append(x.plan.Returns, store.Return{Path: p, Was: g.c.seq(len(g.c.facts)), Back: g.back, Made: g.made, Took: g.took, Edits: g.edits, Part: g.part})
+			}
+		}
+	}
+}

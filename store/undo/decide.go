@@ -1,0 +1,998 @@
+package undo
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+)
+
+// aim is what a cell is to become.
+type aim struct {
+	c     *cell
+	want  value
+	made  bool   // want is a merge, or comes from elsewhere
+	back  uint64 // the version that says so; 0: none
+	from  uint64 // the oldest version that is taken out; 0: none
+	took  uint64 // of a merge: the newest version that is taken out
+	edits []int  // and which of its edits, nil: all
+	part  bool   // single lines are left
+}
+
+// aims are what a plan is to reach.
+type aims struct {
+	h       *past
+	of      map[*cell]*aim
+	since   uint64 // the oldest version that is taken out
+	apart   bool   // a file may change under one name alone
+	sel     func(*fact) bool
+	dropped map[*cell]bool // their aims could not be reached
+	gone    []*aim         // of contents and metadata of what is nowhere afterwards
+	kept    map[*node]bool // they stay for what others have made of them
+	redo    bool           // sel are the facts of a plan
+	undo    bool           // sel are facts that are taken out, and not all that came after a moment
+}
+
+// after is what a cell holds once the aims are reached.
+func (a *aims) after(c *cell) value {
+	if g := a.of[c]; g != nil {
+		return g.want
+	}
+	return c.now()
+}
+
+// sorted are the aims in order of the paths by which people know them.
+func (a *aims) sorted() []*aim {
+	type titled struct {
+		title store.Path
+		g     *aim
+	}
+	all := make([]titled, 0, len(a.of))
+	for _, g := range a.of {
+		all = append(all, titled{a.h.title(g.c), g})
+	}
+	slices.SortFunc(all, func(x, y titled) int {
+		return cmp.Or(strings.Compare(string(x.title), string(y.title)), cmp.Compare(x.g.c.kind, y.g.c.kind))
+	})
+	out := make([]*aim, len(all))
+	for i := range all {
+		out[i] = all[i].g
+	}
+	return out
+}
+
+// cells are all that have facts, in order of their paths.
+func (h *past) cells() []*cell {
+	type titled struct {
+		title store.Path
+		c     *cell
+	}
+	var all []titled
+	add := func(c *cell) {
+		if len(c.facts) > 0 {
+			all = append(all, titled{h.title(c), c})
+		}
+	}
+	for _, n := range h.all {
+		for _, c := range n.kids {
+			add(c)
+		}
+		add(&n.content)
+		add(&n.meta)
+	}
+	slices.SortFunc(all, func(x, y titled) int {
+		return cmp.Or(strings.Compare(string(x.title), string(y.title)), cmp.Compare(x.c.kind, y.c.kind), compareSeq(x.c.facts[0].v.Seq, y.c.facts[0].v.Seq))
+	})
+	out := make([]*cell, len(all))
+	for i := range all {
+		out[i] = all[i].c
+	}
+	return out
+}
+
+// decide says what each cell becomes when the selected facts are taken out of it.
+func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
+	var merged []*node
+	for _, c := range h.cells() {
+		if !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
+			continue
+		}
+		var g *aim
+		if q.Select.Plan != "" {
+			g = m.takenBack(h, c, sel, q)
+		} else {
+			g = m.without(h, c, sel, q)
+		}
+		if g == nil {
+			continue
+		}
+		if c.kind == entryCell && store.OwnFile(c.name) { // is nowhere but while a plan is carried out
+			g.want, g.back = value{}, 0
+		}
+		if g.c.same(g.want, c.now()) && !newTime(c, g.want) {
+			continue
+		}
+		a.of[c] = g
+		if g.made && c.kind == contentCell {
+			merged = append(merged, c.of)
+		}
+	}
+	for _, n := range merged {
+		m.withoutLentRights(a, n)
+	}
+	return a
+}
+
+// withoutLentRights takes the rights of its owner from a file that gets a content which it
+// never had with them.
+func (m *maker) withoutLentRights(a *aims, n *node) {
+	g := goal{path: a.h.title(&n.content), want: n.is()}
+	g.want.mode = n.kind | a.after(&n.meta).st.perm()
+	g.want.attrs = a.after(&n.meta).st.attrs
+	if m.unlent(&g); !n.meta.same(value{st: g.want}, a.after(&n.meta)) {
+		g.want.owned, g.want.uid, g.want.gid = a.after(&n.meta).st.owned, a.after(&n.meta).st.uid, a.after(&n.meta).st.gid
+		a.of[&n.meta] = &aim{c: &n.meta, want: value{st: g.want}, made: true}
+	}
+}
+
+// newTime: a content is as it should be, but for its time, which was changed by what is
+// taken back.
+func newTime(c *cell, want value) bool {
+	now := c.now().st
+	return c.kind == contentCell && now.regular() && want.st.regular() && want.st.mtime != 0 && want.st.mtime != now.mtime && now.blob != (store.Hash{})
+}
+
+// onlyTimes reports whether nothing but times of files differ from what is wanted.
+func (a *aims) onlyTimes() bool {
+	for c, g := range a.of {
+		if !c.same(g.want, c.now()) {
+			return false
+		}
+	}
+	return true
+}
+
+// takenBack takes the facts of a plan out of a cell: what they left must still be there.
+func (m *maker) takenBack(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
+	first, last := -1, -1
+	var over *fact
+	for i := range c.facts {
+		f := &c.facts[i]
+		if sel(f) {
+			if last = i; first < 0 {
+				first = i
+			}
+			over = nil
+		} else if over == nil || f.v.Plan == "" {
+			over = f
+		}
+	}
+	return m.run(h, c, c.facts[last].value, c.before(first), over, first-1, &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}, true, sel, q)
+}
+
+// without takes the selected facts out of a cell, the newest run first.
+func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
+	g := &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}
+	var over *fact
+	took := false
+	for i := h.effective(c, len(c.facts)-1); i >= 0; {
+		f := &c.facts[i]
+		if !sel(f) {
+			if over == nil {
+				over = f
+			}
+			i = h.effective(c, i-1)
+			continue
+		}
+		left := f.value
+		for i >= 0 && sel(&c.facts[i]) {
+			i = h.effective(c, i-1)
+		}
+		was := c.base
+		if i >= 0 {
+			was = c.facts[i].value
+		}
+		if q.Force && h.more(c, i, sel) {
+			continue
+		}
+		next := m.run(h, c, left, was, over, i, g, !took, sel, q)
+		if next == nil {
+			break
+		}
+		g, took, over = next, true, nil
+	}
+	if !took {
+		if f := h.mergedBack(c, sel); f != nil && over != nil {
+			m.conflict(store.Conflict{Path: h.title(c), Why: fmt.Sprintf("brought back in a merge, which cachebro redo --plan %s takes back; merged", f.v.Plan), Actor: f.v.Actor, Time: f.v.Time})
+		}
+		return nil
+	}
+	return g
+}
+
+// mergedBack is the fact by which a redo brought selected ones back together with what
+// others had changed since, so that none of those counts by itself; nil: there is none.
+func (h *past) mergedBack(c *cell, sel func(*fact) bool) *fact {
+	for i := h.effective(c, len(c.facts)-1); i >= 0; i = h.effective(c, i-1) {
+		f := &c.facts[i]
+		if f.v.Plan == "" {
+			continue
+		}
+		r := (&chain{m: h.m}).returns(f.v.Plan)[f.v.Path]
+		undone := slices.IndexFunc(c.facts, func(o fact) bool { return r.Made && slices.Contains(o.seqs, r.Took) })
+		if undone < 0 || c.facts[undone].v.Plan == "" {
+			continue
+		}
+		for j := undone - 1; j > h.effective(c, undone); j-- {
+			if sel(&c.facts[j]) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// more: there are selected facts below.
+func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
+	for ; i >= 0; i = h.effective(c, i-1) {
+		if sel(&c.facts[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// run decides about one run of facts: what they left, and what was before. below is the
+// fact that says so, -1: none. nil: it stays, which was named.
+func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
+	back, from := c.seq(below+1), c.facts[below+1].seqs[0]
+	if was.unknown {
+		m.loseUnknown(h, c)
+		return nil
+	}
+	switch {
+	case c.same(g.want, was):
+		return &aim{c: c, want: was, back: back, from: from}
+	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have brought it back but for its rights
+		return &aim{c: c, want: was, back: back, from: from}
+	}
+	why := "changed since"
+	if c.kind == contentCell && q.Merge && over != nil {
+		if st, ok := m.mergeContents(left.st, was.st, g.want.st); ok {
+			return &aim{c: c, want: value{st: st}, made: true, took: c.newest(sel)}
+		}
+		why = "changed since, in the same lines"
+	} else if !newest {
+		why = "another change lies between this and an earlier one: --merge takes both out where that is clean; changed"
+	} else if c.kind == entryCell {
+		switch {
+		case g.want.node == nil:
+			why = "deleted since"
+		case left.node == nil:
+			why = "made again since"
+		}
+	}
+	x := store.Conflict{Path: h.title(c), Why: why}
+	if over != nil {
+		x.Actor, x.Time = over.v.Actor, over.v.Time
+	}
+	m.conflict(x)
+	return nil
+}
+
+// mergeContents is merge for contents alone.
+func (m *maker) mergeContents(left, was, now state) (state, bool) {
+	left.mode, was.mode = now.mode, now.mode
+	return m.merge(left, was, now)
+}
+
+// loseUnknown names what nobody saw before it was changed.
+func (m *maker) loseUnknown(h *past, c *cell) {
+	first := *c.facts[0].v
+	first.Path = h.title(c)
+	m.loseBefore(first)
+	m.lost[len(m.lost)-1].of = c.of
+}
+
+// effective is the fact that counts where fact i is: what a plan brought back is the fact
+// that it brought back. -1: the base.
+func (h *past) effective(c *cell, i int) int {
+	for i >= 0 {
+		j := h.broughtBack(c, i)
+		if j == i {
+			break
+		}
+		i = j
+	}
+	return i
+}
+
+// broughtBack is the fact that fact i, of a plan, brought back.
+func (h *past) broughtBack(c *cell, i int) int {
+	f := &c.facts[i]
+	if f.v.Plan == "" {
+		return i
+	}
+	if h.speaks(f.v.Plan) {
+		return h.broughtByCell(c, i)
+	}
+	r, ok := (&chain{m: h.m}).returns(f.v.Plan)[f.v.Path]
+	if ok && r.Made && c.kind == contentCell {
+		return i
+	}
+	// What plans did to single cells is not known of older ones.
+	most := []uint64{^uint64(0)}
+	if ok && r.Back > 0 {
+		most = []uint64{r.Back, ^uint64(0)}
+	}
+	for _, most := range most {
+		for j := i - 1; j >= -1; j-- {
+			if j >= 0 && c.facts[j].v.Seq > most {
+				continue
+			}
+			if c.same(c.before(j+1), f.value) {
+				return j
+			}
+		}
+	}
+	return i
+}
+
+// broughtByCell is broughtBack where the plan says what it does to each cell.
+func (h *past) broughtByCell(c *cell, i int) int {
+	f := &c.facts[i]
+	before := i - 1
+	for before >= 0 && c.facts[before].v.Plan == f.v.Plan {
+		before--
+	}
+	r, ok := h.said(f.v.Plan, c)
+	if to, known := h.broughtTo(r, c, i); ok && known && c.brought(c.before(to+1), f.value) {
+		return to
+	}
+	if !ok && c.kind != entryCell || c.same(c.before(before+1), f.value) {
+		return before // it was not to change that, or a step failed
+	}
+	return i
+}
+
+// brought: a plan was to bring the value then, and brought now. Owner, attributes and
+// set-id bits only count where whoever carried the plan out could set them.
+func (c *cell) brought(then, now value) bool {
+	if c.kind != metaCell || then.unknown {
+		return c.same(then, now)
+	}
+	return then.st.link() || then.st.perm()&^setID == now.st.perm()&^setID
+}
+
+// --- what can be reached -----------------------------------------------------------------
+
+// outcome is the tree once the aims are reached.
+type outcome struct {
+	places map[*node][]*cell // of what can be reached from the root
+}
+
+func (a *aims) outcome() *outcome {
+	o := &outcome{places: map[*node][]*cell{a.h.root: nil}}
+	todo := []*node{a.h.root}
+	for len(todo) > 0 {
+		d := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, c := range d.kids {
+			n := a.after(c).node
+			if n == nil {
+				continue
+			}
+			_, seen := o.places[n]
+			if o.places[n] = append(o.places[n], c); n.dir() && !seen {
+				todo = append(todo, n)
+			}
+		}
+	}
+	return o
+}
+
+func (o *outcome) has(n *node) bool { _, ok := o.places[n]; return ok }
+
+// presently is the tree as it is now.
+func (h *past) presently() *outcome {
+	if h.now == nil {
+		h.now = (&aims{h: h}).outcome()
+	}
+	return h.now
+}
+
+// pathIn is where an entry is in the tree that is to be; if it is not there, where people
+// know it.
+func (a *aims) pathIn(o *outcome, c *cell) store.Path {
+	p := c.name
+	for d := c.dir; d != a.h.root; {
+		at := o.places[d]
+		if len(at) == 0 {
+			return a.h.title(c)
+		}
+		p, d = at[0].name+"/"+p, at[0].dir
+	}
+	return p
+}
+
+// threatened are the nodes whose content reaching the aims would destroy.
+func (a *aims) threatened(o *outcome) []*node {
+	var out []*node
+	seen := map[*node]bool{}
+	for _, g := range a.sorted() {
+		n := g.c.of
+		switch {
+		case g.c.kind == contentCell && len(n.at) > 0:
+		case g.c.kind == entryCell:
+			n = g.c.now().node
+			if n == nil || n.dir() || o.has(n) {
+				continue
+			}
+		default:
+			continue
+		}
+		if !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// refusal says why a content cannot be destroyed; "": it can.
+func (m *maker) refusal(h *past, n *node) string {
+	st := n.content.now().st
+	if n.content.now().unknown || !m.unkept(st) {
+		return ""
+	}
+	why := m.whyNotKept(st)
+	if why == "" && m.show {
+		return ""
+	}
+	if why == "" {
+		p, _ := h.path(&n.content)
+		why = cmp.Or(m.unsafe[p], st.noContent)
+	}
+	return "nothing could bring back what it is now" + strings.TrimSuffix(" ("+why+")", " ()") + ": move or delete it yourself"
+}
+
+// whole is a node with its content and metadata once the aims are reached.
+func (a *aims) whole(n *node) state {
+	of := func(c *cell) state {
+		if !a.undo || a.of[c] != nil || len(n.at) > 0 {
+			return a.after(c).st
+		}
+		// What a plan that failed has left of it does not count.
+		return c.before(a.h.effective(c, len(c.facts)-1) + 1).st
+	}
+	return joined(of(&n.content), of(&n.meta), n)
+}
+
+// is is a node as it is now.
+func (n *node) is() state { return joined(n.content.now().st, n.meta.now().st, n) }
+
+func joined(content, meta state, n *node) state {
+	st := content
+	if n.dir() || st.absent() {
+		st = meta
+	}
+	st.mode = n.kind | meta.perm()
+	st.owned, st.uid, st.gid, st.attrs = meta.owned, meta.uid, meta.gid, meta.attrs
+	st.in, st.nlink = n.in, n.nlink
+	return st
+}
+
+// reachable drops the aims that cannot be reached, and adds directories that are needed,
+// until the result is a tree. It names what it drops.
+func (m *maker) reachable(a *aims) error {
+	now := a.h.presently()
+	for {
+		o := a.outcome()
+		dropped, err := m.unreachable(a, now, o)
+		if err != nil {
+			return err
+		}
+		if !dropped {
+			return nil
+		}
+	}
+}
+
+func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) {
+	h := a.h
+	drop := func(g *aim, why string) {
+		delete(a.of, g.c)
+		a.dropped[g.c] = true
+		changed = true
+		if why != "" {
+			m.conflict(store.Conflict{Path: h.title(g.c), Why: why})
+		}
+	}
+	for _, n := range h.all {
+		kept, err := m.endangered(a, n, now, o)
+		if err != nil {
+			return changed, err
+		}
+		changed = kept || changed
+	}
+	if changed {
+		return true, nil
+	}
+	for _, g := range a.sorted() {
+		if a.of[g.c] != g || g.c.kind != entryCell {
+			continue
+		}
+		n, was := g.want.node, g.c.now().node
+		if n != nil {
+			if !o.has(g.c.dir) {
+				switch home := m.homeOf(g.c.dir); {
+				case a.coming(g.c.dir): // in another that comes back
+				case home != nil && a.of[home] == nil && home.now().node == nil && !a.dropped[home]:
+					a.of[home] = home.again(g.c.dir)
+					changed = true
+				default:
+					drop(g, "what was its directory is something else now")
+				}
+				continue
+			}
+			if !now.has(n) {
+				if why, size := m.cannotMake(a.whole(n)); why != "" {
+					m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.pathIn(o, g.c), Why: why}, size: size})
+					drop(g, "")
+					continue
+				}
+			}
+			if n.dir() && len(o.places[n]) > 1 {
+				drop(g, "it is elsewhere now")
+				continue
+			}
+			if !o.has(n) {
+				drop(g, "it would be below itself")
+				continue
+			}
+		}
+		if was == nil || was == n || o.has(was) {
+			continue
+		}
+		if was.dir() {
+			stays, _, err := m.stays(a, was)
+			if err != nil {
+				return changed, err
+			}
+			if stays {
+				drop(g, "the directory holds other files")
+			}
+			continue
+		}
+		if why := m.refusal(h, was); why != "" {
+			drop(g, why)
+		}
+	}
+	if changed {
+		return true, nil
+	}
+	for _, g := range a.sorted() {
+		if g.c.kind != entryCell && a.of[g.c] == g {
+			m.unreachableValue(a, g, now, o, drop)
+		}
+	}
+	return changed, nil
+}
+
+// again gives an entry back the node that it held.
+func (c *cell) again(n *node) *aim {
+	for i := len(c.facts) - 1; i >= 0; i-- {
+		if c.before(i).node == n {
+			return &aim{c: c, want: value{node: n}, back: c.seq(i), from: c.facts[i].seqs[0]}
+		}
+	}
+	return &aim{c: c, want: value{node: n}, made: true}
+}
+
+// endangered keeps a node that would be nowhere, though what is taken out gave it a place
+// and others have changed it since: it stays where it was made, if that is free. Others'
+// work in a file is named. True: the aims have changed.
+func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
+	if n == a.h.root || n.goesOn != nil || o.has(n) {
+		return false, nil
+	}
+	places := a.placed(n)
+	if len(places) == 0 || !now.has(n) && !a.removed(n) {
+		return false, nil
+	}
+	f, others := m.keptBy(a, n), false
+	if n.dir() && now.has(n) {
+		if _, others, err = m.stays(a, n); err != nil {
+			return false, err
+		}
+	}
+	if f == nil && !others || a.apart && !n.dir() {
+		return false, nil
+	}
+	if !n.dir() && !a.kept[n] {
+		m.conflict(store.Conflict{Path: a.h.title(places[0]), Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
+	}
+	delete(a.of, &n.meta)
+	if !a.kept[n] {
+		a.kept[n] = true
+		for _, c := range places {
+			if a.after(c).node != nil {
+				continue
+			}
+			if delete(a.of, c); c.now().node != n {
+				a.of[c] = c.again(n)
+			}
+			return true, nil
+		}
+	}
+	for c, g := range a.of {
+		if c.kind == entryCell && c.now().node == n && g.want.node != n {
+			delete(a.of, c)
+			changed = true
+		}
+	}
+	return changed, nil
+}
+
+// taken are the facts that are taken out of a cell, the newest first. What was taken back
+// before is not among those of an undo.
+func (a *aims) taken(c *cell) (out []*fact) {
+	for i := len(c.facts) - 1; i >= 0; i-- {
+		if a.undo && !a.redo {
+			if i = a.h.effective(c, i); i < 0 {
+				break
+			}
+		}
+		if a.sel(&c.facts[i]) {
+			out = append(out, &c.facts[i])
+		}
+	}
+	return out
+}
+
+// placed are the entries that what is taken out gave a node, the oldest first.
+func (a *aims) placed(n *node) []*cell {
+	type place struct {
+		c   *cell
+		seq uint64
+	}
+	var all []place
+	for _, c := range n.names {
+		for _, f := range a.taken(c) {
+			if f.node == n {
+				all = append(all, place{c, f.v.Seq})
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y place) int { return compareSeq(x.seq, y.seq) })
+	out := make([]*cell, len(all))
+	for i := range all {
+		out[i] = all[i].c
+	}
+	return out
+}
+
+// removed: what is taken out took the last name of a node.
+func (a *aims) removed(n *node) bool {
+	var last *fact
+	for _, c := range n.names {
+		i := a.h.effective(c, len(c.facts)-1)
+		if i >= 0 && c.before(i).node == n && (last == nil || c.facts[i].v.Seq > last.v.Seq) {
+			last = &c.facts[i]
+		}
+	}
+	return last != nil && a.sel(last)
+}
+
+// coming: a directory comes back, in another that comes back.
+func (a *aims) coming(d *node) bool {
+	for _, g := range a.of {
+		if g.c.kind == entryCell && g.want.node == d {
+			return true
+		}
+	}
+	return false
+}
+
+// homeOf is the entry that a directory comes back to: where it was last, or, if only some
+// paths are asked for, where it was before what is taken out.
+func (m *maker) homeOf(d *node) *cell {
+	if m.asked != nil {
+		for _, c := range d.names {
+			if c.base.node == d {
+				return c
+			}
+		}
+	}
+	var home *cell
+	last := uint64(0)
+	for _, c := range d.names {
+		if home == nil {
+			home = c
+		}
+		for i := range c.facts {
+			if c.facts[i].node == d && c.facts[i].v.Seq >= last {
+				home, last = c, c.facts[i].v.Seq
+			}
+		}
+	}
+	return home
+}
+
+// keptBy is somebody else's newest change of a node that would go, since what is taken out
+// gave it a place; nil: there is none.
+func (m *maker) keptBy(a *aims, n *node) *fact {
+	placed := ^uint64(0)
+	for _, c := range n.names {
+		for _, f := range a.taken(c) {
+			if f.node == n {
+				placed = min(placed, f.v.Seq)
+			}
+		}
+	}
+	for _, c := range []*cell{&n.content, &n.meta} {
+		i := a.h.effective(c, len(c.facts)-1)
+		for i >= 0 && a.sel(&c.facts[i]) {
+			i = a.h.effective(c, i-1)
+		}
+		if i < 0 {
+			continue
+		}
+		if f := &c.facts[i]; f.v.Seq > placed && !f.found && f.v.Plan == "" {
+			return f
+		}
+	}
+	return nil
+}
+
+// stays: something stays in a directory that is to go. others: somebody put it there.
+func (m *maker) stays(a *aims, d *node) (stays, others bool, err error) {
+	for _, c := range d.kids {
+		if n := a.after(c).node; n != nil {
+			stays = true
+			i := a.h.effective(c, len(c.facts)-1)
+			others = others || i >= 0 && !a.sel(&c.facts[i]) && !c.facts[i].found || n.dir()
+		}
+	}
+	p, ok := a.h.dirPath(d)
+	if !ok {
+		return stays, others, nil
+	}
+	err = m.view.Live(p, func(v store.Version) error {
+		if v.Path == p {
+			return nil
+		}
+		if dir, name := split(v.Path); dir == p && (d.kids[name] == nil || !d.kids[name].known) {
+			stays = true
+			others = others || v.Op != store.OpBaseline || v.Plan != ""
+		}
+		return nil
+	})
+	return stays, others, err
+}
+
+// cannotMake says why a node that is gone cannot be made again; "": it can.
+func (m *maker) cannotMake(w state) (why string, size int64) {
+	switch {
+	case w.dir():
+	case w.link() && w.target == "":
+		return "where it pointed was not seen", 0
+	case w.link():
+	case w.regular() && !m.has(w.blob):
+		return cmp.Or(w.noContent, "the content is no longer kept"), w.size
+	case !w.regular():
+		return "devices, sockets and pipes are not brought back", 0
+	}
+	return "", 0
+}
+
+// unreachableValue looks at the aim of a content or of metadata.
+func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*aim, string)) {
+	n := g.c.of
+	if !o.has(n) {
+		if f := m.goneBy(a, g.c); f != nil {
+			m.conflict(store.Conflict{Path: a.h.title(g.c), Why: "deleted since", Actor: f.v.Actor, Time: f.v.Time})
+		} else if now.has(n) {
+			a.gone = append(a.gone, g)
+		}
+		drop(g, "")
+		return
+	}
+	if !now.has(n) {
+		return // it is made anew
+	}
+	if g.c.kind == contentCell && !g.c.same(g.want, g.c.now()) {
+		if why := m.refusal(a.h, n); why != "" {
+			drop(g, why)
+			return
+		}
+		if w := g.want.st; w.regular() && !m.has(w.blob) || w.link() && w.target == "" {
+			why, size := m.cannotMake(w)
+			m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.h.title(g.c), Why: why}, size: size})
+			drop(g, "")
+			return
+		}
+	}
+	if other, f := m.namedByOthers(a, g); f != nil && a.apart {
+		m.part(a, n, f.v.Seq)
+		drop(g, "")
+	} else if f != nil {
+		x := store.Conflict{Path: a.title(g.c, other), Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(other)), Actor: f.v.Actor, Time: f.v.Time}
+		delete(a.of, g.c)
+		m.conflict(x)
+		drop(g, "")
+	}
+}
+
+// part gives the names that a file had before a version a file of their own.
+func (m *maker) part(a *aims, n *node, before uint64) {
+	own := a.h.newNode(n.kind, store.Inode{})
+	own.content.known, own.content.base = true, a.after(&n.content)
+	own.meta.known, own.meta.base = true, a.after(&n.meta)
+	for _, c := range n.at {
+		if c.seq(len(c.facts)) < before && a.of[c] == nil {
+			a.of[c] = &aim{c: c, want: value{node: own}, made: true}
+		}
+	}
+	delete(a.of, &n.content)
+	delete(a.of, &n.meta)
+}
+
+// title is the path by which a node is known, other than one.
+func (a *aims) title(c *cell, but store.Path) store.Path {
+	for _, at := range c.of.at {
+		if p, ok := a.h.path(at); ok && p != but {
+			return p
+		}
+	}
+	return a.h.title(c)
+}
+
+// newest is the newest of the facts of a cell that are taken out; 0: there is none.
+func (c *cell) newest(sel func(*fact) bool) (seq uint64) {
+	for i := range c.facts {
+		if f := &c.facts[i]; sel(f) {
+			seq = f.v.Seq
+		}
+	}
+	return seq
+}
+
+// goneBy is the fact by which somebody else removed what has a content or metadata since;
+// nil: nobody did.
+func (m *maker) goneBy(a *aims, of *cell) *fact {
+	n, since := of.of, of.newest(a.sel)
+	for _, c := range n.names {
+		i := a.h.effective(c, len(c.facts)-1)
+		if i < 0 || c.facts[i].v.Seq < since || a.sel(&c.facts[i]) || c.facts[i].v.Plan != "" {
+			continue
+		}
+		if j := a.h.effective(c, i-1); j >= 0 && c.facts[j].node == n || j < 0 && c.base.node == n {
+			return &c.facts[i]
+		}
+	}
+	return nil
+}
+
+// namedByOthers is a name that somebody else gave a file since it was changed, and which
+// stays.
+func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
+	newest := g.c.newest(a.sel)
+	for _, c := range g.c.of.at {
+		i := a.h.effective(c, len(c.facts)-1)
+		if i < 0 || a.of[c] != nil {
+			continue
+		}
+		if f := &c.facts[i]; f.v.Op == store.OpLink && f.v.Seq > newest && !a.sel(f) && f.v.Plan == "" {
+			p, _ := a.h.path(c)
+			return p, f
+		}
+	}
+	return "", nil
+}
+
+// nameStrangers names the files that have names of which nothing is known and that go or
+// come back as other files.
+func (m *maker) nameStrangers(a *aims, o *outcome) {
+	now := a.h.presently()
+	told := map[*node]bool{}
+	say := func(n *node, p store.Path, why string) {
+		if !told[n] {
+			told[n] = true
+			m.lose(store.Conflict{Path: p, Why: why})
+		}
+	}
+	for _, g := range a.sorted() {
+		if g.c.kind != entryCell {
+			continue
+		}
+		if n := g.want.node; n != nil && !n.dir() && !now.has(n) && max(n.nlink, n.strangers) > 0 && n.in.Ino != 0 {
+			say(n, a.pathIn(o, g.c), fmt.Sprintf("it is a file of its own now; it was one file with other names: %d of which nothing is known, and which may not be as they were", max(n.nlink, n.strangers)))
+		}
+	}
+	for _, n := range a.h.all {
+		if !a.undo || n.dir() || n == a.h.root || n.goesOn != nil || o.has(n) || !m.changedBy(a, n) {
+			continue
+		}
+		if unknown := max(int(n.nlink)-len(now.places[n]), int(n.strangers)); unknown > 0 {
+			say(n, a.h.title(&n.content), fmt.Sprintf("the file that it was has %d other names of which nothing is known, and which keep what was changed", unknown))
+		}
+	}
+}
+
+// departure is how a directory that comes back went to where nothing is kept.
+type departure struct {
+	home, at store.Path // where it comes back, and where it was when it went
+	by       store.Version
+}
+
+// departed is how a directory went to where nothing is kept since a version, by itself or
+// with one that it was in; false: it did not.
+func (h *past) departed(n *node, since uint64) (d departure, ok bool) {
+	for _, c := range n.names {
+		for i := range c.facts {
+			v := c.facts[i].v
+			if c.before(i).node != n || v.Seq < since || v.Op != store.OpRmdir {
+				continue
+			}
+			if by := h.removal(*v); by.NoContent != "" && !by.Excluded() {
+				d, ok = departure{at: v.Path, by: by}, true
+			}
+		}
+	}
+	if ok || len(n.at) == 0 {
+		return d, ok
+	}
+	d, ok = h.departed(n.at[0].dir, since)
+	d.at = join(d.at, n.at[0].name)
+	return d, ok
+}
+
+// removal is the version by which a directory went with all that it held: its own, or
+// that of one above it.
+func (h *past) removal(v store.Version) store.Version {
+	for p := v.Path; v.NoContent == "" && p != ""; p, _ = split(p) {
+		for _, o := range h.owns[p] {
+			if o.Seq > v.Seq && o.Time == v.Time && o.Op == store.OpRmdir && o.NoContent != "" {
+				return o
+			}
+		}
+	}
+	return v
+}
+
+// nameDeparted names the directories that come back and went to where nothing is kept: what
+// nobody has looked at went with them. What only went with a directory that is named
+// already is not named.
+func (m *maker) nameDeparted(a *aims, o *outcome) {
+	now := a.h.presently()
+	var all []departure
+	for _, g := range a.of {
+		if n := g.want.node; g.c.kind == entryCell && n != nil && n.dir() && !now.has(n) {
+			if d, ok := a.h.departed(n, a.since); ok {
+				d.home = a.pathIn(o, g.c)
+				all = append(all, d)
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y departure) int { return strings.Compare(string(x.home), string(y.home)) })
+	for i, d := range all {
+		if !slices.ContainsFunc(all[:i], d.within) {
+			m.lose(store.Conflict{Path: d.home, Why: d.by.NoContent, Actor: d.by.Actor, Time: d.by.Time})
+		}
+	}
+}
+
+// within: d went below another directory that it should be below.
+func (d departure) within(o departure) bool {
+	return d.by.Time == o.by.Time && d.home != o.home && d.home.Inside(o.home) && d.at == o.at+d.home[len(o.home):]
+}
+
+// changedBy: the selected facts are of a node's content or metadata.
+func (m *maker) changedBy(a *aims, n *node) bool {
+	sel := func(f fact) bool { return a.sel(&f) }
+	return slices.ContainsFunc(n.content.facts, sel) || slices.ContainsFunc(n.meta.facts, sel)
+}

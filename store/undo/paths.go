@@ -1,0 +1,110 @@
+package undo
+
+import (
+	"slices"
+	"strings"
+
+	"cachebro/store"
+
+	"golang.org/x/sys/unix"
+)
+
+// goal is what one path is and what it should be.
+type goal struct {
+	path       store.Path
+	have, want state
+	made       bool   // want is that of no version of the path
+	took       uint64 // of a merge: the newest version that is taken out
+	edits      []int  // and which of its edits, nil: all
+}
+
+// aimsAt are the aims by which paths become what they should be, whatever was there.
+func (m *maker) aimsAt(goals []goal, apart bool) (*aims, error) {
+	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
+	paths := make([]store.Path, len(goals))
+	for i := range goals {
+		paths[i] = goals[i].path
+	}
+	h, err := m.cellsSince(paths, m.view.Seq()+1, nil)
+	if err != nil {
+		return nil, err
+	}
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: apart, sel: func(*fact) bool { return true }}
+	for i := range goals {
+		a.aimAt(&goals[i])
+	}
+	return a, nil
+}
+
+func (a *aims) aimAt(g *goal) {
+	c := a.place(g.path, !g.want.absent())
+	if c == nil {
+		return
+	}
+	aim := func(c *cell, want value) {
+		if !c.same(want, a.after(c)) {
+			a.of[c] = &aim{c: c, want: want, made: g.made, back: g.want.seq, took: g.took, edits: g.edits}
+		}
+	}
+	n := c.now().node
+	switch {
+	case g.want.absent():
+		aim(c, value{})
+		return
+	case n == nil || n.kind != g.want.kind() || g.want.in.Ino != 0 && n.in != g.want.in && n.nlink > 1:
+		n = a.h.newNode(g.want.kind(), store.Inode{})
+		n.content.known, n.content.base.st = true, g.want
+		n.meta.known, n.meta.base.st = true, g.want
+		aim(c, value{node: n})
+		if of := a.of[c]; of != nil {
+			of.made = true
+		}
+		return
+	}
+	if !n.dir() {
+		aim(&n.content, value{st: g.want})
+	}
+	aim(&n.meta, value{st: g.want})
+}
+
+// place is the cell of a path in the tree that is to be; with making, the directories
+// that it needs come with it. nil: it cannot be there.
+func (a *aims) place(p store.Path, making bool) *cell {
+	dir := a.h.root
+	for {
+		name, rest, more := strings.Cut(string(p), "/")
+		c := a.h.entry(dir, store.Path(name))
+		if !more {
+			return c
+		}
+		p = store.Path(rest)
+		if !c.known && making && a.after(c).node == nil {
+			c.known = true
+		}
+		if dir = a.after(c).node; dir == nil {
+			if !making {
+				return nil
+			}
+			if a.of[c] = a.lastDir(c); a.of[c] == nil {
+				dir = a.h.newNode(unix.S_IFDIR, store.Inode{})
+				dir.meta.known, dir.meta.base.st = true, state{mode: unix.S_IFDIR | 0o755}
+				a.of[c] = &aim{c: c, want: value{node: dir}}
+			}
+			dir = a.of[c].want.node
+		}
+		if !dir.dir() {
+			return nil
+		}
+	}
+}
+
+// lastDir gives an entry back the directory that it held last, if that is nowhere; nil: it
+// held none.
+func (a *aims) lastDir(c *cell) *aim {
+	for i := len(c.facts) - 1; i >= 0; i-- {
+		if n := c.before(i).node; n != nil && n.dir() && len(n.at) == 0 && !a.coming(n) {
+			return c.again(n)
+		}
+	}
+	return nil
+}
