@@ -125,6 +125,7 @@ type Cell struct {
 	Back uint64 // 0: before anything was known of it
 	From uint64 // the oldest version that is taken out of the cell; 0: see Back
 	Made bool   // the value is that of no version
+	Took uint64 // of a value that was made, the newest of the versions that are taken out of it
 	Gone bool   // what has the content or metadata is nowhere afterwards, so there is no version of it
 }
 

@@ -549,7 +549,7 @@ func (x *carrier) returns(all []*aim, titles []store.Path) {
 			end = x.path(p[0])
 		}
 		if was := g.c.seq(len(g.c.facts)); was != 0 {
-			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: was, Back: g.back, From: g.from, Made: g.made})
+			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: was, Back: g.back, From: g.from, Made: g.made, Took: g.took})
 		}
 		for _, p := range []store.Path{at, end} {
 			if !told[p] {

@@ -210,17 +210,7 @@ func (m *maker) sinceOf(vs []*store.Version) uint64 {
 			continue
 		}
 		seen[v.Plan] = true
-		p, err := m.store.Journal.Head(v.Plan)
-		if err == nil && p.Since == 0 { // of an older program
-			p, err = m.store.Journal.Plan(v.Plan)
-			p.Since = v.Seq
-			for _, r := range p.Returns {
-				if r.Back > 0 {
-					p.Since = min(p.Since, r.Back)
-				}
-			}
-		}
-		if err == nil {
+		if p, err := m.store.Journal.Head(v.Plan); err == nil && p.Since > 0 {
 			least = min(least, p.Since)
 		}
 	}
@@ -659,8 +649,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	goesOn := (*node)(nil)
 	replaced := cur != nil && cur.kind == n.kind && len(cur.at) == 1 && cur.nlink < 2 && !cur.dir()
 	switch {
-	case v.Plan != "" && n.new(v) && (h.speaks(v.Plan) || h.broughtBy(v, c, replaced) != nil):
-		goesOn = h.broughtBy(v, c, replaced)
+	case v.Plan != "" && n.new(v) && h.speaks(v.Plan):
+		goesOn = h.broughtBy(v, c)
 	case !n.new(v), !n.dir() && (len(n.at) > 0 || v.Stat.Nlink > 1): // the latter has other names
 	case replaced:
 		goesOn = cur
@@ -704,7 +694,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 }
 
 // broughtBy is the node that a plan wrote anew at an entry; nil: that is not known.
-func (h *past) broughtBy(v *store.Version, c *cell, replaced bool) *node {
+func (h *past) broughtBy(v *store.Version, c *cell) *node {
 	if r, ok := h.said(v.Plan, c); ok {
 		if r.Made {
 			return nil
@@ -721,10 +711,6 @@ func (h *past) broughtBy(v *store.Version, c *cell, replaced bool) *node {
 			return cur
 		}
 	}
-	r, ok := (&chain{m: h.m}).returns(v.Plan)[v.Path]
-	if !h.speaks(v.Plan) && ok && r.Back != 0 && !r.Made && (!replaced || h.m.ofItsOwn[v.Plan][v.Path]) {
-		return h.nodeAt(r.Back)
-	}
 	return nil
 }
 
@@ -733,7 +719,7 @@ func (h *past) said(plan string, c *cell) (store.Cell, bool) {
 	cells, asked := h.saidBy[plan]
 	if !asked {
 		h.saidBy[plan] = nil
-		if p, err := h.m.store.Journal.Plan(plan); err == nil && len(p.Cells) > 0 {
+		if p, err := h.m.store.Journal.Plan(plan); err == nil && p.Since > 0 {
 			cells = map[*cell]store.Cell{}
 			h.saidBy[plan] = cells
 			for _, r := range p.Cells {

@@ -221,7 +221,7 @@ func (h *past) mergedBack(c *cell, sel func(*fact) bool) *fact {
 		if f.v.Plan == "" {
 			continue
 		}
-		r := (&chain{m: h.m}).returns(f.v.Plan)[f.v.Path]
+		r, _ := h.said(f.v.Plan, c)
 		undone := slices.IndexFunc(c.facts, func(o fact) bool { return r.Made && slices.Contains(o.seqs, r.Took) })
 		if undone < 0 || c.facts[undone].v.Plan == "" {
 			continue
@@ -313,37 +313,9 @@ func (h *past) effective(c *cell, i int) int {
 // broughtBack is the fact that fact i, of a plan, brought back.
 func (h *past) broughtBack(c *cell, i int) int {
 	f := &c.facts[i]
-	if f.v.Plan == "" {
+	if f.v.Plan == "" || !h.speaks(f.v.Plan) {
 		return i
 	}
-	if h.speaks(f.v.Plan) {
-		return h.broughtByCell(c, i)
-	}
-	r, ok := (&chain{m: h.m}).returns(f.v.Plan)[f.v.Path]
-	if ok && r.Made && c.kind == contentCell {
-		return i
-	}
-	// What plans did to single cells is not known of older ones.
-	most := []uint64{^uint64(0)}
-	if ok && r.Back > 0 {
-		most = []uint64{r.Back, ^uint64(0)}
-	}
-	for _, most := range most {
-		for j := i - 1; j >= -1; j-- {
-			if j >= 0 && c.facts[j].v.Seq > most {
-				continue
-			}
-			if c.same(c.before(j+1), f.value) {
-				return j
-			}
-		}
-	}
-	return i
-}
-
-// broughtByCell is broughtBack where the plan says what it does to each cell.
-func (h *past) broughtByCell(c *cell, i int) int {
-	f := &c.facts[i]
 	before := i - 1
 	for before >= 0 && c.facts[before].v.Plan == f.v.Plan {
 		before--

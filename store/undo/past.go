@@ -68,8 +68,7 @@ func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, er
 func (p Planner) looker() *maker {
 	return &maker{
 		store: p.Store, plan: &Draft{Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}}, show: true,
-		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{}, ofItsOwn: map[string]map[store.Path]bool{},
-		wentTo: map[store.Path][]laterName{},
+		kept: map[store.Hash]place{}, wentTo: map[store.Path][]laterName{},
 	}
 }
 

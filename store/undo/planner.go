@@ -43,15 +43,12 @@ type maker struct {
 	plan  *Draft
 	show  bool // nobody is asked to secure anything
 
-	lost     []lost
-	asked    func(store.Path) bool                  // the query asks for a path; nil: for all
-	before   []store.Version                        // what a query means, but for its paths
-	unsafe   map[store.Path]string                  // what could not be secured, and why
-	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked
-	returned map[string]map[store.Path]store.Return // what plans brought back, as far as it was asked
-	ofItsOwn map[string]map[store.Path]bool         // the paths to which plans gave files of their own, likewise
-	plans    []store.Plan                           // all heads, the newest first, once they were asked for
-	wentTo   map[store.Path][]laterName             // which names directories of a moment had later, as far as it was asked
+	lost   []lost
+	asked  func(store.Path) bool      // the query asks for a path; nil: for all
+	before []store.Version            // what a query means, but for its paths
+	unsafe map[store.Path]string      // what could not be secured, and why
+	kept   map[store.Hash]place       // whether and where the store has contents, as far as it was asked
+	wentTo map[store.Path][]laterName // which names directories of a moment had later, as far as it was asked
 }
 
 // place is where a content lies, if the store has it.
@@ -66,7 +63,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 	m := &maker{
 		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}, ByLine: map[store.Path]bool{}},
 		show: p.Secure == nil,
-		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{}, ofItsOwn: map[string]map[store.Path]bool{},
+		kept: map[store.Hash]place{},
 	}
 	var a *aims
 	var atRisk []risk

@@ -91,19 +91,25 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 // has brought back counts as the version that it brought back. So a second step back goes
 // on from where the first one led to.
 func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int) {
-	c := &chain{m, vs}
-	v, j := c.at(i)
-	switch {
-	case j < 0: // a plan removed it
-		return vs[i], i
-	case v.Plan != "" && c.returns(v.Plan)[v.Path].Made: // as under an earlier name
-		for k := j - 1; k >= 0; k-- {
-			if vs[k].Plan == "" && stateOf(vs[k]).equal(stateOf(v)) {
-				return vs[k], k
-			}
+	for v := vs[i]; v.Plan != ""; v = vs[i] {
+		p, err := m.store.Journal.Plan(v.Plan)
+		at := slices.IndexFunc(p.Returns, func(r store.Return) bool { return r.Path == v.Path })
+		if err != nil || at < 0 {
+			break
 		}
+		r := p.Returns[at]
+		is := func(o store.Version) bool {
+			return (o.Seq == r.Back || r.Made && o.Plan == "" && o.Seq < v.Seq) && stateOf(o).sameContent(stateOf(v)) // made: as under an earlier name
+		}
+		j := i - 1
+		for ; j >= 0 && !is(vs[j]); j-- {
+		}
+		if j < 0 {
+			break
+		}
+		i = j
 	}
-	return v, j
+	return vs[i], i
 }
 
 // Restore plans to make paths (with all below them; none: the whole tree)

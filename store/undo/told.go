@@ -83,6 +83,15 @@ func carriedAway(first store.Version) state {
 	return stateOf(first)
 }
 
+// began: before its first known version the path did not exist.
+func began(v store.Version) bool {
+	switch v.Op {
+	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod, store.OpRename, store.OpLink, store.OpUnlink, store.OpRmdir, store.OpMoved:
+		return true
+	}
+	return false
+}
+
 // madeLater: a file is told of as made when it is first closed, so a chmod
 // through the descriptor that made it comes before (sed -i does this).
 func madeLater(own []store.Version, first store.Version) bool {

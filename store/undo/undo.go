@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +13,10 @@ import (
 
 // errStop ends an iteration early.
 var errStop = errors.New("stop")
+
+// ErrOldPlan wraps that a plan cannot be taken back as such. Restore reaches what was there
+// before it.
+var ErrOldPlan = errors.New("it does not say what it did to entries and contents")
 
 // Query says what is to be taken back.
 type Query struct {
@@ -39,161 +42,6 @@ type Action struct {
 	Has         func(store.Version) bool // a version is one of its
 	First, Last uint64                   // version numbers
 	What        string                   // for people
-}
-
-// chain walks what a path effectively was, newest first: a state that a plan
-// brought back counts as the version it brought back.
-type chain struct {
-	m   *maker
-	own []store.Version // of the path itself, oldest first
-}
-
-// at is the effective version for own[i]; false when the path was absent
-// before anything was known, or what the plan made is a version of its own.
-func (c *chain) at(i int) (store.Version, int) {
-	newest := i
-	i = c.origin(i)
-	if i < 0 {
-		return store.Version{}, -1
-	}
-	c.sharesContent(i, newest)
-	return c.own[i], i
-}
-
-// sharesContent gives own[i] the content of own[newest], by which a plan brought it back:
-// the older version's may have been pruned since.
-func (c *chain) sharesContent(i, newest int) {
-	v, is := &c.own[i], c.own[newest]
-	if v.Blob == (store.Hash{}) && is.Blob != (store.Hash{}) && regular(*v) && v.Stat.Size == is.Stat.Size {
-		v.Blob, v.NoContent = is.Blob, ""
-	}
-}
-
-// origin is where the version that at returns stands, -1 if there is none.
-func (c *chain) origin(i int) int {
-	for hops := 0; i >= 0 && hops < 1000; hops++ {
-		v := c.own[i]
-		if v.Plan == "" {
-			if j := c.found(i); j < i && c.own[j].Plan != "" {
-				i = j // it was read, once or again, after the plan had made it
-				continue
-			}
-			return i
-		}
-		r, ok := c.left(i)
-		if !ok {
-			r, ok = c.returns(v.Plan)[v.Path]
-		}
-		if !ok || r.Made || r.Back >= v.Seq {
-			return i
-		}
-		if r.Back == 0 {
-			return -1
-		}
-		j := c.index(r.Back)
-		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
-			// A plan cut short, or versions dropped since. A step that failed may
-			// have left it as it was.
-			j = c.index(r.Was)
-			if j < 0 || j >= i || !stateOf(c.own[j]).equal(stateOf(v)) {
-				return i
-			}
-		}
-		i = j
-	}
-	return -1
-}
-
-// found is where what own[i] describes comes from, if it only says how that was found.
-func (c *chain) found(i int) int {
-	for i > 0 && c.own[i].Plan == "" && c.own[i].Op == store.OpBaseline && describes(c.own[i], c.own[i-1]) {
-		i--
-	}
-	return i
-}
-
-// mostLeft bounds how many plans are asked whether they left a path as it was.
-const mostLeft = 4
-
-// left is what a later plan says of own[i], which an earlier plan made: it may have been
-// just what the later one was to bring back, and then there is no version of that.
-func (c *chain) left(i int) (store.Return, bool) {
-	v, next := c.own[i], store.Version{Seq: ^uint64(0)}
-	if i+1 < len(c.own) {
-		next = c.own[i+1]
-	}
-	if c.m.plans == nil {
-		c.m.plans, _ = c.m.store.Journal.Plans()
-	}
-	asked, redone := 0, map[string]bool{}
-	for _, p := range c.m.plans { // newest first
-		if asked == mostLeft || p.Seq < v.Seq {
-			break
-		}
-		made := func(v store.Version) bool { return v.Plan == p.ID }
-		if p.Finished == 0 || redone[p.ID] {
-			continue
-		}
-		redone[p.Of] = true
-		if p.Seq >= next.Seq || slices.ContainsFunc(c.own[i+1:], made) {
-			continue
-		}
-		asked++
-		r, ok := c.returns(p.ID)[v.Path]
-		if j := c.index(r.Back); ok && r.Was == v.Seq && j >= 0 && j < i && broughtBack(stateOf(c.own[j]), stateOf(v)) {
-			return r, true
-		}
-	}
-	return store.Return{}, false
-}
-
-// index is where in own a version is, -1 if it is not.
-func (c *chain) index(seq uint64) int {
-	i, ok := slices.BinarySearchFunc(c.own, seq, func(o store.Version, seq uint64) int { return cmp.Compare(o.Seq, seq) })
-	if !ok {
-		return -1
-	}
-	return i
-}
-
-// broughtBack: what a plan has made is the state that it was to bring back. The log
-// does not have the content of ignored files, before or after they become tracked,
-// but a plan also restores the mtime. Owner, attributes and set-id bits only count
-// where whoever applied the plan could set them.
-func broughtBack(then, now state) bool {
-	then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false
-	if now.regular() && then.regular() && (now.blob == (store.Hash{})) != (then.blob == (store.Hash{})) {
-		return now.size == then.size && now.mtime == then.mtime && now.perm() == then.perm()
-	}
-	return now.equal(then)
-}
-
-func (c *chain) returns(plan string) map[store.Path]store.Return {
-	if back, ok := c.m.returned[plan]; ok {
-		return back
-	}
-	back, apart := map[store.Path]store.Return{}, map[store.Path]bool{}
-	if p, err := c.m.store.Journal.Plan(plan); err == nil {
-		for _, r := range p.Returns {
-			back[r.Path] = r
-		}
-		for i := range p.Steps {
-			if p.Steps[i].Apart {
-				apart[p.Steps[i].Path] = true
-			}
-		}
-	}
-	c.m.returned[plan], c.m.ofItsOwn[plan] = back, apart
-	return back
-}
-
-// began: before its first known version the path did not exist.
-func began(v store.Version) bool {
-	switch v.Op {
-	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod, store.OpRename, store.OpLink, store.OpUnlink, store.OpRmdir, store.OpMoved:
-		return true
-	}
-	return false
 }
 
 // Undo plans to take back what a query selects. A path is touched only if it still
@@ -289,6 +137,9 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 		return nil, err
 	}
 	return p.make(store.PlanRedo, func(m *maker) (*aims, error) {
+		if of.Since == 0 {
+			return nil, fmt.Errorf("plan %s was made by an older cachebro: %w", id, ErrOldPlan)
+		}
 		m.plan.Of, m.plan.Title = id, title+of.Title
 		vs, err := m.all(store.Filter{Plan: id, Baselines: true})
 		if err != nil {

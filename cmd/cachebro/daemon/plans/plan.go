@@ -53,6 +53,8 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		err = pl.nothing(q, err)
 	} else if errors.Is(err, undo.ErrEdits) {
 		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk undoes the whole change", "%v", err)
+	} else if errors.Is(err, undo.ErrOldPlan) {
+		err = wire.Errorf(wire.ErrBadRequest, "cachebro restore --at gives back what was there before it", "%v", err)
 	}
 	if !whole {
 		behind := pl.Ingest.Behind()
