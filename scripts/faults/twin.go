@@ -683,21 +683,29 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
-// movedBack: what was asked for goes back into its directory, which has another name
-// now and is not asked for, or to where it was in such a one, and the plan says so.
+// movedBack: what was asked for, or is in it, goes back to where it was, into a directory
+// that is not asked for perhaps, or makes room for what does, and the plan says so.
 func (t *trial) movedBack(said string, args []string, d difference) bool {
 	if d.what != "presence" {
 		return false
 	}
-	within := func(n string) bool { return t.within(n, args) }
+	asked := func(n string) bool {
+		names := append(slices.Clone(t.had[t.end.names[n].ino]), t.had[t.start.names[n].ino]...)
+		return t.within(n, args) || slices.ContainsFunc(names, func(o string) bool { return t.within(o, args) })
+	}
 	for p := d.path; p != "."; p = filepath.Dir(p) {
-		to := regexp.MustCompile(`\n  R (.*) -> ` + regexp.QuoteMeta(filepath.Join(t.name, p)) + `\n`).FindStringSubmatch(said)
+		name := regexp.QuoteMeta(filepath.Join(t.name, p))
+		to := regexp.MustCompile(`\n  (?:R (.*) -> ` + name + `|= ` + name + ` -> (.*))\n`).FindStringSubmatch(said)
 		if to == nil {
 			continue
 		}
-		from := strings.TrimPrefix(to[1], t.name+"/")
-		if within(from) || slices.ContainsFunc(t.had[t.end.names[from].ino], within) {
-			return true
+		if _, there := t.end.names[p]; there && asked(p) {
+			return true // what is there now goes back
+		}
+		for from := strings.TrimPrefix(to[1]+to[2], t.name+"/"); from != "."; from = filepath.Dir(from) {
+			if asked(from) {
+				return true
+			}
 		}
 	}
 	for p := d.path; p != "."; p = filepath.Dir(p) {

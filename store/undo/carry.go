@@ -415,7 +415,8 @@ func (x *carrier) changeFiles(all []*aim) {
 		}
 		c := x.places(n)[0]
 		for _, o := range x.places(n) {
-			if x.path(o) < x.path(c) {
+			// What is replaced later is not also made anew: the plan says one thing of each entry.
+			if stays := x.a.after(o).node == n; stays && x.a.after(c).node != n || stays && x.path(o) < x.path(c) {
 				c = o
 			}
 		}
@@ -424,8 +425,12 @@ func (x *carrier) changeFiles(all []*aim) {
 		x.write(x.path(c), have, w, anew)
 		x.is[n] = w
 		for _, o := range x.places(n) {
-			if anew && o != c {
-				x.add(expect(store.Step{Do: store.DoLink, Path: x.path(o), To: x.path(c), Blob: w.blob}, have))
+			switch p := x.path(o); {
+			case o == c, x.a.after(o).node != n:
+			case anew:
+				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, have))
+			case x.asked != nil && !x.asked(p): // it is the same file, and changes with it
+				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, w))
 			}
 		}
 	}

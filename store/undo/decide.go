@@ -3,6 +3,7 @@ package undo
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -96,15 +97,21 @@ func (h *past) cells() []*cell {
 func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
 	var merged []*node
+	asked, others := m.askedFor(h), map[*cell][]store.Conflict{}
 	for _, c := range h.cells() {
-		if !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
+		if c.kind != entryCell && !c.of.had(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
 			continue
 		}
 		var g *aim
+		named := len(m.plan.Conflicts)
 		if q.Select.Plan != "" {
 			g = m.takenBack(h, c, sel, q)
 		} else {
 			g = m.without(h, c, sel, q)
+		}
+		if c.kind == entryCell && !asked(c) {
+			others[c] = slices.Clone(m.plan.Conflicts[named:])
+			m.plan.Conflicts = m.plan.Conflicts[:named]
 		}
 		if g == nil {
 			continue
@@ -120,10 +127,156 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 			merged = append(merged, c.of)
 		}
 	}
+	if m.asked != nil {
+		m.narrow(a, asked, others)
+	}
 	for _, n := range merged {
 		m.withoutLentRights(a, n)
 	}
 	return a
+}
+
+// askedFor tells which entries are, or were, at the paths that are asked for.
+func (m *maker) askedFor(h *past) func(*cell) bool {
+	known := map[*cell]bool{}
+	return func(c *cell) bool {
+		is, ok := known[c]
+		if m.asked == nil || ok {
+			return m.asked == nil || is
+		}
+		p, there := h.path(c)
+		before, was := h.pathBefore(c)
+		known[c] = there && m.asked(p) || was && m.asked(before) || slices.ContainsFunc(c.facts, func(f fact) bool { return m.asked(f.v.Path) })
+		return known[c]
+	}
+}
+
+// had: a node is or was at one of some entries.
+func (n *node) had(some func(*cell) bool) bool {
+	is := n
+	for is.goesOn != nil {
+		is = is.goesOn
+	}
+	return slices.ContainsFunc(n.names, some) || slices.ContainsFunc(is.names, some)
+}
+
+// narrow leaves of the aims about entries those that are asked for and what these need: what
+// is to come to an entry leaves where it is, what leaves it goes where it is to be. Who asks
+// for a path in a directory that is elsewhere now, and is not asked for, gets the file at
+// the path, and not where the directory is.
+func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) {
+	all, homes := a.of, map[*node][]*cell{}
+	for c, g := range all {
+		if n := g.want.node; n != nil {
+			homes[n] = append(homes[n], c)
+		}
+	}
+	out := map[*cell]store.Path{} // entries of directories that stay elsewhere, and where what they held goes
+	needed := map[*cell]bool{}
+	for found := -1; found < len(out); {
+		found = len(out)
+		var todo []*cell
+		for c := range all {
+			if n := c.base.node; c.kind == entryCell && out[c] != "" {
+				todo = append(todo, n.at...)
+			} else if c.kind == entryCell && asked(c) {
+				todo = append(todo, c)
+			}
+		}
+		clear(needed)
+		for len(todo) > 0 {
+			c := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if needed[c] || out[c] != "" {
+				continue
+			}
+			needed[c] = true
+			if g := all[c]; g != nil {
+				if n := c.now().node; n != nil {
+					todo = append(todo, homes[n]...)
+				}
+				if n := g.want.node; n != nil && len(homes[n]) == 1 { // else it gets one name more
+					todo = append(todo, n.at...)
+				}
+			}
+		}
+		a.of = maps.Clone(all)
+		maps.DeleteFunc(a.of, func(c *cell, _ *aim) bool { return c.kind == entryCell && !needed[c] })
+		m.outOfMoved(a, out)
+	}
+	for _, c := range a.h.cells() {
+		if needed[c] {
+			m.plan.Conflicts = append(m.plan.Conflicts, conflicts[c]...)
+		}
+	}
+	paths := map[store.Path]*cell{}
+	for c, p := range out {
+		paths[p] = c
+	}
+	for _, p := range slices.Sorted(maps.Keys(paths)) { // directories before what is in them
+		c := paths[p]
+		n := c.base.node
+		switch to := a.place(p, true); {
+		case to == c:
+			if g := all[c]; g != nil {
+				a.of[c] = g
+			}
+		case to == nil:
+			m.conflict(store.Conflict{Path: p, Why: "what was its directory is something else now"})
+			for _, at := range n.at {
+				delete(a.of, at)
+			}
+		case a.after(to).node == nil:
+			a.of[to] = &aim{c: to, want: value{node: n}, made: true}
+			if c.now().node == n {
+				a.of[c] = &aim{c: c, made: true}
+			}
+		}
+	}
+}
+
+// outOfMoved finds the entries that are asked for in directories that stay elsewhere, and
+// the paths that they had.
+func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
+	h := a.h
+	moved := map[*node]bool{} // directories that went elsewhere, by what the query means
+	for _, d := range h.all {
+		for _, c := range d.names {
+			if d.dir() && c.base.node == d && a.after(c).node != d && len(a.taken(c)) > 0 {
+				moved[d] = true
+			}
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	for _, d := range h.all {
+		for _, c := range d.kids {
+			n := c.base.node
+			if n == nil || n.dir() && len(n.at) > 0 || a.after(c).node != n || out[c] != "" {
+				continue
+			}
+			p, ok := h.pathBefore(c)
+			is, there := h.path(c)
+			asked := m.asked(p) || there && m.asked(is) && n.nlink < 2
+			if ok && asked && slices.ContainsFunc(above(c), func(d *node) bool { return moved[d] }) {
+				out[c] = p
+			}
+		}
+	}
+}
+
+// above are the directories in which an entry was before all that happened.
+func above(c *cell) (out []*node) {
+	for d := c.dir; d != nil && len(out) < 4096; {
+		out = append(out, d)
+		i := slices.IndexFunc(d.names, func(o *cell) bool { return o.base.node == d })
+		if i < 0 {
+			break
+		}
+		d = d.names[i].dir
+	}
+	return out
 }
 
 // withoutLentRights takes the rights of its owner from a file that gets a content which it

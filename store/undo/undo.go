@@ -341,76 +341,21 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		taken[seq] = true
 		m.nameUnkept(h, *v)
 	}
-	if m.asked != nil {
-		m.wholeLives(h, taken)
+	if m.asked != nil { // see narrow
+		for i := range m.before {
+			v := &m.before[i]
+			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && known[v.Seq] == nil && n != nil && n.had(m.askedFor(h)) {
+				m.nameUnkept(h, *v)
+			}
+			taken[v.Seq] = true
+		}
 	}
-	a := m.decide(h, oldest, func(f *fact) bool {
+	return m.decide(h, oldest, func(f *fact) bool {
 		if f.gone {
 			return f.v.Plan == q.Select.Plan
 		}
 		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] })
-	}, q)
-	if m.asked != nil {
-		m.outOfMoved(a)
-	}
-	return a, nil
-}
-
-// outOfMoved brings back to the paths that are asked for what went elsewhere with a directory
-// that is not asked for.
-func (m *maker) outOfMoved(a *aims) {
-	h := a.h
-	means := map[uint64]bool{}
-	for i := range m.before {
-		means[m.before[i].Seq] = true
-	}
-	moved := map[*node]bool{} // directories that went elsewhere, by what the query means
-	for _, d := range h.all {
-		for _, c := range d.names {
-			if d.dir() && c.base.node == d && a.after(c).node != d && slices.ContainsFunc(c.facts, func(f fact) bool { return means[f.seqs[0]] }) {
-				moved[d] = true
-			}
-		}
-	}
-	if len(moved) == 0 {
-		return
-	}
-	for _, d := range h.all {
-		for _, c := range d.kids {
-			n := c.base.node
-			if n == nil || n.dir() && c.now().node == n || a.after(c).node != n {
-				continue
-			}
-			p, ok := h.pathBefore(c)
-			is, there := h.path(c)
-			if asked := m.asked(p) || there && m.asked(is) && n.nlink < 2; !ok || !asked || !slices.ContainsFunc(above(c), func(d *node) bool { return moved[d] }) {
-				continue
-			}
-			switch to := a.place(p, true); {
-			case to == nil:
-				m.conflict(store.Conflict{Path: p, Why: "what was its directory is something else now"})
-				if c.now().node != n {
-					delete(a.of, c)
-				}
-			case !n.dir() && to != c && a.after(to).node == nil:
-				a.of[to] = &aim{c: to, want: value{node: n}, made: true}
-				a.of[c] = &aim{c: c, made: true}
-			}
-		}
-	}
-}
-
-// above are the directories in which an entry was before all that happened.
-func above(c *cell) (out []*node) {
-	for d := c.dir; d != nil && len(out) < 4096; {
-		out = append(out, d)
-		i := slices.IndexFunc(d.names, func(o *cell) bool { return o.base.node == d })
-		if i < 0 {
-			break
-		}
-		d = d.names[i].dir
-	}
-	return out
+	}, q), nil
 }
 
 // namesBelow are the names of the files with several names that are at and below paths.
@@ -447,107 +392,6 @@ func (m *maker) formerNames(sel selection) (out []store.Path) {
 		}
 	}
 	return out
-}
-
-// wholeLives adds to a selection that was narrowed by paths what the same query means of
-// the files that are, or were, at those paths: what was written to them by other names,
-// and the names that they had in between.
-func (m *maker) wholeLives(h *past, taken map[uint64]bool) {
-	means := map[uint64]bool{}
-	for i := range m.before {
-		means[m.before[i].Seq] = true
-	}
-	asked := func(c *cell) bool {
-		if p, ok := h.path(c); ok && m.asked(p) {
-			return true
-		}
-		if p, ok := h.pathBefore(c); ok && m.asked(p) {
-			return true
-		}
-		return slices.ContainsFunc(c.facts, func(f fact) bool { return m.asked(f.v.Path) })
-	}
-	for _, n := range h.all {
-		for _, c := range n.kids {
-			if !asked(c) {
-				continue
-			}
-			for i := range c.facts {
-				for _, seq := range c.facts[i].seqs {
-					if means[seq] {
-						taken[seq] = true
-					}
-				}
-			}
-		}
-	}
-	add := func(c *cell, of func(i int) bool) {
-		for i := range c.facts {
-			for _, seq := range c.facts[i].seqs {
-				if means[seq] && of(i) {
-					taken[seq] = true
-				}
-			}
-		}
-	}
-	all := func(int) bool { return true }
-	// back takes a node out of the entries that hold it now, and clears the one to which it
-	// goes back. What happened to entries that it only passed through is not asked for.
-	seen := map[*node]bool{}
-	var back func(n *node)
-	back = func(n *node) {
-		if seen[n] {
-			return
-		}
-		seen[n] = true
-		var home *cell
-		oldest := ^uint64(0)
-		for _, c := range n.names {
-			for i := range c.facts {
-				if seq := c.facts[i].seqs[0]; means[seq] && seq < oldest && c.before(i).node == n {
-					home, oldest = c, seq
-				}
-			}
-			if c.now().node == n {
-				add(c, func(i int) bool { return c.facts[i].node == n || c.before(i).node == n })
-			}
-		}
-		for _, c := range n.names {
-			for i := range c.facts {
-				if c != home && c.now().node != n && !asked(c) {
-					delete(taken, c.facts[i].v.Seq) // it was left for where it was asked for
-				}
-			}
-		}
-		if home == nil || home.now().node == n {
-			return
-		}
-		add(home, all)
-		if other := home.now().node; other != nil {
-			back(other)
-		}
-	}
-	for _, n := range h.all {
-		is := n
-		for is.goesOn != nil {
-			is = is.goesOn
-		}
-		if n == h.root || !slices.ContainsFunc(n.names, asked) && !slices.ContainsFunc(is.names, asked) {
-			continue
-		}
-		add(&n.content, all)
-		add(&n.meta, all)
-		moved := func(c *cell) bool {
-			return slices.ContainsFunc(c.facts, func(f fact) bool { return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] }) })
-		}
-		// What only passed through a path that is asked for does not go back for it.
-		concerns := func(c *cell) bool {
-			i := slices.IndexFunc(c.facts, func(f fact) bool { return means[f.seqs[0]] })
-			return asked(c) && (c.now().node == n || i >= 0 && c.before(i).node == n)
-		}
-		if slices.ContainsFunc(n.names, moved) && (slices.ContainsFunc(n.names, concerns) || n.goesOn != nil) {
-			back(n)
-		}
-	}
 }
 
 // candidates bound how many versions are looked at at once for the last action.
