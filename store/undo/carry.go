@@ -25,10 +25,11 @@ type carrier struct {
 	aside    int
 }
 
-func (m *maker) steps(a *aims) error {
+func (m *maker) steps(a *aims, o *outcome) error {
 	x := &carrier{
 		stepper: &stepper{maker: m}, a: a,
-		holds: map[*cell]*node{}, at: map[*node][]*cell{}, is: map[*node]state{}, busy: map[*cell]bool{}, shutting: map[*node]state{}, targets: map[*node][]*cell{},
+		holds: make(map[*cell]*node, len(a.of)), at: make(map[*node][]*cell, len(a.of)), is: make(map[*node]state, len(a.of)),
+		busy: map[*cell]bool{}, shutting: map[*node]state{}, targets: make(map[*node][]*cell, len(a.of)),
 	}
 	all := a.sorted()
 	for _, g := range all {
@@ -40,7 +41,7 @@ func (m *maker) steps(a *aims) error {
 	for _, g := range all {
 		titles = append(titles, a.h.title(g.c))
 	}
-	x.open(all)
+	x.open(all, o)
 	for _, g := range all {
 		if g.c.kind == entryCell && g.want.node != nil {
 			x.bring(g.c)
@@ -475,7 +476,7 @@ func (x *carrier) write(p store.Path, have, w state, apart bool) {
 
 // open gives rights to the directories first in which something is changed. Those that
 // are to have none in the end are shut last.
-func (x *carrier) open(all []*aim) {
+func (x *carrier) open(all []*aim, o *outcome) {
 	seen := map[*node]bool{x.a.h.root: true}
 	var dirs []*node
 	up := func(d *node) {
@@ -495,7 +496,6 @@ func (x *carrier) open(all []*aim) {
 		}
 	}
 	slices.SortFunc(dirs, func(a, b *node) int { return strings.Compare(string(x.path(a.at[0])), string(x.path(b.at[0]))) })
-	o := x.a.outcome()
 	for _, d := range dirs {
 		have, w := x.state(d), x.a.whole(d)
 		if d.bare || !closed(have.mode) || !x.there(d) {

@@ -130,8 +130,8 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	oldest := lo
 	for {
 		h = &past{
-			m: m, lo: lo, nodes: map[store.Inode]*node{}, bySeq: map[uint64]*node{}, entryOf: map[uint64]*cell{},
-			saidBy: map[string]map[*cell]store.Cell{}, sure: map[store.Path]bool{}, owns: map[store.Path][]store.Version{},
+			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)),
+			saidBy: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]store.Version, len(paths)),
 		}
 		h.root = h.newNode(unix.S_IFDIR, store.Inode{})
 		var err error

@@ -500,7 +500,8 @@ type outcome struct {
 }
 
 func (a *aims) outcome() *outcome {
-	o := &outcome{places: map[*node][]*cell{a.h.root: nil}}
+	o := &outcome{places: make(map[*node][]*cell, len(a.h.all))}
+	o.places[a.h.root] = nil
 	todo := []*node{a.h.root}
 	for len(todo) > 0 {
 		d := todo[len(todo)-1]
@@ -612,16 +613,13 @@ func joined(content, meta state, n *node) state {
 
 // reachable drops the aims that cannot be reached, and adds directories that are needed,
 // until the result is a tree. It names what it drops.
-func (m *maker) reachable(a *aims) error {
+func (m *maker) reachable(a *aims) (*outcome, error) {
 	now := a.h.presently()
 	for {
 		o := a.outcome()
 		dropped, err := m.unreachable(a, now, o)
-		if err != nil {
-			return err
-		}
-		if !dropped {
-			return nil
+		if err != nil || !dropped {
+			return o, err
 		}
 	}
 }

@@ -92,10 +92,10 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 			if err := m.secured(atRisk); err != nil {
 				return err
 			}
-			if err = m.reachable(a); err != nil {
+			o, err := m.reachable(a)
+			if err != nil {
 				return err
 			}
-			o := a.outcome()
 			m.nameStrangers(a, o)
 			m.nameDeparted(a, o)
 			m.findLost(a, o)
@@ -104,7 +104,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 					m.plan.ByLine[p] = true
 				}
 			}
-			return m.steps(a)
+			return m.steps(a, o)
 		})
 	}
 	if err != nil {
