@@ -475,12 +475,25 @@ func (h *past) broughtBack(c *cell, i int) int {
 	}
 	r, ok := h.said(f.v.Plan, c)
 	if to, known := h.broughtTo(r, c, i); ok && known && c.brought(c.before(to+1), f.value) {
+		c.shareContent(to, f.st)
 		return to
 	}
 	if !ok && c.kind != entryCell || c.same(c.before(before+1), f.value) {
 		return before // it was not to change that, or a step failed
 	}
 	return i
+}
+
+// shareContent gives a fact, -1: the base, the content by which a plan brought it back: that
+// of the fact may have been pruned since.
+func (c *cell) shareContent(i int, is state) {
+	st := &c.base.st
+	if i >= 0 {
+		st = &c.facts[i].st
+	}
+	if zero := (store.Hash{}); c.kind == contentCell && st.regular() && st.blob == zero && is.blob != zero {
+		st.blob, st.noContent = is.blob, ""
+	}
 }
 
 // brought: a plan was to bring the value then, and brought now. Owner, attributes and
