@@ -427,7 +427,11 @@ func (x *carrier) changeFiles(all []*aim) {
 		x.is[n] = w
 		for _, o := range x.places(n) {
 			switch p := x.path(o); {
-			case o == c, x.a.after(o).node != n:
+			case o == c:
+			case anew && x.a.after(o).node != n: // it is replaced later, and until then what it was
+				was := x.a.h.newNode(n.kind, have.in)
+				x.is[was] = have
+				x.set(o, was)
 			case anew:
 				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, have))
 			case x.asked != nil && !x.asked(p): // it is the same file, and changes with it

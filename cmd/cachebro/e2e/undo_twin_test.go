@@ -443,6 +443,12 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a saved file that was removed, by path", paths: []string{"y.ign"},
 			setup: "echo old >y.ign", act: "echo new >y.ign.tmp~; mv y.ign.tmp~ y.ign", last: "rm y.ign",
 			want: []func(string) error{file("y.ign", "old\n"), absent("y.ign.tmp~")}},
+		{name: "a path in a directory that was moved, where another file has its name now", paths: []string{"d/f"},
+			setup: "mkdir d; echo old >d/f; echo e >d/e", act: "mv d g", last: "mv g/e g/f",
+			want: []func(string) error{file("d/f", "old\n"), file("g/f", "e\n"), absent("g/e")}},
+		{name: "a file whose other name has moved over one that is not asked for, by path", paths: []string{"a"},
+			setup: "echo old >a; ln a x.ign; echo b >b", act: "echo new >a", last: "mv x.ign b",
+			want: []func(string) error{file("a", "old\n"), oneFile("a", "b", true)}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // for the other user
