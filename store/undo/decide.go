@@ -98,8 +98,15 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
 	var merged []*node
 	asked, others := m.askedFor(h), map[*cell][]store.Conflict{}
-	for _, c := range h.cells() {
-		if c.kind != entryCell && !c.of.had(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
+	cells, moved := h.cells(), map[*node]bool(nil)
+	if m.asked != nil { // what moves has to be known before contents are decided about
+		slices.SortStableFunc(cells, func(x, y *cell) int { return cmp.Compare(min(x.kind, contentCell), min(y.kind, contentCell)) })
+	}
+	for _, c := range cells {
+		if c.kind != entryCell && moved == nil && m.asked != nil {
+			moved = m.narrow(a, asked, others)
+		}
+		if c.kind != entryCell && !moved[c.of] && !c.of.had(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
 			continue
 		}
 		var g *aim
@@ -127,7 +134,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 			merged = append(merged, c.of)
 		}
 	}
-	if m.asked != nil {
+	if m.asked != nil && moved == nil {
 		m.narrow(a, asked, others)
 	}
 	for _, n := range merged {
@@ -163,8 +170,8 @@ func (n *node) had(some func(*cell) bool) bool {
 // narrow leaves of the aims about entries those that are asked for and what these need: what
 // is to come to an entry leaves where it is, what leaves it goes where it is to be. Who asks
 // for a path in a directory that is elsewhere now, and is not asked for, gets the file at
-// the path, and not where the directory is.
-func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) {
+// the path, and not where the directory is. It answers what these aims move.
+func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) map[*node]bool {
 	all, homes := a.of, map[*node][]*cell{}
 	for c, g := range all {
 		if n := g.want.node; n != nil {
@@ -233,6 +240,11 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 			}
 		}
 	}
+	moved := map[*node]bool{}
+	for c, g := range a.of {
+		moved[c.now().node], moved[g.want.node] = true, true
+	}
+	return moved
 }
 
 // outOfMoved finds the entries that are asked for in directories that stay elsewhere, and
