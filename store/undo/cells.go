@@ -2,6 +2,7 @@ package undo
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -353,7 +354,7 @@ func (h *past) resolve(p store.Path) *cell {
 		}
 		if !c.known {
 			n := h.newNode(unix.S_IFDIR, store.Inode{})
-			n.bare = true
+			n.bare, n.meta.base.st.mode = true, unix.S_IFDIR|0o755
 			c.known, c.base.node = true, n
 			n.at, n.names = append(n.at, c), append(n.names, c)
 		}
@@ -554,6 +555,11 @@ func (h *past) leaves(c *cell, v *store.Version) {
 			}
 		}
 		h.bySeq[v.Seq] = n
+		if v.Op == store.OpRmdir && len(n.at) == 1 { // it was empty by then
+			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
+				h.set(n.kids[name], nil, v)
+			}
+		}
 	}
 	h.set(c, nil, v)
 }

@@ -140,7 +140,24 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 	for _, n := range merged {
 		m.withoutLentRights(a, n)
 	}
+	a.lostRights()
 	return a
+}
+
+// lostRights aims at the rights that files whose content changes had, and that plans could
+// not give back since what is taken out began.
+func (a *aims) lostRights() {
+	for c := range maps.Clone(a.of) {
+		if c.kind != contentCell || a.of[&c.of.meta] != nil {
+			continue
+		}
+		meta := &c.of.meta
+		last := len(meta.facts) - 1
+		i := a.h.effective(meta, last)
+		if want := meta.before(i + 1); i < last && meta.facts[i+1].v.Seq >= a.since && !meta.same(want, meta.now()) {
+			a.of[meta] = &aim{c: meta, want: want, back: meta.seq(i + 1), from: meta.facts[i+1].seqs[0]}
+		}
+	}
 }
 
 // askedFor tells which entries are, or were, at the paths that are asked for.
@@ -168,7 +185,7 @@ func (n *node) had(some func(*cell) bool) bool {
 }
 
 // narrow leaves of the aims about entries those that are asked for and what these need: what
-// is to come to an entry leaves where it is, what leaves it goes where it is to be. Who asks
+// is to come to an entry leaves where it is, what keeps no name goes where it is to be. Who asks
 // for a path in a directory that is elsewhere now, and is not asked for, gets the file at
 // the path, and not where the directory is. It answers what these aims move.
 func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) map[*node]bool {
@@ -199,7 +216,8 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 			}
 			needed[c] = true
 			if g := all[c]; g != nil {
-				if n := c.now().node; n != nil {
+				stays := func(o *cell) bool { return all[o] == nil || !needed[o] }
+				if n := c.now().node; n != nil && !slices.ContainsFunc(n.at, stays) {
 					todo = append(todo, homes[n]...)
 				}
 				if n := g.want.node; n != nil && len(homes[n]) == 1 { // else it gets one name more
