@@ -40,6 +40,7 @@ type trial struct {
 	now              map[uint64][]string    // the names that each inode had after the last operation
 	escaped          map[uint64][]string    // by inode: the excluded names that it lost when it got a name that is kept
 	stood            map[string]bool        // every path that existed at some time, and whether it was gone at some time since
+	held             map[[2]uint64]bool     // the inodes of a directory and of what was in it after some operation
 	wrong            []string               // differences that no output names, for a person
 	kind             string                 // of the first of them
 	named            int                    // differences that were named
@@ -386,9 +387,10 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 		ino := want.names[d.path].ino
 		return t.freed[ino] || !slices.Contains(t.escaped[ino], d.path)
 	case "presence": // it was made there
+		ino := now.names[d.path].ino
 		_, stood := t.stood[d.path]
-		had := t.now[now.names[d.path].ino] // it came with its directory
-		return stood || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) }) ||
+		had := t.now[ino] // it came with its directory
+		return stood || t.held[[2]uint64{now.names[filepath.Dir(d.path)].ino, ino}] || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) }) ||
 			slices.ContainsFunc(had, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
 	}
 	return true
@@ -482,6 +484,7 @@ func endsExclusion(o op) bool {
 func (t *trial) note() {
 	if t.had == nil {
 		t.had, t.freed, t.stood, t.escaped = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}, map[uint64][]string{}
+		t.held = map[[2]uint64]bool{}
 	}
 	here, named := map[string]bool{}, map[uint64][]string{}
 	_ = filepath.WalkDir(t.source, func(p string, _ os.DirEntry, err error) error {
@@ -494,6 +497,15 @@ func (t *trial) note() {
 		}
 		return nil
 	})
+	dirs := map[string]uint64{}
+	for ino, names := range named {
+		for _, p := range names {
+			dirs[p] = ino
+		}
+	}
+	for p, ino := range dirs {
+		t.held[[2]uint64{dirs[filepath.Dir(p)], ino}] = true
+	}
 	for ino := range t.had {
 		t.freed[ino] = t.freed[ino] || named[ino] == nil
 	}
