@@ -37,10 +37,6 @@ func (m *maker) steps(a *aims, o *outcome) error {
 			x.targets[n] = append(x.targets[n], g.c)
 		}
 	}
-	var titles []store.Path
-	for _, g := range all {
-		titles = append(titles, a.h.title(g.c))
-	}
 	x.open(all, o)
 	for _, g := range all {
 		if g.c.kind == entryCell && g.want.node != nil {
@@ -57,7 +53,7 @@ func (m *maker) steps(a *aims, o *outcome) error {
 	x.makeFiles(all)
 	x.links(all)
 	x.shut()
-	x.returns(all, titles)
+	x.returns(all)
 	x.count()
 	return nil
 }
@@ -542,15 +538,15 @@ func (x *carrier) shut() {
 
 // returns says to which version's state each path is taken, so that a later undo knows
 // whose work it finds there.
-func (x *carrier) returns(all []*aim, titles []store.Path) {
+func (x *carrier) returns(all []*aim) {
 	told := map[store.Path]bool{}
 	for _, g := range x.a.gone {
 		if !g.made && g.from != 0 {
 			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, From: g.from, Gone: true})
 		}
 	}
-	for i, g := range all {
-		at := titles[i]
+	for _, g := range all {
+		at := x.a.h.title(g.c)
 		end := at
 		if g.c.kind == entryCell {
 			end = x.path(g.c)

@@ -51,6 +51,7 @@ type cell struct {
 	kind  uint8
 	dir   *node          // of an entry
 	name  store.Path     // of an entry
+	title store.Path     // see past.title
 	of    *node          // of a content or of metadata
 	known bool           // something is known of it
 	base  value          // before all facts
@@ -111,6 +112,7 @@ func (c *cell) same(a, b value) bool {
 type past struct {
 	m       *maker
 	lo      uint64
+	whole   bool  // all is read
 	begun   int64 // when what is asked for began
 	root    *node
 	now     *outcome // the tree as it is, once it was asked for
@@ -169,6 +171,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 			h.enterGone(plan)
 		}
 	}
+	h.whole = true
 	for _, n := range h.all {
 		for _, c := range n.at {
 			if p, ok := h.path(c); ok && !n.dir() {
@@ -950,16 +953,21 @@ func joinBelow(dir, name store.Path) store.Path {
 
 // title is the path by which a person knows a cell.
 func (h *past) title(c *cell) store.Path {
-	if p, ok := h.path(c); ok {
-		return p
+	if c.title != "" {
+		return c.title
 	}
-	if len(c.facts) > 0 {
-		return c.facts[len(c.facts)-1].v.Path
+	title, ok := h.path(c)
+	switch {
+	case ok:
+	case len(c.facts) > 0:
+		title = c.facts[len(c.facts)-1].v.Path
+	case c.kind != entryCell && len(c.of.names) > 0:
+		title = h.title(c.of.names[len(c.of.names)-1])
+	default:
+		title = c.name
 	}
-	if c.kind != entryCell {
-		if names := c.of.names; len(names) > 0 {
-			return h.title(names[len(names)-1])
-		}
+	if h.whole {
+		c.title = title
 	}
-	return c.name
+	return title
 }

@@ -26,6 +26,7 @@ type aim struct {
 type aims struct {
 	h       *past
 	of      map[*cell]*aim
+	order   []*aim // see sorted
 	since   uint64 // the oldest version that is taken out
 	apart   bool   // a file may change under one name alone
 	sel     func(*fact) bool
@@ -46,34 +47,20 @@ func (a *aims) after(c *cell) value {
 
 // sorted are the aims in order of the paths by which people know them.
 func (a *aims) sorted() []*aim {
-	type titled struct {
-		title store.Path
-		g     *aim
+	if len(a.order) == len(a.of) && !slices.ContainsFunc(a.order, func(g *aim) bool { return a.of[g.c] != g }) {
+		return a.order
 	}
-	all := make([]titled, 0, len(a.of))
-	for _, g := range a.of {
-		all = append(all, titled{a.h.title(g.c), g})
-	}
-	slices.SortFunc(all, func(x, y titled) int {
-		return cmp.Or(strings.Compare(string(x.title), string(y.title)), cmp.Compare(x.g.c.kind, y.g.c.kind))
+	a.order = slices.SortedFunc(maps.Values(a.of), func(x, y *aim) int {
+		return cmp.Or(strings.Compare(string(a.h.title(x.c)), string(a.h.title(y.c))), cmp.Compare(x.c.kind, y.c.kind))
 	})
-	out := make([]*aim, len(all))
-	for i := range all {
-		out[i] = all[i].g
-	}
-	return out
+	return a.order
 }
 
 // cells are all that have facts, in order of their paths.
-func (h *past) cells() []*cell {
-	type titled struct {
-		title store.Path
-		c     *cell
-	}
-	var all []titled
+func (h *past) cells() (all []*cell) {
 	add := func(c *cell) {
 		if len(c.facts) > 0 {
-			all = append(all, titled{h.title(c), c})
+			all = append(all, c)
 		}
 	}
 	for _, n := range h.all {
@@ -83,14 +70,10 @@ func (h *past) cells() []*cell {
 		add(&n.content)
 		add(&n.meta)
 	}
-	slices.SortFunc(all, func(x, y titled) int {
-		return cmp.Or(strings.Compare(string(x.title), string(y.title)), cmp.Compare(x.c.kind, y.c.kind), compareSeq(x.c.facts[0].v.Seq, y.c.facts[0].v.Seq))
+	slices.SortFunc(all, func(x, y *cell) int {
+		return cmp.Or(strings.Compare(string(h.title(x)), string(h.title(y))), cmp.Compare(x.kind, y.kind), compareSeq(x.facts[0].v.Seq, y.facts[0].v.Seq))
 	})
-	out := make([]*cell, len(all))
-	for i := range all {
-		out[i] = all[i].c
-	}
-	return out
+	return all
 }
 
 // decide says what each cell becomes when the selected facts are taken out of it.
