@@ -34,9 +34,9 @@ func (n *node) dir() bool { return n.kind == unix.S_IFDIR }
 
 // value is what a cell holds.
 type value struct {
-	node    *node // of an entry; nil: nothing
-	st      state // of a content or of metadata
-	unknown bool  // nobody saw it
+	node    *node  // of an entry; nil: nothing
+	st      *state // of a content or of metadata
+	unknown bool   // nobody saw it
 }
 
 const (
@@ -60,8 +60,11 @@ type cell struct {
 	facts []fact
 }
 
-// noVersion stands for none.
-var noVersion = &store.Version{}
+// noVersion and absent stand for none.
+var (
+	noVersion = &store.Version{}
+	absent    state
+)
 
 // fact says that a cell got a value.
 type fact struct {
@@ -103,9 +106,9 @@ func (c *cell) same(a, b value) bool {
 		if zero := (store.Hash{}); a.st.regular() && b.st.regular() && (a.st.blob == zero) != (b.st.blob == zero) { // nobody read one of them
 			return a.st.size == b.st.size && (a.st.mtime == b.st.mtime || a.st.size == 0)
 		}
-		return a.st.sameContent(b.st)
+		return a.st.sameContent(*b.st)
 	}
-	return (a.st.link() && b.st.link() || a.st.perm() == b.st.perm()) && a.st.sameOwner(b.st) && a.st.attrs.Same(b.st.attrs)
+	return (a.st.link() && b.st.link() || a.st.perm() == b.st.perm()) && a.st.sameOwner(*b.st) && a.st.attrs.Same(b.st.attrs)
 }
 
 // past is what became of some cells from one version on.
@@ -327,13 +330,19 @@ func compareSeq(a, b uint64) int {
 
 func (h *past) newNode(kind uint32, in store.Inode) *node {
 	n := &node{kind: kind, in: in, made: noVersion}
-	n.content = cell{kind: contentCell, of: n, found: noVersion}
-	n.meta = cell{kind: metaCell, of: n, found: noVersion}
+	n.content = cell{kind: contentCell, of: n, found: noVersion, base: value{st: &absent}}
+	n.meta = cell{kind: metaCell, of: n, found: noVersion, base: value{st: &absent}}
 	if n.dir() {
 		n.kids = map[store.Path]*cell{}
 	}
 	h.all = append(h.all, n)
 	return n
+}
+
+// beginAs enters what a node was before all facts.
+func (n *node) beginAs(st state) {
+	n.content.known, n.content.base.st = true, &st
+	n.meta.known, n.meta.base.st = true, &st
 }
 
 // entry is the cell of a name in a directory.
@@ -357,7 +366,7 @@ func (h *past) resolve(p store.Path) *cell {
 		}
 		if !c.known {
 			n := h.newNode(unix.S_IFDIR, store.Inode{})
-			n.bare, n.meta.base.st.mode = true, unix.S_IFDIR|0o755
+			n.bare, n.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}
 			c.known, c.base.node = true, n
 			n.at, n.names = append(n.at, c), append(n.names, c)
 		}
@@ -411,8 +420,7 @@ func (h *past) begin(p store.Path) {
 	n.at, n.names = append(n.at, c), append(n.names, c)
 	if !n.seen {
 		n.seen = true
-		n.content.known, n.content.base.st = true, stateOf(*v)
-		n.meta.known, n.meta.base.st = true, stateOf(*v)
+		n.beginAs(stateOf(*v))
 	} else {
 		h.describe(n, stateOf(*v))
 	}
@@ -516,7 +524,6 @@ func (h *past) apply(v *store.Version) {
 		h.comes(c, v)
 		return
 	}
-	st := stateOf(*v)
 	n := h.nodeOf(v, c)
 	fresh := false
 	switch {
@@ -532,7 +539,7 @@ func (h *past) apply(v *store.Version) {
 		n = h.put(c, n, v)
 	}
 	h.bySeq[v.Seq] = n
-	h.changed(n, v, st, fresh)
+	h.changed(n, v, newState(v), fresh)
 }
 
 // leaves: an entry holds nothing any more.
@@ -546,8 +553,7 @@ func (h *past) leaves(c *cell, v *store.Version) {
 			n := h.nodeOf(v, c)
 			c.base.node = n
 			n.at, n.names = append(n.at, c), append(n.names, c)
-			n.content.known, n.content.base.st = true, was
-			n.meta.known, n.meta.base.st = true, was
+			n.beginAs(was)
 			h.told(n, v)
 		}
 	}
@@ -609,7 +615,7 @@ func (h *past) comes(c *cell, v *store.Version) {
 		}
 		n.made = v
 		h.bySeq[v.Seq] = n
-		h.changed(n, v, stateOf(*v), true)
+		h.changed(n, v, newState(v), true)
 		return
 	}
 	if !c.known {
@@ -621,7 +627,7 @@ func (h *past) comes(c *cell, v *store.Version) {
 	}
 	n = h.put(c, n, v)
 	h.bySeq[v.Seq] = n
-	h.changed(n, v, stateOf(*v), fresh && n.made.Seq == v.Seq)
+	h.changed(n, v, newState(v), fresh && n.made.Seq == v.Seq)
 }
 
 // foundBy is the version by which what an entry holds was found, if it was.
@@ -796,15 +802,14 @@ func (h *past) nodeAt(seq uint64) *node {
 	st := stateOf(v)
 	n := h.newNode(st.kind(), store.InodeOf(v.Stat)) // it was gone before
 	n.seen = true
-	n.content.known, n.content.base.st = true, st
-	n.meta.known, n.meta.base.st = true, st
+	n.beginAs(st)
 	h.nodes[n.in] = n
 	return n
 }
 
 // changed enters what a version says of the content and the metadata of its node. fresh:
 // it made the node.
-func (h *past) changed(n *node, v *store.Version, st state, fresh bool) {
+func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	if !n.dir() {
 		c := &n.content
 		switch {
@@ -815,7 +820,7 @@ func (h *past) changed(n *node, v *store.Version, st state, fresh bool) {
 			} else {
 				c.base.st = st
 			}
-		case h.describe(n, st):
+		case h.describe(n, *st):
 			if (v.Op == store.OpWrite || v.Op == store.OpTruncate) && c.claimed(v) {
 				break
 			}
@@ -856,7 +861,7 @@ func (c *cell) claimed(v *store.Version) bool {
 }
 
 // write gives a content or metadata cell a value.
-func (h *past) write(c *cell, st state, v *store.Version) {
+func (h *past) write(c *cell, st *state, v *store.Version) {
 	val := value{st: st}
 	if c.same(c.now(), val) {
 		if c.claimed(v) {
@@ -878,9 +883,9 @@ func (h *past) describe(n *node, st state) bool {
 	if cur.unknown || cur.st.kind() != st.kind() {
 		return false
 	}
-	to := &c.base.st
+	to := c.base.st
 	if len(c.facts) > 0 {
-		to = &c.facts[len(c.facts)-1].st
+		to = c.facts[len(c.facts)-1].st
 	}
 	switch {
 	case st.link():

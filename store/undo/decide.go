@@ -298,9 +298,9 @@ func (m *maker) withoutLentRights(a *aims, n *node) {
 	g := goal{path: a.h.title(&n.content), want: n.is()}
 	g.want.mode = n.kind | a.after(&n.meta).st.perm()
 	g.want.attrs = a.after(&n.meta).st.attrs
-	if m.unlent(&g); !n.meta.same(value{st: g.want}, a.after(&n.meta)) {
+	if m.unlent(&g); !n.meta.same(value{st: &g.want}, a.after(&n.meta)) {
 		g.want.owned, g.want.uid, g.want.gid = a.after(&n.meta).st.owned, a.after(&n.meta).st.uid, a.after(&n.meta).st.gid
-		a.of[&n.meta] = &aim{c: &n.meta, want: value{st: g.want}, made: true}
+		a.of[&n.meta] = &aim{c: &n.meta, want: value{st: &g.want}, made: true}
 	}
 }
 
@@ -427,8 +427,8 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 	}
 	why := "changed since"
 	if c.kind == contentCell && q.Merge && over != nil {
-		if st, ok := m.mergeContents(left.st, was.st, g.want.st); ok {
-			return &aim{c: c, want: value{st: st}, made: true, took: c.newest(sel)}
+		if st, ok := m.mergeContents(*left.st, *was.st, *g.want.st); ok {
+			return &aim{c: c, want: value{st: &st}, made: true, took: c.newest(sel)}
 		}
 		why = "changed since, in the same lines"
 	} else if !newest {
@@ -499,10 +499,10 @@ func (h *past) broughtBack(c *cell, i int) int {
 
 // shareContent gives a fact, -1: the base, the content by which a plan brought it back: that
 // of the fact may have been pruned since.
-func (c *cell) shareContent(i int, is state) {
-	st := &c.base.st
+func (c *cell) shareContent(i int, is *state) {
+	st := c.base.st
 	if i >= 0 {
-		st = &c.facts[i].st
+		st = c.facts[i].st
 	}
 	if zero := (store.Hash{}); c.kind == contentCell && st.regular() && st.blob == zero && is.blob != zero {
 		st.blob, st.noContent = is.blob, ""
@@ -596,7 +596,7 @@ func (a *aims) threatened(o *outcome) []*node {
 
 // refusal says why a content cannot be destroyed; "": it can.
 func (m *maker) refusal(h *past, n *node) string {
-	st := n.content.now().st
+	st := *n.content.now().st
 	if n.content.now().unknown || !m.unkept(st) {
 		return ""
 	}
@@ -615,16 +615,16 @@ func (m *maker) refusal(h *past, n *node) string {
 func (a *aims) whole(n *node) state {
 	of := func(c *cell) state {
 		if !a.undo || a.of[c] != nil || len(n.at) > 0 {
-			return a.after(c).st
+			return *a.after(c).st
 		}
 		// What a plan that failed has left of it does not count.
-		return c.before(a.h.effective(c, len(c.facts)-1) + 1).st
+		return *c.before(a.h.effective(c, len(c.facts)-1) + 1).st
 	}
 	return joined(of(&n.content), of(&n.meta), n)
 }
 
 // is is a node as it is now.
-func (n *node) is() state { return joined(n.content.now().st, n.meta.now().st, n) }
+func (n *node) is() state { return joined(*n.content.now().st, *n.meta.now().st, n) }
 
 func joined(content, meta state, n *node) state {
 	st := content
@@ -958,7 +958,7 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 			drop(g, why)
 			return
 		}
-		if w := g.want.st; w.regular() && !m.has(w.blob) || w.link() && w.target == "" {
+		if w := *g.want.st; w.regular() && !m.has(w.blob) || w.link() && w.target == "" {
 			why, size := m.cannotMake(w)
 			m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.h.title(g.c), Why: why}, size: size})
 			drop(g, "")

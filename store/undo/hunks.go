@@ -152,9 +152,9 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 		if err != nil {
 			return err
 		}
-		st := &g.want.st
+		st := *g.want.st
 		st.blob, st.size, st.mtime, st.seq = sha256.Sum256(part), int64(len(part)), 0, 0
-		g.made, g.part, g.back, g.from = true, true, 0, 0
+		g.want.st, g.made, g.part, g.back, g.from = &st, true, true, 0, 0
 		if a.undo {
 			g.took = g.c.newest(a.sel)
 		}

@@ -53,8 +53,7 @@ func (a *aims) aimAt(g *goal) {
 		return
 	case n == nil || n.kind != g.want.kind() || g.want.in.Ino != 0 && n.in != g.want.in && n.nlink > 1:
 		n = a.h.newNode(g.want.kind(), store.Inode{})
-		n.content.known, n.content.base.st = true, g.want
-		n.meta.known, n.meta.base.st = true, g.want
+		n.beginAs(g.want)
 		aim(c, value{node: n})
 		if of := a.of[c]; of != nil {
 			of.made = true
@@ -62,9 +61,9 @@ func (a *aims) aimAt(g *goal) {
 		return
 	}
 	if !n.dir() {
-		aim(&n.content, value{st: g.want})
+		aim(&n.content, value{st: &g.want})
 	}
-	aim(&n.meta, value{st: g.want})
+	aim(&n.meta, value{st: &g.want})
 }
 
 // place is the cell of a path in the tree that is to be; with making, the directories
@@ -87,7 +86,7 @@ func (a *aims) place(p store.Path, making bool) *cell {
 			}
 			if a.of[c] = a.lastDir(c); a.of[c] == nil {
 				dir = a.h.newNode(unix.S_IFDIR, store.Inode{})
-				dir.meta.known, dir.meta.base.st = true, state{mode: unix.S_IFDIR | 0o755}
+				dir.meta.known, dir.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}
 				a.of[c] = &aim{c: c, want: value{node: dir}}
 			}
 			dir = a.of[c].want.node

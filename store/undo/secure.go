@@ -41,7 +41,7 @@ func (m *maker) risks(a *aims) ([]risk, error) {
 	}
 	var out []risk
 	for _, n := range a.threatened(a.outcome()) {
-		st := n.content.now().st
+		st := *n.content.now().st
 		if n.content.now().unknown || !m.unkept(st) || m.whyNotKept(st) != "" {
 			continue
 		}
@@ -73,9 +73,9 @@ func (m *maker) secured(rs []risk) error {
 
 // secured enters the content that a node has at present.
 func (n *node) secured(v store.Version) {
-	st := &n.content.base.st
+	st := n.content.base.st
 	if last := len(n.content.facts) - 1; last >= 0 {
-		st = &n.content.facts[last].st
+		st = n.content.facts[last].st
 	}
 	st.blob, st.noContent, st.size, st.mtime = v.Blob, v.NoContent, v.Stat.Size, v.Stat.Mtime
 }

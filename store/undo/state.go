@@ -39,6 +39,8 @@ func stateOf(v store.Version) state {
 	}
 }
 
+func newState(v *store.Version) *state { st := stateOf(*v); return &st }
+
 // regular: a version is of a regular file, be it there or not.
 func regular(v store.Version) bool {
 	kind := v.Stat.Mode & unix.S_IFMT
