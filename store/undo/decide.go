@@ -202,6 +202,9 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 				stays := func(o *cell) bool { return all[o] == nil || !needed[o] }
 				if n := c.now().node; n != nil && !slices.ContainsFunc(n.at, stays) {
 					todo = append(todo, homes[n]...)
+					if len(homes[n]) == 0 { // it goes, and what is in it before
+						todo = slices.AppendSeq(todo, maps.Values(n.kids))
+					}
 				}
 				if n := g.want.node; n != nil && len(homes[n]) == 1 { // else it gets one name more
 					todo = append(todo, n.at...)

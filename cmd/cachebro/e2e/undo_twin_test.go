@@ -449,6 +449,21 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a file whose other name has moved over one that is not asked for, by path", paths: []string{"a"},
 			setup: "echo old >a; ln a x.ign; echo b >b", act: "echo new >a", last: "mv x.ign b",
 			want: []func(string) error{file("a", "old\n"), oneFile("a", "b", true)}},
+		{name: "a file that took a place in an excluded directory, which went with the one around it",
+			setup: "echo __pycache__ >.gitignore; mkdir -p src/__pycache__/ign; echo b >b", act: "",
+			then: func(d string) error { return exchange(d, "b", "src/__pycache__/ign") }, last: "rm -r src",
+			want:  []func(string) error{file("b", "b\n"), mode("src/__pycache__/ign", unix.S_IFDIR|0o755)},
+			again: []func(string) error{absent("src"), absent("__pycache__")}},
+		{name: "a set-user-ID bit that an earlier undo could not give back",
+			setup: "echo old >f; chmod 4755 f; ln f $G/f", act: "echo more >>f",
+			lost: "f: the set-user-ID bit was not restored", redo: 1, want: []func(string) error{file("f", "old\n"), mode("f", unix.S_IFREG|0o755)}},
+		{name: "a name more of a file that is elsewhere now, by path", paths: []string{"c"},
+			setup: "echo old >f", act: "ln f g; rm f; mkdir f; echo x >f/x", last: "ln g c",
+			want: []func(string) error{absent("c"), file("f/x", "x\n"), file("g", "old\n")}},
+		{name: "a directory that was made at a path, and holds what was made since, by path", paths: []string{"t"},
+			setup: "echo f >c", act: "mkdir t",
+			then: func(d string) error { return exchange(d, "t", "c") }, last: "mkdir c/lib",
+			want: []func(string) error{absent("t"), file("c", "f\n")}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // for the other user
