@@ -47,7 +47,7 @@ func (b *batch) discard() {
 	b.w.Close()
 	b.w = nil
 	if b.next.Seq != b.s.next.Seq {
-		if err := b.s.takeBack(b.s.next.Seq); err != nil {
+		if err := b.s.removeAbove(b.s.next.Seq); err != nil {
 			b.s.opt.Log.Error("remove a failed batch", "err", err)
 		}
 	}
@@ -403,9 +403,9 @@ func (b *batch) predecessor(cur Version) Hash {
 	return cur.Blob
 }
 
-// takeBack removes all versions above seq. They belong to a batch whose last transaction is
+// removeAbove removes all versions above seq. They belong to a batch whose last transaction is
 // missing.
-func (s *Store) takeBack(seq uint64) error {
+func (s *Store) removeAbove(seq uint64) error {
 	var gone []Version
 	err := s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kVersion}})

@@ -171,7 +171,8 @@ func (b *batch) rewrite(v Version) error {
 }
 
 // DropRecords removes versions from the log, none of which may be the newest of its path.
-// It works in steps and returns how many versions it changed. The caller holds the lock of the contents.
+// It works in steps and returns how many versions it changed. The caller holds the lock of the
+// contents.
 func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err error) {
 	for part := range slices.Chunk(vs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropRecords(part)); err != nil {

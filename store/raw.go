@@ -131,7 +131,8 @@ type Filler struct {
 	near  Hash // the previous content, which the next one probably resembles
 }
 
-// FillNew calls fn to fill a store that no other process uses. If fn fails, part of the records may already be stored.
+// FillNew calls fn to fill a store that no other process uses. If fn fails, part of the records
+// may already be stored.
 func (s *Store) FillNew(fn func(*Filler) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()

@@ -95,7 +95,7 @@ func (s *Store) begin() error {
 	if s.opt.ReadOnly {
 		return nil
 	}
-	if err := s.takeBack(st.Seq); err != nil {
+	if err := s.removeAbove(st.Seq); err != nil {
 		return err
 	}
 	return s.contents.Open()

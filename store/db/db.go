@@ -235,10 +235,10 @@ func tableSize(dir string) int64 {
 
 const mostTables = 1000
 
-// RefuseCalls makes new calls fail. It returns false if RefuseCalls was called before. Close must follow.
+// RefuseCalls makes new calls fail. It returns false if it was called before. Close must follow.
 func (d *DB) RefuseCalls() bool { return !d.closed.Swap(true) }
 
-// Closed reports whether Shut was called.
+// Closed reports whether RefuseCalls was called.
 func (d *DB) Closed() bool { return d.closed.Load() }
 
 // Close waits for calls in progress, calls ready, writes all pending data and releases the

@@ -22,17 +22,16 @@
 // kinds). A shell or git does not show access times, a C compiler does not show inode
 // numbers, and cat, grep and the Go tools show neither; grep shows names in the order of the
 // directory. Facts that the command did not ask for do not matter, so another clone of the
-// same files, on another machine, can use the result (see Record.Stays). The state is
+// same files, on another machine, can use the result (see Record.WhyLocal). The state is
 // recorded before the system call continues, and again at the end. If the command or another
 // process changed a path that the command had read, the output is not replayed. The
 // environment, limits, processors and groups are part of the call.
 //
 // One wrong replay costs more than all correct ones save, so only known operations are
-// allowed. A system call (see quiet), a place, a file of the kernel or a device prevents a
-// replay unless it is known to reveal nothing that is not compared. The reason is recorded. A
-// cache (GOCACHE, __pycache__ …) is ignored for the programs that own it. Ignored files that
-// the command created must still exist, unchanged, so that the tree is the same as after a
-// run.
+// allowed. Unless a system call (see quiet), place, kernel file or device is known to reveal
+// only what is compared, its use prevents a replay, and the reason is recorded. A cache
+// (GOCACHE, __pycache__ …) is ignored for the programs that own it. Ignored files that the
+// command created must still exist, unchanged, so that the tree is the same as after a run.
 //
 // Any program may ask for the time or for random numbers without being noticed; these are
 // not covered.

@@ -90,7 +90,7 @@ func (r *recorder) harmless(path string, o *observation) bool {
 func (r *recorder) judgeOne(path string, o *observation, where place, c Classifier, end time.Time) (s Seen, ok bool) {
 	now := look(path)
 	s = Seen{Stat: now, Racy: !now.stable(end)}
-	moved := !now.same(o.first)
+	moved := !now.sameInode(o.first)
 	if moved && now.Kind == dir && o.first.Kind == dir && now.Mode == o.first.Mode {
 		moved = false // entries come and go; a listing is compared below
 	}

@@ -67,8 +67,8 @@ func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 
-// same reports whether two stats show the same unchanged inode, ignoring the access time.
-func (s stat) same(o stat) bool {
+// sameInode reports whether two stats show the sameInode unchanged inode, ignoring the access time.
+func (s stat) sameInode(o stat) bool {
 	s.Atime = o.Atime
 	return s == o
 }
@@ -202,7 +202,7 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 		return false, false, "was a " + s.Stat.Kind + " and is a " + now.Kind
 	case now.Kind == absent:
 		return true, false, ""
-	case now.same(s.Stat) && !s.Racy:
+	case now.sameInode(s.Stat) && !s.Racy:
 		return true, false, ""
 	case now.Mode != s.Stat.Mode:
 		return false, false, "has another mode"
@@ -212,7 +212,7 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 		return false, false, "has changed"
 	case s.Dated && now.Mtime != s.Stat.Mtime, s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
 		return false, false, "has another time of modification" + s.shown()
-	case s.Times && !now.same(s.Stat):
+	case s.Times && !now.sameInode(s.Stat):
 		return false, false, "has another inode, number of names or time of change" + s.shown()
 	case s.Hash == "":
 		// Only existence matters; a device must be the same one.

@@ -279,8 +279,8 @@ func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, way 
 	}
 }
 
-// ReportedSince returns what NoteReported last recorded for a file, unless the reader was shown lines of
-// the file since.
+// ReportedSince returns what NoteReported last recorded for a file, unless the reader was shown
+// lines of the file since.
 func (s *Tracker) ReportedSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {

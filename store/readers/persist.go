@@ -79,7 +79,7 @@ func (s *Tracker) load() error {
 		keys = append(keys, key)
 		var saved savedReader
 		if believed && strings.HasPrefix(key, keyReaders) && cbor.Unmarshal(value, &saved) == nil {
-			s.takeBack(saved)
+			s.restore(saved)
 		}
 		return nil
 	})
@@ -102,7 +102,7 @@ func (s *Tracker) load() error {
 	return nil
 }
 
-func (s *Tracker) takeBack(saved savedReader) {
+func (s *Tracker) restore(saved savedReader) {
 	r := newReader(store.Reader{Session: saved.Session, Agent: saved.Agent})
 	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
 	r.active.Store(saved.Active)

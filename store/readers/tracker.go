@@ -198,8 +198,8 @@ func (s *Tracker) Forget(id store.SessionID) {
 	}
 }
 
-// PinnedContents returns the contents from which diffs for live readers would start. Retention must not
-// drop them.
+// PinnedContents returns the contents from which diffs for live readers would start. Retention
+// must not drop them.
 func (s *Tracker) PinnedContents() map[store.Hash]struct{} {
 	now := s.now()
 	pins := map[store.Hash]struct{}{}

@@ -39,7 +39,7 @@ func ParsePlace(s string, getenv func(string) string) (p Place, err error) {
 		case "ca":
 			p.CA = v
 		default:
-			return p, fmt.Errorf("%q in the address: it is endpoint, region, path-style or ca", name)
+			return p, fmt.Errorf("unknown parameter %q in the address; known are endpoint, region, path-style and ca", name)
 		}
 	}
 	p.Endpoint = strings.TrimSuffix(cmp.Or(p.Endpoint, getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL")), "/")

@@ -107,7 +107,8 @@ func joinDrops(dropped, base string) string {
 	return text.Hash([]byte(dropped + "\n" + base))
 }
 
-// Latest returns a machine's head for a project that continues its history. SetOrigin accepts only such heads.
+// Latest returns a machine's head for a project that continues its history. SetOrigin accepts
+// only such heads.
 func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	if err != nil {

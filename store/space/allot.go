@@ -99,7 +99,7 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 }
 
 // Shared returns the size of the pack files that siblings also have, and the part of it that
-// is not counted in Holding.Used.
+// is not counted in StoreSize.Used.
 func Shared(dir string) (all, elsewhere int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is well-formed
 	for _, f := range files {

@@ -47,11 +47,11 @@ func WriteMountEnd(ctx context.Context, p Paths, root string, l MountEnd) (bool,
 	return true, writeNote(mountEndFile(state), string(text))
 }
 
-// ReadMountEnd reads what Leave wrote.
+// ReadMountEnd reads what WriteMountEnd wrote.
 func ReadMountEnd(state string) (l MountEnd, ok bool) {
 	text, err := os.ReadFile(mountEndFile(state))
 	return l, err == nil && json.Unmarshal(text, &l) == nil
 }
 
-// RemoveMountEnd removes what Leave wrote.
+// RemoveMountEnd removes what WriteMountEnd wrote.
 func RemoveMountEnd(state string) error { return os.Remove(mountEndFile(state)) }

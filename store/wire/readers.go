@@ -23,8 +23,9 @@ type ReadRequest struct {
 	// MaxTokens limits the answer; 0 means no limit. A longer answer is not sent and the
 	// request does not count; the answer then has the kind ReadLarge.
 	MaxTokens int `json:"max_tokens,omitempty"`
-	// Small is a size in bytes; 0 means no limit. A longer answer does not count as shown and
-	// makes earlier ones doubtful.
+	// Small is the number of bytes that the client certainly passes to the model; 0 means no
+	// limit. An answer with more bytes does not count as shown, and whether earlier answers are
+	// still in the context becomes uncertain.
 	Small int    `json:"small,omitempty"`
 	Tool  string `json:"tool,omitempty"` // for the accounts: read_file, read_files, read
 	// Pending means that the sent text is recorded under Reader.ToolUse and counts as shown

@@ -170,8 +170,8 @@ func (e *Env) inOutside(given string) (Target, error) {
 	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
 }
 
-// Beside locates an additional path for a command that works in the history of t.
-func (e *Env) Beside(t Target, given string) (Target, error) {
+// LocateIn locates an additional path for a command that works in the history of t.
+func (e *Env) LocateIn(t Target, given string) (Target, error) {
 	other, err := e.Locate(given)
 	if t.Root == wire.OutsideRoot && errors.As(err, new(*errNoProject)) {
 		return e.inOutside(given)

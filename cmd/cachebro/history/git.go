@@ -22,9 +22,9 @@ func operationNumber(arg string) (uint64, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// takeGitBack undoes changes of git's own files, then the changes of other files by the same
+// undoGit undoes changes of git's own files, then the changes of other files by the same
 // actor.
-func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	if len(r.Paths) > 0 {
 		return e.Usagef("%s: --git takes no path, because it undoes changes of a whole repository", r.Kind)
 	}
@@ -121,7 +121,7 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 		r.Prompt = plan.Prompt
 	}
 	f.git = true
-	err := takeBack(ctx, e, t, c, r, f)
+	err := runPlan(ctx, e, t, c, r, f)
 	if errors.Is(err, wire.ErrNotFound) && known {
 		return nil // the actor changed no file
 	}

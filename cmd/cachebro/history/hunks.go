@@ -46,7 +46,7 @@ func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 			return nil
 		}
 		*f.yes = true // the person has agreed to each hunk
-		return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asked.chosen}, f)
+		return runPlan(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asked.chosen}, f)
 	}
 	return cli.Hintf("cachebro log shows the actions and their numbers", "no changed lines were found that could be undone by hunks")
 }

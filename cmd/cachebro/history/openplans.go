@@ -31,7 +31,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 			return left, err
 		}
 		fmt.Fprintf(e.Stderr, "note: completed an operation that was interrupted %s: %s %s (%s; %s reverses this)\n",
-			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), takesBack([]*side{{t: t, plan: plan}}, false))
+			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), reverseCommand([]*side{{t: t, plan: plan}}, false))
 	}
 	return left, nil
 }
@@ -47,7 +47,7 @@ func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f p
 		return nil
 	}
 	last := open.Plans[len(open.Plans)-1]
-	return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
+	return runPlan(ctx, e, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
 }
 
 // rolledBack closes a plan that was interrupted before it changed anything.

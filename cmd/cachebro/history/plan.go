@@ -71,10 +71,10 @@ func leftOver(left int) error {
 	return nil
 }
 
-// takeBack requests a plan from the daemon, shows it, asks for confirmation, and carries it out
+// runPlan requests a plan from the daemon, shows it, asks for confirmation, and carries it out
 // through the mountpoint. For the exit status see planStatus.
-func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
-	return takeBackWith(ctx, e, t, c, r, nil, f)
+func runPlan(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+	return runPlanWith(ctx, e, t, c, r, nil, f)
 }
 
 // waitUnsaid is how long a plan may take before sayWaiting prints the reason.
@@ -103,8 +103,8 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	}
 }
 
-// takeBackWith is takeBack with file contents that are sent with the request.
-func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
+// runPlanWith is takeBack with file contents that are sent with the request.
+func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
 	said := sayWaiting(ctx, e, c) // the search for interrupted plans waits for the history, too
 	defer said()
@@ -200,7 +200,7 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	if err != nil && done > 0 {
 		err = errPartly{err}
 	}
-	back := takesBack(sides, *f.merge)
+	back := reverseCommand(sides, *f.merge)
 	if *f.json {
 		err = errors.Join(err, printPlanJSON(e, sides))
 	} else if done > 0 && ctx.Err() != nil {
@@ -214,9 +214,9 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	return leftOver(left)
 }
 
-// takesBack returns the command that reverses plans. For a redo that is undo. If the redo merged, it
+// reverseCommand returns the command that reverses plans. For a redo that is undo. If the redo merged, it
 // is redo --plan, because undo would not find the content that it expects.
-func takesBack(sides []*side, merged bool) string {
+func reverseCommand(sides []*side, merged bool) string {
 	command := "cachebro redo"
 	switch {
 	case sides[0].plan.Kind == "redo" && merged:

@@ -54,7 +54,7 @@ func TestWaitingIsSaid(t *testing.T) {
 	go func() {
 		defer close(ended)
 		f := planFlags{merge: new(bool), force: new(bool), dryRun: new(bool)}
-		_ = takeBackWith(ctx, &cli.Env{Stderr: w}, cli.Target{}, c, wire.PlanRequest{Kind: "undo"}, nil, f)
+		_ = runPlanWith(ctx, &cli.Env{Stderr: w}, cli.Target{}, c, wire.PlanRequest{Kind: "undo"}, nil, f)
 	}()
 	said, err := bufio.NewReader(r).ReadString('\n')
 	if want := "note: waiting until the history has stored about 7 records of newer changes\n"; err != nil || said != want {

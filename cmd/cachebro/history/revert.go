@@ -67,7 +67,7 @@ created again. The revert is recorded as a new version, so nothing is lost.`,
 			return cli.Hintf("cachebro log "+cli.Arg(path), "revert restores one file, and %s is the whole project", cli.Quote(path))
 		}
 		r.Path = t.Rel
-		return takeBack(ctx, e, t, c, r, f)
+		return runPlan(ctx, e, t, c, r, f)
 	})
 	return cmd
 }
@@ -169,7 +169,7 @@ what it had done instead.`,
 			if *hunks || *f.merge || *f.force {
 				return e.Usagef("undo: --git cannot be combined with --hunk, --merge or --force")
 			}
-			return takeGitBack(ctx, e, t, c, r, f)
+			return undoGit(ctx, e, t, c, r, f)
 		}
 		if *hunks {
 			if selects(r) || *f.merge || *f.force {
@@ -177,7 +177,7 @@ what it had done instead.`,
 			}
 			return takeHunks(ctx, e, t, c, r, f)
 		}
-		return takeBack(ctx, e, t, c, r, f)
+		return runPlan(ctx, e, t, c, r, f)
 	})
 	return cmd
 }
@@ -233,7 +233,7 @@ func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client
 		return err
 	}
 	taken.Title += " on " + machine
-	return takeBackWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
+	return runPlanWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
 // selects reports whether a request names the actor or the time of the changes to undo.
@@ -260,7 +260,7 @@ func RedoCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer c.Close()
-		return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "redo", Plan: *plan}, f)
+		return runPlan(ctx, e, t, c, wire.PlanRequest{Kind: "redo", Plan: *plan}, f)
 	})
 	return cmd
 }
@@ -317,7 +317,7 @@ attributes and mode are left alone too, except for the executable bit.`,
 		}
 		defer c.Close()
 		for _, a := range args {
-			other, err := e.Beside(t, a)
+			other, err := e.LocateIn(t, a)
 			if err != nil {
 				return err
 			}
@@ -329,7 +329,7 @@ attributes and mode are left alone too, except for the executable bit.`,
 		if *machine != "" {
 			return restoreElsewhere(ctx, e, t, c, *machine, r, f)
 		}
-		return takeBack(ctx, e, t, c, r, f)
+		return runPlan(ctx, e, t, c, r, f)
 	})
 	return cmd
 }
@@ -363,5 +363,5 @@ func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Cli
 		}
 		then.Sent, body = append(then.Sent, int64(len(b))), append(body, b...)
 	}
-	return takeBackWith(ctx, e, t, c, q, body, f)
+	return runPlanWith(ctx, e, t, c, q, body, f)
 }

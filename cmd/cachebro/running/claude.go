@@ -10,10 +10,10 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// dress adds flags to the command line of a known client that make it use cachebro, so that no
+// addClientFlags adds flags to the command line of a known client that make it use cachebro, so that no
 // configuration is needed. It adds no hooks if init has registered them, because they would run
 // twice.
-func dress(e *cli.Env, client, project string, args []string) ([]string, error) {
+func addClientFlags(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil
 	}

@@ -14,7 +14,7 @@ import (
 func TestDressClaude(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	e := &cli.Env{Exe: "/opt/cachebro", Getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
-	args, err := dress(e, "claude", project, []string{"claude", "-p", "hello", "--settings", `{"model":"x","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
+	args, err := addClientFlags(e, "claude", project, []string{"claude", "-p", "hello", "--settings", `{"model":"x","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestDressClaude(t *testing.T) {
 		t.Errorf("%+v", mcp)
 	}
 	for _, same := range [][]string{{"claude", "mcp", "list"}, {"claude", "--version"}} {
-		if got, _ := dress(e, "claude", project, same); len(got) != len(same) {
+		if got, _ := addClientFlags(e, "claude", project, same); len(got) != len(same) {
 			t.Errorf("%q became %q", same, got)
 		}
 	}
-	if _, err := dress(e, "claude", project, []string{"claude", "--settings", "{broken"}); err == nil || cli.HintOf(err) == "" {
+	if _, err := addClientFlags(e, "claude", project, []string{"claude", "--settings", "{broken"}); err == nil || cli.HintOf(err) == "" {
 		t.Errorf("broken settings: %v", err)
 	}
 	// Where init registered hooks, only those act: they have the options that were chosen.
@@ -56,7 +56,7 @@ func TestDressClaude(t *testing.T) {
 		if err := os.WriteFile(file, clients.ClaudeSettings("/opt/cachebro", "--hold"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		args, err := dress(e, "claude", project, []string{"claude", "--settings", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
+		args, err := addClientFlags(e, "claude", project, []string{"claude", "--settings", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
 		if err != nil || len(args) != 3 || strings.Contains(args[1], "cachebro") || !strings.Contains(args[1], "mine") {
 			t.Errorf("with hooks in %s: %q %v", dir, args, err)
 		}
@@ -64,7 +64,7 @@ func TestDressClaude(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, _ := dress(e, "make", project, []string{"make", "test"}); len(got) != 2 {
+	if got, _ := addClientFlags(e, "make", project, []string{"make", "test"}); len(got) != 2 {
 		t.Errorf("make became %q", got)
 	}
 }

@@ -84,7 +84,7 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 			if e.Dir != "" && (mounts.Within(e.Dir, m.Root) || mounts.Within(e.Dir, m.Mountpoint)) {
 				project = e.Dir // where the client is started
 			}
-			dressed, err := dress(e, client, project, args)
+			dressed, err := addClientFlags(e, client, project, args)
 			if err != nil {
 				return err
 			}

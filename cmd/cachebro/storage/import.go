@@ -56,7 +56,7 @@ history.`,
 		if *check {
 			c, err = portable.Check(ctx, from)
 		} else {
-			c, err = bringBack(ctx, e, from, &im)
+			c, err = importHere(ctx, e, from, &im)
 		}
 		if err != nil {
 			if hint := store.Hint(err); hint != "" {
@@ -92,8 +92,8 @@ type imported struct {
 	Records  uint64    `json:"records"`
 }
 
-// bringBack imports a stream as the history of the project in the working directory.
-func bringBack(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c portable.Totals, err error) {
+// importHere imports a stream as the history of the project in the working directory.
+func importHere(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c portable.Totals, err error) {
 	root, err := mounting.ExistingDir(e, ".")
 	if err != nil {
 		return c, err
@@ -101,11 +101,11 @@ func bringBack(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c
 	if top, ok := mounts.Top(root); ok {
 		root = top
 	}
-	return bringInto(ctx, e, root, from, im)
+	return importInto(ctx, e, root, from, im)
 }
 
-// bringInto is bringBack for the project at root.
-func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im *imported) (c portable.Totals, err error) {
+// importInto is bringBack for the project at root.
+func importInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im *imported) (c portable.Totals, err error) {
 	im.Root = root
 	overlays, err := mounts.Overlays()
 	if err != nil {

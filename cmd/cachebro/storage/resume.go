@@ -72,7 +72,7 @@ that. Otherwise this machine sends under a new id.`,
 			return err
 		}
 		r := resumed{Root: root, Machine: h.Machine.ID, Name: h.Machine.Name, From: h.Machine.Root}
-		if err := bringFrom(ctx, e, b, place, h, moment, *send, &r); err != nil {
+		if err := importFromBucket(ctx, e, b, place, h, moment, *send, &r); err != nil {
 			if made {
 				_ = os.Remove(root) // if it is still empty
 			}
@@ -152,8 +152,8 @@ func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 	return root, made, err
 }
 
-// bringFrom imports the history of a machine from the bucket, then writes the files.
-func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
+// importFromBucket imports the history of a machine from the bucket, then writes the files.
+func importFromBucket(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
 	set, err := storeLimits(e)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 		sent <- err
 	}()
 	var im imported
-	c, err := bringInto(ctx, e, r.Root, from, &im)
+	c, err := importInto(ctx, e, r.Root, from, &im)
 	stop()
 	from.Close()
 	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {

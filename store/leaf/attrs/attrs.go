@@ -108,7 +108,8 @@ func (s Set) Has(name string) bool {
 	return ok
 }
 
-// Read reads the attributes of the file at a path, following symlinks. It returns "" if that is not allowed.
+// Read reads the attributes of the file at a path, following symlinks. It returns "" if that is
+// not allowed.
 func Read(path string) Set {
 	return read(func(b []byte) (int, error) { return unix.Listxattr(path, b) },
 		func(name string, b []byte) (int, error) { return unix.Getxattr(path, name, b) })

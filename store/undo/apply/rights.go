@@ -79,9 +79,9 @@ func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (h
 	return h, nil
 }
 
-// lent returns the mode that a file may get. It is m without set-id bits whose owner the file
+// allowedMode returns the mode that a file may get. It is m without set-id bits whose owner the file
 // does not have. A file that existed before gets no set-id bit that it does not already have.
-func (w *worker) lent(h holder, m fs.FileMode) fs.FileMode {
+func (w *worker) allowedMode(h holder, m fs.FileMode) fs.FileMode {
 	dir := h.mode.IsDir() // on a directory the bit only determines the group of new files
 	may := func(bit fs.FileMode, owner bool) bool {
 		return owner && (h.fresh || dir || h.mode&bit != 0)
@@ -130,7 +130,7 @@ func (w *worker) chmod() error {
 		if changed && fi.IsDir() { // files created in it may get another access control list
 			w.places.lists.Clear()
 		}
-		m = w.lent(h, m)
+		m = w.allowedMode(h, m)
 		if w.step.Mtime != 0 {
 			if err := setMtime(w.root, f, w.step.Mtime); err != nil {
 				return err

@@ -394,7 +394,7 @@ func (w *worker) mkdir() error {
 		w.attributes(f, set, known, false)
 		m := fs.FileMode(0o755)
 		if w.step.Mode != 0 {
-			m = w.lent(h, mode(w.step.Mode))
+			m = w.allowedMode(h, mode(w.step.Mode))
 		}
 		return f.Chmod(m)
 	})

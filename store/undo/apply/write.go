@@ -133,7 +133,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	set, known := w.wanted(old != nil && name != w.name)
 	changed := w.attributes(f, set, known, fresh && !(known && w.inherits()))
-	m = w.lent(h, m)
+	m = w.allowedMode(h, m)
 	if h.mode&bits != m&bits || changed { // an ACL changes the mode
 		if err := f.Chmod(m & bits); err != nil {
 			return err

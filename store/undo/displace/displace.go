@@ -187,7 +187,7 @@ func (d *Displaced) appendNewer(was fs.FileInfo) error {
 	case err != nil:
 		return err
 	case fi.Size() <= was.Size() && !same(fi, was):
-		return errors.New("it is not only longer")
+		return errors.New("it was changed, not only appended to")
 	case fi.Size() <= was.Size():
 		return d.root.Remove(d.tmp)
 	}

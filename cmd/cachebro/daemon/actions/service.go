@@ -201,6 +201,6 @@ func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) 
 		return nil
 	}
 	var err error
-	out.Gaps, out.Notices, err = versions.Beside(s.store, f.Path, from, to)
+	out.Gaps, out.Notices, err = versions.GapsAndNotices(s.store, f.Path, from, to)
 	return err
 }

@@ -113,7 +113,7 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			return nil, err
 		}
 		if there {
-			continue // another redo in a row changes only what the one before it left
+			continue // of several redos in a row, each changes only what the earlier ones left
 		}
 		again, err := t.took(seq, p, r.Back)
 		if err != nil || again {

@@ -143,7 +143,7 @@ func (an *Answers) Clear(ctx context.Context) (unreached []string) {
 	return unreached
 }
 
-// localTTL is the longest time for which Own caches an answer.
+// localTTL is the longest time for which ForProject caches an answer.
 const localTTL = 90 * 24 * time.Hour
 
 // Status describes the cache for cachebro status.

@@ -66,7 +66,7 @@ type Attribution struct {
 	store *store.Store
 	log   *slog.Logger
 	swept time.Time            // when ForgetOld last ran
-	meet  func(session string) // see Meets
+	onSession  func(session string) // see OnSession
 
 	// mu guards the fields below. Nothing waits while holding it.
 	mu       sync.Mutex

@@ -72,7 +72,7 @@ type Rows struct{ known, said map[string][]byte }
 
 // OnSession sets a function that is called with each session that the environment of a process
 // names, before that process is recorded. It may be called often and must return soon.
-func (a *Attribution) OnSession(meet func(session string)) { a.meet = meet }
+func (a *Attribution) OnSession(meet func(session string)) { a.onSession = meet }
 
 // Calls returns the tool calls of a session that began since (ns) and may write anywhere,
 // oldest first, with the process behind each.
@@ -104,9 +104,9 @@ func (a *Attribution) TakeCall(c wire.SharedCall) {
 // RecordProcess records the process of a KindProcess record, and adds to rows what must be stored
 // of it.
 func (a *Attribution) RecordProcess(r *spool.Record, rows *Rows) {
-	if a.meet != nil {
+	if a.onSession != nil {
 		for _, session := range r.Session {
-			a.meet(session)
+			a.onSession(session)
 		}
 	}
 	a.process(r)
@@ -170,8 +170,8 @@ func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
 	a.saveWindow(call.ToolUse)
 }
 
-// RecordToolProcess records which process carries out an open call of a tool of our own server, and for
-// which paths. It returns false if no such call is known.
+// RecordToolProcess records which process carries out an open call of a tool of our own
+// server, and for which paths. It returns false if no such call is known.
 func (a *Attribution) RecordToolProcess(call wire.ToolCall, owner Key) bool {
 	a.mu.Lock()
 	known := false

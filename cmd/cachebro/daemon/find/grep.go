@@ -59,8 +59,8 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 				return results.Answer{}, err
 			}
 			fresh = &r
-			// Cache the answer only if no file changed meanwhile, not even there and
-			// back.
+			// Cache the answer only if no file changed meanwhile, even if it has its
+			// earlier content again.
 			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil

@@ -25,9 +25,9 @@ type Selection struct {
 	Before uint64       // with Last: only operations before this one; 0 means all
 }
 
-// beyond is how many ns after its record a file's last change may be. If the change is later still,
+// recordSlack is how many ns after its record a file's last change may be. If the change is later still,
 // a process has bypassed the mount.
-const beyond = int64(2 * time.Second)
+const recordSlack = int64(2 * time.Second)
 
 // chosen returns the operations that a selection covers, and the rows of these operations that it
 // covers.
@@ -306,7 +306,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	const beside = "by a process that bypassed the mount"
 	switch last := chain[len(chain)-1]; {
 	case c.conflict != nil || last.Was == spool.WasMoved:
-	case c.now.kind == file && c.now.ctime > last.until()+beyond:
+	case c.now.kind == file && c.now.ctime > last.until()+recordSlack:
 		c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since, " + beside, Time: c.now.ctime}
 	case c.now.kind == absent && last.Op != event.OpUnlink && last.Op != event.OpRmdir:
 		c.conflict = &store.Conflict{Path: store.Path(p), Why: "removed since, " + beside}

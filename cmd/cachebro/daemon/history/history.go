@@ -101,7 +101,7 @@ func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs 
 		}
 	}
 	var err error
-	a.Gaps, a.Notices, err = versions.Beside(h.store, p, from, to)
+	a.Gaps, a.Notices, err = versions.GapsAndNotices(h.store, p, from, to)
 	if q.Oldest {
 		slices.Reverse(a.Gaps)
 		slices.Reverse(a.Notices)

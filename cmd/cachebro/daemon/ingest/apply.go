@@ -39,7 +39,7 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 			tries = 0
 		default:
 			g.Unhealthy(err)
-			if tries >= 5 && g.mend(ctx, changes) {
+			if tries >= 5 && g.dropBadContent(ctx, changes) {
 				continue
 			}
 		}
@@ -106,10 +106,10 @@ func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	}
 }
 
-// mend removes the content from the one change of a batch that the store keeps refusing
+// dropBadContent removes the content from the one change of a batch that the store keeps refusing
 // because of that content: one bad content must not stop the history. It returns false if the
 // refusal has another cause.
-func (g *Ingester) mend(ctx context.Context, changes []store.Change) bool {
+func (g *Ingester) dropBadContent(ctx context.Context, changes []store.Change) bool {
 	i, err := g.store.Check(ctx, changes)
 	if err == nil || i >= len(changes) || !changes[i].HasContent {
 		return false

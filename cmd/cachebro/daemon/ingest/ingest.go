@@ -90,7 +90,7 @@ type lateContent struct {
 	seq    uint64 // of the version
 }
 
-// Followers are notified of what is ingested. Only Settle may be nil, and only Beside may
+// Followers are notified of what is ingested. Only Settle may be nil, and only Bypassed may
 // wait.
 type Followers struct {
 	Hold    func() (release func()) // makes the index wait

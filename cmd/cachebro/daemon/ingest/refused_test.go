@@ -23,11 +23,11 @@ func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 	}
 	cs := []store.Change{change("a", 10), change("b", 1000), change("c", 20), change("d", 2000), change("e", 30)}
 	for n := range 2 {
-		if !g.mend(t.Context(), cs) {
+		if !g.dropBadContent(t.Context(), cs) {
 			t.Fatalf("turn %d: not mended", n)
 		}
 	}
-	if g.mend(t.Context(), cs) {
+	if g.dropBadContent(t.Context(), cs) {
 		t.Error("mended what is in order")
 	}
 	vs, err := s.Apply(t.Context(), cs, nil)
@@ -40,7 +40,7 @@ func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 		}
 	}
 	cs = []store.Change{change("f", 10), {Op: 99, Path: "g", HasContent: true}, change("h", 20)}
-	if g.mend(t.Context(), cs) || !cs[0].HasContent || !cs[1].HasContent || !cs[2].HasContent {
+	if g.dropBadContent(t.Context(), cs) || !cs[0].HasContent || !cs[1].HasContent || !cs[2].HasContent {
 		t.Errorf("contents are no cause here: %+v", cs)
 	}
 }

@@ -99,8 +99,8 @@ func (pl *Plans) promptEnded(id string) (at time.Time) {
 	return at
 }
 
-// besides adds to a plan the changes of git's own files that the same actor made.
-func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
+// addGitChanges adds to a plan the changes of git's own files that the same actor made.
+func (pl *Plans) addGitChanges(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	sel := gitstate.Selection{}
 	switch {
 	case q.Kind != store.PlanUndo || len(q.Paths) > 0 || len(q.Edits) > 0:

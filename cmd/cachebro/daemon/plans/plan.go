@@ -87,7 +87,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err := pl.goesWith(q, p); err != nil {
 		return nil, nil, err
 	}
-	pl.besides(ctx, &out, q, p.Newest)
+	pl.addGitChanges(ctx, &out, q, p.Newest)
 	var body []byte
 	if q.DryRun && q.Contents != nil {
 		var c wire.PlannedContents

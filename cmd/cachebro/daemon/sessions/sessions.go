@@ -95,7 +95,7 @@ const maxPromptText = 200
 // prompt registers a prompt of a person, or one by which the client continues an earlier
 // prompt by itself.
 func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
-	if e.Continues && ss.goOn(s, e, now) {
+	if e.Continues && ss.continuePrompt(s, e, now) {
 		return
 	}
 	before := s.Prompt
@@ -109,14 +109,14 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
 		s.Prompt = before
-		ss.goOn(s, e, now)
+		ss.continuePrompt(s, e, now)
 	}
 }
 
-// goOn registers a prompt that the client sent by itself. Such a prompt belongs to the prompt
-// that started the work it reports on, or else to the current one. goOn returns false if there
+// continuePrompt registers a prompt that the client sent by itself. Such a prompt belongs to the prompt
+// that started the work it reports on, or else to the current one. continuePrompt returns false if there
 // is none.
-func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool {
+func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {
 		c, known, err := ss.Store.Sessions.ToolCall(cause)

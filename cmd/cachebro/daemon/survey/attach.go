@@ -61,7 +61,7 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 	if err := r.Decode(&b); err != nil {
 		return nil, nil, err
 	}
-	known, left := s.mount.beats(b)
+	known, left := s.mount.heartbeat(b)
 	if !known { // the daemon was restarted, so mountd must attach again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
 	}

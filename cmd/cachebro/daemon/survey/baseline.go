@@ -120,7 +120,7 @@ func (b *baseline) run(ctx context.Context) {
 		started := time.Now().Add(-time.Duration(ingest.ClockTick))
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
-		missed := b.survey.mount.looks()
+		missed := b.survey.mount.scanBegins()
 		err := b.scan(scan)
 		failed := err != nil && scan.Err() == nil // not because of another request or the daemon's end
 		cancel()
@@ -166,8 +166,8 @@ func (b *baseline) scan(ctx context.Context) error {
 	}
 	defer done()
 	s.until = b.survey.mount.away()
-	if since, ok := b.survey.mount.tells(); ok {
-		s.young = max(since, time.Now().Add(-recent).UnixNano())
+	if since, ok := b.survey.mount.reportsSince(); ok {
+		s.pendingSince = max(since, time.Now().Add(-recent).UnixNano())
 	}
 	if err := s.walk(ctx, ""); err != nil {
 		return err
@@ -219,11 +219,11 @@ type scanner struct {
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]loggedFile
-	// If a path differs from the log and has changed since young, a record of the change
+	// If a path differs from the log and has changed since pendingSince, a record of the change
 	// may be on its way, and only that record knows the author. The path waits in later,
-	// and is looked at again once the record must have arrived. young is 0 if changes are
+	// and is looked at again once the record must have arrived. pendingSince is 0 if changes are
 	// not reported.
-	young   int64
+	pendingSince   int64
 	later   []entry
 	settled bool
 }
@@ -358,10 +358,10 @@ func (s *scanner) again(ctx context.Context) error {
 
 // settle waits, once in a scan, until the log has everything that happened before the scan.
 func (s *scanner) settle(ctx context.Context) error {
-	if s.settled || s.young == 0 {
+	if s.settled || s.pendingSince == 0 {
 		return nil
 	}
-	s.settled, s.young = true, 0
+	s.settled, s.pendingSince = true, 0
 	if !ingest.Sleep(ctx, ingest.RecordWait) {
 		return ctx.Err()
 	}
@@ -406,7 +406,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.S
 		return nil
 	}
 	live, same := ok && !v.Deleted(), ok && stands(v, st)
-	if !same && s.young > 0 && st.Ctime >= s.young {
+	if !same && s.pendingSince > 0 && st.Ctime >= s.pendingSince {
 		s.later = append(s.later, entry{p, isDir, isDir && !live})
 		return nil
 	}

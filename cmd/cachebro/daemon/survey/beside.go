@@ -181,7 +181,7 @@ func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.S
 		if isDir(st) {
 			c.Op = store.OpMkdir
 		}
-		since, ok := b.survey.mount.tells()
+		since, ok := b.survey.mount.reportsSince()
 		if b.Record.Op == store.OpOutside || ok && !b.known && st.Birth < since {
 			c.Op = store.OpBaseline // it existed before, but none of its content was stored
 		}

@@ -69,9 +69,9 @@ func (m *mount) identity() (pid int, start uint64, ok bool) {
 	return m.attach.PID, m.start, m.attached
 }
 
-// beats handles a heartbeat. known is false if no mount is attached. left says that the mount
+// heartbeat handles a heartbeat. known is false if no mount is attached. left says that the mount
 // has left its mountpoint since the last heartbeat.
-func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
+func (m *mount) heartbeat(b wire.Heartbeat) (known, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.attached && m.attach.Unmounted && !b.Unmounted {
@@ -103,9 +103,9 @@ func (m *mount) watched() bool {
 // everything. Then one scan of all files is due.
 func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
-// looks is called when a scan of every file begins. It returns how often mountd may have missed
-// changes so far.
-func (m *mount) looks() (missed uint64) {
+// scanBegins is called when a scan of every file begins. It returns how often mountd may have
+// missed changes so far.
+func (m *mount) scanBegins() (missed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.beside = m.attach.Outside && !m.attach.Watched
@@ -183,9 +183,9 @@ func (m *mount) away() int64 {
 	return m.until
 }
 
-// tells returns the time since which the attached mountd can have reported changes, in ns
+// reportsSince returns the time since which the attached mountd can have reported changes, in ns
 // since the epoch. ok is false while nothing is mounted.
-func (m *mount) tells() (since int64, ok bool) {
+func (m *mount) reportsSince() (since int64, ok bool) {
 	_, start, ok := m.identity()
 	if !ok {
 		return 0, false

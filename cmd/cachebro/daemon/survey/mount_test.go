@@ -10,7 +10,7 @@ import (
 )
 
 func beats(m *mount, b wire.Heartbeat) bool {
-	known, _ := m.beats(b)
+	known, _ := m.heartbeat(b)
 	return known
 }
 
@@ -66,13 +66,13 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	defer m.close()
 	var away atomic.Bool
 	m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m"}, nil, away.Swap)
-	if known, left := m.beats(wire.Heartbeat{Unmounted: true}); !known || !left {
+	if known, left := m.heartbeat(wire.Heartbeat{Unmounted: true}); !known || !left {
 		t.Errorf("known %v, left %v", known, left)
 	}
-	if known, left := m.beats(wire.Heartbeat{Unmounted: true}); !known || left {
+	if known, left := m.heartbeat(wire.Heartbeat{Unmounted: true}); !known || left {
 		t.Errorf("told twice: known %v, left %v", known, left)
 	}
-	_, since := m.tells()
+	_, since := m.reportsSince()
 	if m.mounted() || m.mountpoint() != "" || m.away() != 0 || since || !m.served() {
 		t.Error("mounted, though the mountpoint shows the plain project")
 	}
@@ -110,7 +110,7 @@ func TestScanOfAFormerDaemonIsEnough(t *testing.T) {
 		if m.unwatched() != c.due {
 			t.Errorf("%s: a scan is due: %v", c.name, m.unwatched())
 		}
-		missed := m.looks()
+		missed := m.scanBegins()
 		if due := c.attach.Outside && !c.attach.Watched; missed != c.attach.Missed || m.unwatched() != due {
 			t.Errorf("%s: after a scan: missed %d, due %v", c.name, missed, m.unwatched())
 		}

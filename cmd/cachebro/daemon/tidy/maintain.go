@@ -70,7 +70,7 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if err != nil {
 			return a, nil, err
 		}
-		back, err := td.bringBack(ctx, c.Lost)
+		back, err := td.restoreLost(ctx, c.Lost)
 		if err != nil {
 			return a, nil, err
 		}
@@ -92,10 +92,10 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	return a, nil, err
 }
 
-// bringBack restores the contents that fsck found lost from files that still have them, and
+// restoreLost restores the contents that fsck found lost from files that still have them, and
 // returns how many. Without this, the mount would not save such a content when the file is
 // overwritten, because it believes that the store has it.
-func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
+func (td *Tidy) restoreLost(ctx context.Context, lost []uint64) (int, error) {
 	var vs []store.Version
 	for _, seq := range lost {
 		v, err := td.Store.Version(seq)

@@ -53,13 +53,13 @@ type Tidy struct {
 // New makes the service.
 func New(o Options) *Tidy {
 	td := &Tidy{Options: o}
-	td.keep = keep.New(o.Store, td.pins(), td.calm)
+	td.keep = keep.New(o.Store, td.pins(), td.canPack)
 	return td
 }
 
-// calm reports whether it is a good time for packing, which uses a processor and the disk for
+// canPack reports whether it is a good time for packing, which uses a processor and the disk for
 // a while: the index has priority, and on battery packing can wait.
-func (td *Tidy) calm() bool { return !td.Index.Working() && !onBattery(powerSupplies) }
+func (td *Tidy) canPack() bool { return !td.Index.Working() && !onBattery(powerSupplies) }
 
 // Handlers returns the handlers of the requests about the store as a whole, by method.
 func (td *Tidy) Handlers() map[string]wire.Handler {

@@ -8,9 +8,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Beside returns the gaps in a directory's subtree from one time to another and, if dir is the
+// GapsAndNotices returns the gaps in a directory's subtree from one time to another and, if dir is the
 // whole project, the notices too. A zero time means no bound.
-func Beside(st *store.Store, dir store.Path, from, to time.Time) (gaps []wire.Gap, notices []wire.Notice, err error) {
+func GapsAndNotices(st *store.Store, dir store.Path, from, to time.Time) (gaps []wire.Gap, notices []wire.Notice, err error) {
 	within := func(t time.Time) bool {
 		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
 	}
