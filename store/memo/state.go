@@ -67,7 +67,7 @@ func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 
-// sameInode reports whether two stats show the sameInode unchanged inode, ignoring the access time.
+// sameInode reports whether two stats show the same unchanged inode, ignoring the access time.
 func (s stat) sameInode(o stat) bool {
 	s.Atime = o.Atime
 	return s == o

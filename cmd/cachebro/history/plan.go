@@ -103,7 +103,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	}
 }
 
-// runPlanWith is takeBack with file contents that are sent with the request.
+// runPlanWith is runPlan with file contents that are sent with the request.
 func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
 	said := sayWaiting(ctx, e, c) // the search for interrupted plans waits for the history, too
@@ -214,8 +214,8 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	return leftOver(left)
 }
 
-// reverseCommand returns the command that reverses plans. For a redo that is undo. If the redo merged, it
-// is redo --plan, because undo would not find the content that it expects.
+// reverseCommand returns the command that reverses plans. For a redo that is undo. If the redo
+// merged, it is redo --plan, because undo would not find the content that it expects.
 func reverseCommand(sides []*side, merged bool) string {
 	command := "cachebro redo"
 	switch {

@@ -178,7 +178,7 @@ func (s *side) giveUp(ctx context.Context) {
 
 // show prints what a plan would do.
 func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
-	if f.git { // takeGitBack has dealt with git's own files
+	if f.git { // undoGit has dealt with git's own files
 		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
 		s.plan.Git, s.plan.Conflicts, s.plan.Lost = "", slices.DeleteFunc(s.plan.Conflicts, own), slices.DeleteFunc(s.plan.Lost, own)
 	}

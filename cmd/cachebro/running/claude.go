@@ -10,9 +10,9 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// addClientFlags adds flags to the command line of a known client that make it use cachebro, so that no
-// configuration is needed. It adds no hooks if init has registered them, because they would run
-// twice.
+// addClientFlags adds flags to the command line of a known client that make it use cachebro, so
+// that no configuration is needed. It adds no hooks if init has registered them, because they
+// would run twice.
 func addClientFlags(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil

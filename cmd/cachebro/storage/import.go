@@ -104,7 +104,7 @@ func importHere(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (
 	return importInto(ctx, e, root, from, im)
 }
 
-// importInto is bringBack for the project at root.
+// importInto is importHere for the project at root.
 func importInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im *imported) (c portable.Totals, err error) {
 	im.Root = root
 	overlays, err := mounts.Overlays()

@@ -62,11 +62,11 @@ type promptAt struct {
 // long after they were written, because the daemon was stopped, so everything is looked up by
 // the record's time, not by what is open now.
 type Attribution struct {
-	boot  int64 // ns; when clock ticks began
-	store *store.Store
-	log   *slog.Logger
-	swept time.Time            // when ForgetOld last ran
-	onSession  func(session string) // see OnSession
+	boot      int64 // ns; when clock ticks began
+	store     *store.Store
+	log       *slog.Logger
+	swept     time.Time            // when ForgetOld last ran
+	onSession func(session string) // see OnSession
 
 	// mu guards the fields below. Nothing waits while holding it.
 	mu       sync.Mutex

@@ -113,9 +113,9 @@ func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// continuePrompt registers a prompt that the client sent by itself. Such a prompt belongs to the prompt
-// that started the work it reports on, or else to the current one. continuePrompt returns false if there
-// is none.
+// continuePrompt registers a prompt that the client sent by itself. Such a prompt belongs to the
+// prompt that started the work it reports on, or else to the current one. continuePrompt returns
+// false if there is none.
 func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {

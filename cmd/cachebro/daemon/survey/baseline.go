@@ -223,9 +223,9 @@ type scanner struct {
 	// may be on its way, and only that record knows the author. The path waits in later,
 	// and is looked at again once the record must have arrived. pendingSince is 0 if changes are
 	// not reported.
-	pendingSince   int64
-	later   []entry
-	settled bool
+	pendingSince int64
+	later        []entry
+	settled      bool
 }
 
 // entry is a path of the source. below says that the paths in its subtree have not been looked
