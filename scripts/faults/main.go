@@ -12,7 +12,8 @@
 //	faults typed [-lines N] [-seed S] [-shell zsh]
 //	             lines typed into a shell in tmux, each undone
 //	faults net   [-rounds N] [-seed S]   kill -9 of our processes while a command runs under
-//	             the net of cachebro run; then the command is undone; needs root, and hides /dev/fuse
+//	             the net of cachebro run, without /dev/fuse and as an ordinary user without
+//	             capabilities; then the command is undone; needs root
 //	faults power [-rounds N] [-seed S]   power cuts, simulated on a disk that is made for this; needs root
 //
 // All except fsx make a project in -dir (by default the temporary directory) and remove it; fsx

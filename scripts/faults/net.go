@@ -26,6 +26,7 @@ var netScripts = []string{
 	`mv tree/sub tree/sub2; mv tree/deep tree/sub; find tree/sub2 -type f -exec sed -i s/1/one/ {} ';'`,
 	`chmod -R go-rwx tree; cp -r tree copy; rm -r tree/sub; mv copy tree/sub; ln tree/big1 tree/link2; ln -sf x tree/soft`,
 	`tar cf t.tar tree; rm -rf tree; tar xf t.tar; rm t.tar; rm -r tree/sub/f1*`,
+	`echo gone >tree/empty; sed -i s/1/one/ tree/soft tree/seven; truncate -s 100 tree/big2; mkdir over; rm -r tree/deep; mv -T tree/sub over; mv over tree/deep; rm tree/big1; chmod -R go-rwx,u-w tree`,
 }
 
 const netTree = `mkdir -p tree/sub tree/deep/er; i=0; while [ $i -lt 150 ]; do echo $i 1 >tree/sub/f$i; i=$((i+1)); done
@@ -45,7 +46,7 @@ var netDeaths = []struct {
 // netRounds kills our processes while watched commands run, and undoes each command.
 func netRounds(s settings) (err error) {
 	if _, err := os.Stat("/dev/fuse"); err == nil && os.Getenv(withoutFuse) == "" {
-		return enterWithoutFuse()
+		return netAsUser(s)
 	}
 	p, err := newPlace(s)
 	if err != nil {
@@ -80,6 +81,31 @@ func netRounds(s settings) (err error) {
 
 // withoutFuse is set in the environment once /dev/fuse is hidden.
 const withoutFuse = "FAULTS_WITHOUT_FUSE"
+
+// netAsUser runs netRounds in a mount namespace without /dev/fuse as an ordinary user without
+// capabilities, in a directory of that user.
+func netAsUser(s settings) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(s.dir, "cachebro-net")
+	if err != nil {
+		return err
+	}
+	if err := os.Chown(dir, contained.User, contained.User); err != nil {
+		return err
+	}
+	args := contained.As(nil, append(append([]string{exe}, os.Args[1:]...), "-dir", dir)...)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), withoutFuse+"=1"), os.Stdout, os.Stderr
+	err = cmd.Run()
+	if err != nil || s.keep {
+		fmt.Println("left in", dir)
+		return err
+	}
+	return os.RemoveAll(dir)
+}
 
 // enterWithoutFuse replaces this process by itself in a mount namespace without /dev/fuse.
 func enterWithoutFuse() error {
@@ -182,7 +208,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 		bad = append(bad, fmt.Sprintf("status 0, but %v", list))
 	}
 	if s.verbose || len(bad) > 0 {
-		fmt.Printf("round %d: %q in %s, %v killed after %v: status %d, %d differences (%v)\n", i, script, dir, death.names, pause, status, len(list), uerr)
+		fmt.Printf("round %d: %q in %s, %v killed after %v: status %d, %d differences (%v)\n%s\n", i, script, dir, death.names, pause, status, len(list), uerr, problems)
 	}
 	if len(bad) > 0 {
 		bad = append(bad[:min(len(bad), 12)], fmt.Sprintf("run said: %s", said.String()), fmt.Sprintf("undo said: %.1500s", out))
