@@ -3,21 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"time"
+
+	"cachebro/scripts/testkit/modelserver"
 )
 
 // call is a tool call that the scripted model makes.
-type call struct {
-	Name  string         `json:"name"`
-	Input map[string]any `json:"input"`
-}
+type call = modelserver.Call
 
 // step is one answer of the scripted model: text, or tool calls that the client runs before it
 // asks again. If usage is set, it is reported to the client as the input token count in place
@@ -44,41 +37,21 @@ type exchange struct {
 // conversation it belongs to. How far each conversation has got is kept here and not taken from
 // the messages, because a compaction replaces those.
 type api struct {
-	dir string // request bodies are kept here
+	*modelserver.Server
 
-	// mu guards the fields down to apart.
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the rest
 	scripts   map[string][]step
 	cursor    map[string]int
 	exchanges []exchange
-	past      int // number of exchanges that were forgotten
 	ids       int
 	apart     bool // the requests that come now are not to be counted
-
-	srv *http.Server
-	url string
 }
 
-// startAPI listens on a loopback port; close ends it.
-func startAPI(dir string) (*api, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("request log: %w", err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	a := &api{dir: dir, scripts: map[string][]step{}, cursor: map[string]int{}, url: "http://" + l.Addr().String()}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/messages", a.messages)
-	mux.HandleFunc("/v1/messages/count_tokens", a.countTokens)
-	mux.HandleFunc("/", a.other)
-	a.srv = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go a.srv.Serve(l) //nolint:errcheck // ends with close
-	return a, nil
+func startAPI(dir string) (a *api, err error) {
+	a = &api{scripts: map[string][]step{}, cursor: map[string]int{}}
+	a.Server, err = modelserver.Start(dir, a.answer)
+	return a, err
 }
-
-func (a *api) close() { a.srv.Close() }
 
 // script sets what the model does in the conversation of that name.
 func (a *api) script(name string, steps ...step) {
@@ -98,7 +71,6 @@ func (a *api) beside(is bool) {
 func (a *api) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.past += len(a.exchanges)
 	a.exchanges = nil
 }
 
@@ -115,73 +87,21 @@ func (a *api) of(name string) []exchange {
 	return out
 }
 
-func (a *api) other(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	a.note(fmt.Sprintf("%s %s (%d bytes)", r.Method, r.URL.Path, len(body)))
-	w.Header().Set("Content-Type", "application/json")
-	if r.Method == http.MethodHead || r.URL.Path == "/" {
-		w.WriteHeader(http.StatusOK)
-		return
-	}
-	w.WriteHeader(http.StatusNotFound)
-	io.WriteString(w, `{"type":"error","error":{"type":"not_found_error","message":"not scripted"}}`)
-}
-
-// note writes down a request that is not scripted.
-func (a *api) note(line string) {
-	f, err := os.OpenFile(filepath.Join(a.dir, "other.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	fmt.Fprintln(f, line)
-}
-
-func (a *api) countTokens(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"input_tokens":%d}`, tokensOf(body))
-}
-
-// tokensOf estimates the tokens of a request. The hooks compare how it grew with what was
-// added: if it grew by less, something was lost.
-func tokensOf(body []byte) int { return len(body) / 4 }
-
-func (a *api) messages(w http.ResponseWriter, r *http.Request) {
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
+func (a *api) answer(q modelserver.Request) modelserver.Answer {
 	var req request
-	if err := json.Unmarshal(raw, &req); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	s, n, ids := a.next(req, raw)
+	_ = json.Unmarshal(q.Body, &req)
+	s, ids := a.next(req, q)
 	if s.act != nil {
 		s.act()
 	}
-	if s.usage == 0 {
-		s.usage = tokensOf(raw)
-	}
-	// The client takes answers with the same id for parts of one message.
-	id := fmt.Sprintf("msg_%06d", n)
-	if req.Stream {
-		stream(w, req.Model, id, s, ids)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(whole(req.Model, id, s, ids))
+	return modelserver.Answer{Text: s.text, Calls: s.calls, IDs: ids, Tokens: s.usage}
 }
 
 // next finds the answer to a request and logs the request.
-func (a *api) next(req request, raw []byte) (step, int, []string) {
+func (a *api) next(req request, q modelserver.Request) (step, []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := a.past + len(a.exchanges) + 1
-	os.WriteFile(filepath.Join(a.dir, fmt.Sprintf("%03d.json", n)), raw, 0o644)
-	e := exchange{n: n, body: req, size: len(raw), beside: a.apart}
+	e := exchange{n: q.N, body: req, size: len(q.Body), beside: a.apart}
 	s := step{text: "ok"}
 	name := req.marker()
 	switch {
@@ -206,7 +126,7 @@ func (a *api) next(req request, raw []byte) (step, int, []string) {
 	}
 	e.ids = ids
 	a.exchanges = append(a.exchanges, e)
-	return s, n, ids
+	return s, ids
 }
 
 // marker returns the name in the last "SCRIPT:name" of the user's texts.

@@ -40,7 +40,7 @@ func attributed(b *bench, c *checks) {
 	want["sed"] = expected{n.do(shell(`sed -i 's/^var v0500.*/var v0500 = -1/' src/big.go`)), 0, []string{"src/big.go"}}
 	want["rm"] = expected{n.do(shell("rm src/huge.go")), 0, []string{"src/huge.go"}}
 	want["mv"] = expected{n.do(shell("mv first.txt src/second.txt")), 0, []string{"first.txt", "src/second.txt"}}
-	want["Write"] = expected{n.do(call{"Write", map[string]any{"file_path": filepath.Join(b.project, "new.txt"), "content": "new\n"}}), 0, []string{"new.txt"}}
+	want["Write"] = expected{n.do(call{Name: "Write", Input: map[string]any{"file_path": filepath.Join(b.project, "new.txt"), "content": "new\n"}}), 0, []string{"new.txt"}}
 	both := n.do(shell("sleep 0.2; echo 1 > p1.txt; sleep 0.3"), shell("sleep 0.3; echo 2 > p2.txt"))
 	want["parallel 1"] = expected{both, 0, []string{"p1.txt"}}
 	want["parallel 2"] = expected{both, 1, []string{"p2.txt"}}

@@ -42,9 +42,9 @@ func back(b *bench, c *checks) {
 	one, two, three := b.conv("one"), b.conv("two"), b.conv("three")
 	one.do(shell("sed -i 's/^var v0500.*/var v0500 = -1/' src/big.go; sed -i 's/^var v0501.*/var v0501 = -1/' src/big.go; rm src/huge.go"))
 	two.do(b.read("src/mid.go"))
-	two.do(b.edit("src/mid.go", "line 7 of this", "line seven"), call{"Write", map[string]any{"file_path": filepath.Join(b.project, "two.txt"), "content": "two\n"}})
+	two.do(b.edit("src/mid.go", "line 7 of this", "line seven"), call{Name: "Write", Input: map[string]any{"file_path": filepath.Join(b.project, "two.txt"), "content": "two\n"}})
 	three.do(shell("echo three >three.txt; git worktree add -q .claude/worktrees/tool -b tool"))
-	three.do(call{"EnterWorktree", map[string]any{"name": "entered"}})
+	three.do(call{Name: "EnterWorktree", Input: map[string]any{"name": "entered"}})
 	three.do(shell("echo in >in.txt"))
 	for _, v := range []*conv{one, two, three} {
 		v.say("finished")

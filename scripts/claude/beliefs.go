@@ -29,7 +29,7 @@ func believed(b *bench, c *checks) {
 			session = r.session()
 		}
 	}
-	one.do(call{"Write", map[string]any{"file_path": note, "content": text}})
+	one.do(call{Name: "Write", Input: map[string]any{"file_path": note, "content": text}})
 	one.do(shell("sed -i s/eight/8/ note.txt"))
 	one.do(b.read("note.txt"))
 	one.say("one")

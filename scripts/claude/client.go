@@ -39,7 +39,7 @@ func (b *bench) env() []string {
 		"XDG_STATE_HOME=" + filepath.Join(b.dir, "state"),
 		"XDG_RUNTIME_DIR=" + filepath.Join(b.dir, "run"),
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(b.dir, "home", ".claude"),
-		"ANTHROPIC_BASE_URL=" + b.api.url, "ANTHROPIC_API_KEY=any",
+		"ANTHROPIC_BASE_URL=" + b.api.URL, "ANTHROPIC_API_KEY=any",
 		"IS_SANDBOX=1", // lets root skip the permission questions
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 	}, b.extra...)

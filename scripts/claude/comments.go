@@ -27,7 +27,7 @@ func commented(b *bench, c *checks) {
 		return
 	}
 	defer page.close()
-	write := call{"Write", map[string]any{"file_path": filepath.Join(b.project, "note.txt"), "content": "one\nthe second line\nthree\n"}}
+	write := call{Name: "Write", Input: map[string]any{"file_path": filepath.Join(b.project, "note.txt"), "content": "one\nthe second line\nthree\n"}}
 	said := func(text string) func() {
 		return func() {
 			err := page.comment("note.txt", 2, text)

@@ -88,11 +88,11 @@ func parallel(b *bench, c *checks) {
 	keeps := m.do(b.read("src/mid.go"))
 	m.do(shell(`git checkout -q src/mid.go`))
 	back := m.do(b.read("src/mid.go"))
-	m.do(call{"Write", map[string]any{"file_path": filepath.Join(b.project, "src/new.go"), "content": lines(1, 100)}})
+	m.do(call{Name: "Write", Input: map[string]any{"file_path": filepath.Join(b.project, "src/new.go"), "content": lines(1, 100)}})
 	written := m.do(b.read("src/new.go"))
 	m.do(shell("rm src/new.go && seq 1 500 > src/new.go"))
 	replaced := m.do(b.read("src/new.go"))
-	history := m.do(call{"mcp__cachebro__search_history", map[string]any{"limit": 20}})
+	history := m.do(call{Name: "mcp__cachebro__search_history", Input: map[string]any{"limit": 20}})
 	m.do(b.read("src/huge.go", "offset", 1, "limit", 50))
 	stale := m.do(b.edit("src/huge.go", "line 7 of this", "line 7 of mine"))
 	m.steps[stale].act = func() {

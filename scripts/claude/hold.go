@@ -14,7 +14,9 @@ func held(b *bench, c *checks) {
 	out, err := b.tool("init", "--yes", "--client", "claude", "--hold")
 	c.that(err == nil, "init --hold: %s", tailLine(out))
 	note := filepath.Join(b.project, "note.txt")
-	write := func(text string) call { return call{"Write", map[string]any{"file_path": note, "content": text}} }
+	write := func(text string) call {
+		return call{Name: "Write", Input: map[string]any{"file_path": note, "content": text}}
+	}
 	other := *b // another client at the same time
 	theirs := func(name, command string) func() {
 		return func() {

@@ -50,7 +50,7 @@ func runAll() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer a.close()
+	defer a.Close()
 	b := &bench{api: a, dir: dir, claude: *claude, cachebro: *cachebro, bare: *bare}
 	c := &checks{}
 	for _, s := range scenarios {
@@ -183,17 +183,17 @@ func (b *bench) read(path string, kv ...any) call {
 	for i := 0; i+1 < len(kv); i += 2 {
 		in[kv[i].(string)] = kv[i+1]
 	}
-	return call{"Read", in}
+	return call{Name: "Read", Input: in}
 }
 
 func shell(command string) call {
-	return call{"Bash", map[string]any{"command": command, "description": "scripted"}}
+	return call{Name: "Bash", Input: map[string]any{"command": command, "description": "scripted"}}
 }
 
 func (b *bench) edit(path, old, new string) call {
-	return call{"Edit", map[string]any{"file_path": filepath.Join(b.project, path), "old_string": old, "new_string": new}}
+	return call{Name: "Edit", Input: map[string]any{"file_path": filepath.Join(b.project, path), "old_string": old, "new_string": new}}
 }
 
 func agent(script string) call {
-	return call{"Agent", map[string]any{"description": "scripted", "prompt": "SCRIPT:" + script + " please", "subagent_type": "general-purpose"}}
+	return call{Name: "Agent", Input: map[string]any{"description": "scripted", "prompt": "SCRIPT:" + script + " please", "subagent_type": "general-purpose"}}
 }

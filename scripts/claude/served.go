@@ -40,7 +40,7 @@ func served(b *bench, c *checks) {
 		c.that(err == nil, "down: %s", tailLine(text))
 	}()
 	config, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"cachebro": map[string]any{"command": b.cachebro, "args": []string{"serve", "--tools=all"}}}}) // of strings: cannot fail
-	ours := func(tool string, args map[string]any) call { return call{"mcp__cachebro__" + tool, args} }
+	ours := func(tool string, args map[string]any) call { return call{Name: "mcp__cachebro__" + tool, Input: args} }
 	read := func(path string) call { return ours("read_file", map[string]any{"path": path}) }
 	edit := func(path, from, to string) call {
 		return ours("edit_file", map[string]any{"path": path, "old_string": from, "new_string": to})
@@ -93,7 +93,7 @@ func served(b *bench, c *checks) {
 	a.Input["isolation"] = "worktree"
 	m.do(a)
 	m.do(shell("sleep 3")) // the agent works in the background
-	m.do(call{"EnterWorktree", map[string]any{"name": "wt"}})
+	m.do(call{Name: "EnterWorktree", Input: map[string]any{"name": "wt"}})
 	m.do(edit("src/mid.go", "line 8 of this", "line eight"))
 	ended(c, session(m), "worktrees inside of the project")
 	where, _, _ := strings.Cut(sub.got(subRead).text, "\n")
@@ -108,7 +108,7 @@ func served(b *bench, c *checks) {
 	first = snapshot(b.project)
 	m = b.conv("moved")
 	m.do(read("src/mid.go"))
-	m.do(call{"EnterWorktree", map[string]any{"name": "moved"}})
+	m.do(call{Name: "EnterWorktree", Input: map[string]any{"name": "moved"}})
 	full := m.do(read("src/mid.go"))
 	again = m.do(read("src/mid.go"))
 	m.do(edit("src/mid.go", "var v1100 =", "var changed ="))

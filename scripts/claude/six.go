@@ -55,19 +55,19 @@ func six(b *bench, c *checks) {
 		{"background", func(m *conv) {
 			m.do(inBackground)
 			m.say("it runs")
-			m.do(call{"Write", map[string]any{"file_path": filepath.Join(b.project, "written.txt"), "content": "written\n"}})
+			m.do(call{Name: "Write", Input: map[string]any{"file_path": filepath.Join(b.project, "written.txt"), "content": "written\n"}})
 		}, "", nil},
 		{"worktree", func(m *conv) {
 			m.do(shell("echo main >main.txt"))
-			m.do(call{"EnterWorktree", map[string]any{"name": "wt"}})
+			m.do(call{Name: "EnterWorktree", Input: map[string]any{"name": "wt"}})
 			m.do(shell("echo inside >inside.txt; git add inside.txt; git -c user.name=t -c user.email=t@example.com commit -qm inside; echo more >more.txt"))
-			m.do(call{"ExitWorktree", map[string]any{"action": "keep"}})
+			m.do(call{Name: "ExitWorktree", Input: map[string]any{"action": "keep"}})
 			m.do(shell("echo again >again.txt"))
 		}, "", []string{".claude/worktrees/wt"}},
 		{"added", func(m *conv) {
 			m.do(shell("echo 2 >" + filepath.Join(second, "count.txt") + "; echo both >notes.txt"))
-			m.do(call{"Read", map[string]any{"file_path": lib}})
-			m.do(call{"Edit", map[string]any{"file_path": lib, "old_string": "150\n", "new_string": "one hundred and fifty\n"}})
+			m.do(call{Name: "Read", Input: map[string]any{"file_path": lib}})
+			m.do(call{Name: "Edit", Input: map[string]any{"file_path": lib, "old_string": "150\n", "new_string": "one hundred and fifty\n"}})
 			m.do(shell("cd " + second + " && git mv count.txt counted.txt"))
 		}, "", nil},
 		{"detached", func(m *conv) {

@@ -34,7 +34,7 @@ check_for_update_on_startup = false
 name = "scripted"
 base_url = "%s/v1"
 wire_api = "responses"
-`, b.model.url())
+`, b.model.URL)
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o644); err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (b *bench) recorded(text string) bool {
 }
 
 func (c codex) scenes() []scene {
-	sh := func(command string) call { return call{"exec_command", obj{"cmd": command}} }
-	one := func(c ...call) turn { return turn{calls: c} }
+	sh := func(command string) call { return call{Name: "exec_command", Input: obj{"cmd": command}} }
+	one := func(c ...call) turn { return turn{Calls: c} }
 	prompt := func(b *bench, again bool, text string) {
 		err := c.prompt(b, again, text)
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
@@ -108,7 +108,7 @@ func (c codex) scenes() []scene {
 		}},
 		{"rewriting of reads", codeMode, func(b *bench) {
 			program := func(command string) turn {
-				return one(call{"exec", obj{"": "const r = await tools.exec_command({cmd: '" + command + "'}); text(r.output);"}})
+				return one(call{Name: "exec", Input: obj{"": "const r = await tools.exec_command({cmd: '" + command + "'}); text(r.output);"}})
 			}
 			b.model.play(program("cat other.txt"), program("cat other.txt"), one(sh("cat other.txt")), one(sh("cat other.txt")),
 				program("sed -i s/line/LINE/ big.txt; echo new > new.txt"), program("cat other.txt"))
@@ -195,7 +195,7 @@ func (c codex) scenes() []scene {
 			b.check(b.read("new.txt") == "", "cachebro undo", b.model.given(4))
 		}},
 		{"sub-agents", "", func(b *bench) {
-			b.model.play(one(sh("cat other.txt")), one(call{"multi_agent_v1/spawn_agent", obj{"message": "read it"}}), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")))
+			b.model.play(one(sh("cat other.txt")), one(call{Name: "multi_agent_v1/spawn_agent", Input: obj{"message": "read it"}}), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")))
 			prompt(b, false, "ask a sub-agent")
 			b.full(0, "the first read")
 			records, _ := filepath.Glob(filepath.Join(b.home, "codex/sessions/*/*/*/*.jsonl"))
@@ -203,7 +203,7 @@ func (c codex) scenes() []scene {
 		}},
 		{"compaction", "", func(b *bench) {
 			t := one(sh("cat other.txt"))
-			t.tokens = 45_000
+			t.Tokens = 45_000
 			b.model.play(one(sh("cat other.txt")), t, one(sh("cat other.txt")), one(sh("cat other.txt")))
 			prompt(b, false, "read much")
 			b.full(0, "the first read")
@@ -212,7 +212,7 @@ func (c codex) scenes() []scene {
 			b.line(3, "the next")
 		}},
 		{"own MCP reads", "lines", func(b *bench) {
-			read := one(call{"mcp__cachebro/read_file", obj{"path": "other.txt", "offset": 60, "limit": 100}})
+			read := one(call{Name: "mcp__cachebro/read_file", Input: obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(read, read)
 			prompt(b, false, "read over MCP")
 			g := b.model.given(0)

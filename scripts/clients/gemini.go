@@ -44,10 +44,10 @@ func (c gemini) prompt(b *bench, again bool, text string) error {
 
 func (c gemini) scenes() []scene {
 	sh := func(command string) call {
-		return call{"run_shell_command", obj{"command": command, "description": "x"}}
+		return call{Name: "run_shell_command", Input: obj{"command": command, "description": "x"}}
 	}
-	read := func(name string) call { return call{"read_file", obj{"file_path": name}} }
-	one := func(c ...call) turn { return turn{calls: c} }
+	read := func(name string) call { return call{Name: "read_file", Input: obj{"file_path": name}} }
+	one := func(c ...call) turn { return turn{Calls: c} }
 	prompt := func(b *bench, again bool, text string) {
 		err := c.prompt(b, again, text)
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
@@ -55,7 +55,7 @@ func (c gemini) scenes() []scene {
 	words := func(_ *bench, text string) []string { return c.words(false, text) }
 	return []scene{
 		{"attribution", "", func(b *bench) {
-			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{"replace", obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of", "instruction": "x"}}))
+			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{Name: "replace", Input: obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of", "instruction": "x"}}))
 			before, other := b.read("big.txt"), b.read("other.txt")
 			prompt(b, false, "change three files")
 			b.check(b.read("other.txt") != other, "the edit is carried out", b.model.given(1))
@@ -73,7 +73,7 @@ func (c gemini) scenes() []scene {
 			b.check(err == nil && strings.Contains(out, "id.txt"), "a command's changes are its session's", out)
 		}},
 		{"own MCP reads", "full texts", func(b *bench) {
-			mcp := one(call{"mcp_cachebro_read_file", obj{"path": "other.txt", "offset": 60, "limit": 100}})
+			mcp := one(call{Name: "mcp_cachebro_read_file", Input: obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(mcp, mcp, one(read("other.txt")), one(read("other.txt")))
 			prompt(b, false, "read over MCP")
 			for n := range 4 {

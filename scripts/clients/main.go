@@ -196,7 +196,7 @@ func (b *bench) scene(c client, s scene, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer b.model.server.Close()
+	defer b.model.Close()
 	if err := c.prepare(b); err != nil {
 		return err
 	}
@@ -280,8 +280,8 @@ func (b *bench) environ() []string {
 		"CODEX_HOME=" + b.home + "/codex", "GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_API_KEY=none",
 	}
 	if b.model != nil {
-		env = append(env, "GOOGLE_GEMINI_BASE_URL="+b.model.url(),
-			"COPILOT_PROVIDER_BASE_URL="+b.model.url()+"/v1", "COPILOT_MODEL=m", "COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true")
+		env = append(env, "GOOGLE_GEMINI_BASE_URL="+b.model.URL,
+			"COPILOT_PROVIDER_BASE_URL="+b.model.URL+"/v1", "COPILOT_MODEL=m", "COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true")
 	}
 	return env
 }

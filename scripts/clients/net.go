@@ -59,7 +59,7 @@ func (n netCase) scene() scene {
 		}
 		var turns []turn
 		for _, c := range commands {
-			turns = append(turns, turn{calls: []call{n.sh(c)}})
+			turns = append(turns, turn{Calls: []call{n.sh(c)}})
 		}
 		b.model.play(turns...)
 		err := b.logged(b.command(3*time.Minute, "cachebro", append([]string{"run", "--"}, n.words(b, "destroy what is there")...)...))

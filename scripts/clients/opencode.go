@@ -26,7 +26,7 @@ func (openCode) prepare(b *bench) error {
 	text, err := json.Marshal(obj{
 		"plugin": plugins, "model": "scripted/m", "small_model": "scripted/m",
 		"permission": obj{"bash": "allow", "edit": "allow", "external_directory": "allow"}, "autoupdate": false,
-		"provider": obj{"scripted": obj{"npm": "@ai-sdk/openai-compatible", "options": obj{"baseURL": b.model.url() + "/v1", "apiKey": "none"},
+		"provider": obj{"scripted": obj{"npm": "@ai-sdk/openai-compatible", "options": obj{"baseURL": b.model.URL + "/v1", "apiKey": "none"},
 			"models": obj{"m": obj{"limit": obj{"context": 50000, "output": 4000}}}}},
 	})
 	if err != nil {
@@ -50,10 +50,12 @@ func (c openCode) prompt(b *bench, again bool, text string) error {
 
 func (c openCode) scenes() []scene {
 	read := func(b *bench, name string) call {
-		return call{"read", obj{"filePath": filepath.Join(b.project, name)}}
+		return call{Name: "read", Input: obj{"filePath": filepath.Join(b.project, name)}}
 	}
-	bash := func(command string) call { return call{"bash", obj{"command": command, "description": "x"}} }
-	one := func(c ...call) turn { return turn{calls: c} }
+	bash := func(command string) call {
+		return call{Name: "bash", Input: obj{"command": command, "description": "x"}}
+	}
+	one := func(c ...call) turn { return turn{Calls: c} }
 	prompt := func(b *bench, again bool, text string) {
 		err := c.prompt(b, again, text)
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
@@ -61,10 +63,10 @@ func (c openCode) scenes() []scene {
 	return []scene{
 		{"rewriting of reads", "`read`, `cat` …", func(b *bench) {
 			b.write("gaps.txt", numbered(60, "gap")+"\n"+numbered(60, "gap"))
-			part := one(call{"read", obj{"filePath": filepath.Join(b.project, "gaps.txt"), "offset": 1, "limit": 61}})
+			part := one(call{Name: "read", Input: obj{"filePath": filepath.Join(b.project, "gaps.txt"), "offset": 1, "limit": 61}})
 			b.model.play(
 				one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("sed -i '100s/line/LINE/' big.txt")), one(read(b, "big.txt")),
-				one(call{"edit", obj{"filePath": filepath.Join(b.project, "big.txt"), "oldString": "line 200 of", "newString": "line two hundred of"}}),
+				one(call{Name: "edit", Input: obj{"filePath": filepath.Join(b.project, "big.txt"), "oldString": "line 200 of", "newString": "line two hundred of"}}),
 				one(bash("cat big.txt")), one(read(b, "big.txt")),
 				one(read(b, "other.txt"), read(b, "other.txt")), one(bash("cat other.txt; cat big.txt")), part, part,
 			)
@@ -98,8 +100,8 @@ func (c openCode) scenes() []scene {
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes both back", out)
 		}},
 		{"sub-agents", "", func(b *bench) {
-			task := call{"task", obj{"description": "x", "prompt": "read it", "subagent_type": "general"}}
-			b.model.play(one(read(b, "big.txt")), one(task), one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("echo sub > sub.txt")), turn{text: "sub done"}, one(read(b, "big.txt")))
+			task := call{Name: "task", Input: obj{"description": "x", "prompt": "read it", "subagent_type": "general"}}
+			b.model.play(one(read(b, "big.txt")), one(task), one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("echo sub > sub.txt")), turn{Text: "sub done"}, one(read(b, "big.txt")))
 			prompt(b, false, "ask a sub-agent")
 			b.full(0, "the first read")
 			b.full(2, "a sub-agent's first read")
@@ -110,7 +112,7 @@ func (c openCode) scenes() []scene {
 		}},
 		{"compaction", "", func(b *bench) {
 			t := one(read(b, "big.txt"))
-			t.tokens = 49_000
+			t.Tokens = 49_000
 			b.model.play(one(read(b, "big.txt")), t, one(read(b, "big.txt")), one(read(b, "big.txt")))
 			prompt(b, false, "read much")
 			b.full(0, "the first read")
@@ -119,7 +121,7 @@ func (c openCode) scenes() []scene {
 			b.line(3, "the next")
 		}},
 		{"own MCP reads", "full texts", func(b *bench) {
-			b.model.play(one(call{"cachebro_read_file", obj{"path": "big.txt"}}), one(call{"cachebro_read_file", obj{"path": "big.txt"}}))
+			b.model.play(one(call{Name: "cachebro_read_file", Input: obj{"path": "big.txt"}}), one(call{Name: "cachebro_read_file", Input: obj{"path": "big.txt"}}))
 			prompt(b, false, "read over MCP")
 			g := b.model.given(0)
 			b.check(strings.Contains(g, "line 150 of"), "read_file brings the text", g)

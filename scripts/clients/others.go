@@ -36,16 +36,16 @@ var others = []client{
 }
 
 func qwenArgs(b *bench, text string) []string {
-	return []string{"qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.url() + "/v1", "-m", "m", "--mcp-config", server, text}
+	return []string{"qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.URL + "/v1", "-m", "m", "--mcp-config", server, text}
 }
 
 // qwen has hooks, which init registers, so its session has a name without "cachebro run" too.
 type qwen struct{ byRun }
 
 func (c qwen) scenes() []scene {
-	one := func(c ...call) turn { return turn{calls: c} }
+	one := func(c ...call) turn { return turn{Calls: c} }
 	sh := func(command string) call {
-		return call{c.shell, obj{"command": command, "description": "x", "is_background": false}}
+		return call{Name: c.shell, Input: obj{"command": command, "description": "x", "is_background": false}}
 	}
 	alone := func(b *bench, text string) []string { // MCP servers are refused then
 		return slices.DeleteFunc(c.words(b, text), func(w string) bool { return w == "--mcp-config" || w == server })
@@ -55,9 +55,9 @@ func (c qwen) scenes() []scene {
 	return append(append([]scene{sandboxed.scene()}, c.byRun.scenes()...), scene{"attribution", "", func(b *bench) {
 		out, err := b.cachebro("init", "--yes", "--client", "qwen")
 		b.check(err == nil, "init --client qwen", out)
-		edit := call{"edit", obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of"}}
-		write := call{"write_file", obj{"file_path": filepath.Join(b.project, "written.txt"), "content": "x\n"}}
-		b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{"read_file", obj{"file_path": filepath.Join(b.project, "other.txt")}}), one(edit), one(write))
+		edit := call{Name: "edit", Input: obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of"}}
+		write := call{Name: "write_file", Input: obj{"file_path": filepath.Join(b.project, "written.txt"), "content": "x\n"}}
+		b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{Name: "read_file", Input: obj{"file_path": filepath.Join(b.project, "other.txt")}}), one(edit), one(write))
 		before, other := b.read("big.txt"), b.read("other.txt")
 		words := qwenArgs(b, "change four files")
 		err = b.logged(b.command(3*time.Minute, words[0], words[1:]...))
@@ -76,9 +76,9 @@ func (c qwen) scenes() []scene {
 }
 
 func (c byRun) scenes() []scene {
-	one := func(c ...call) turn { return turn{calls: c} }
+	one := func(c ...call) turn { return turn{Calls: c} }
 	sh := func(command string) call {
-		return call{c.shell, obj{"command": command, "description": "x", "is_background": false}}
+		return call{Name: c.shell, Input: obj{"command": command, "description": "x", "is_background": false}}
 	}
 	prompt := func(b *bench, text string) {
 		err := b.logged(c.command(b, text))
@@ -95,7 +95,7 @@ func (c byRun) scenes() []scene {
 		}},
 		netCase{sh: sh, words: c.words, undo: []string{"--session", "last"}}.scene(),
 		{"own MCP reads", "full texts", func(b *bench) {
-			mcp := one(call{c.mcp, obj{"path": "other.txt", "offset": 60, "limit": 100}})
+			mcp := one(call{Name: c.mcp, Input: obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(mcp, mcp)
 			prompt(b, "read over MCP")
 			g := b.model.given(0)
