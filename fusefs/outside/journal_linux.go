@@ -31,7 +31,7 @@ import (
 //	             attributes may change. Idle means that the result is not awaited any more
 //	KindVersion  a call on names; Node is the thread. An OpBaseline before it describes the file
 //	             that had the new name
-//	KindContent  the call For is in its history, or failed
+//	KindContent  the call with the number in For is in its history, or failed
 type journal struct {
 	log            *slog.Logger
 	dir            string

@@ -26,8 +26,8 @@ type client struct {
 	id  int
 	// pids are the processes that work on an answer.
 	pids []int
-	// agent reports each read as Claude Code does: for a text above 8 KiB nothing else tells
-	// that the client did not cut it. nil: reads are not reported.
+	// agent reports each read as Claude Code does. For a text above 8 KiB, only such a report
+	// shows that the client did not cut it. If agent is nil, reads are not reported.
 	agent *agent
 	reads int
 }
@@ -125,8 +125,8 @@ func reread(binary, dir string) error {
 	return readers(binary, dir)
 }
 
-// settle waits until the store has taken what earlier tasks wrote: if a read comes before the
-// text that it is compared with was stored, it is answered in full.
+// settle waits until the store has recorded what earlier tasks wrote. A read before that would
+// be answered in full, because the text to compare it with would be missing.
 func settle(binary, dir string) error {
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		out, err := statusOf(binary, dir)
@@ -161,9 +161,9 @@ func (c *client) rereads(dir string, kB int) error {
 		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		// One read comes after the change is in the log, on a connection in use, like the reads
-		// of an unchanged file. One has to wait for the log, too. One comes after a rest, so
-		// that idle processors have to wake up.
+		// There are three cases. The read comes when the change is in the log, on a connection in
+		// use, like the reads of an unchanged file. Or it also has to wait for the log. Or it
+		// comes after a pause, so that idle processors have to wake up.
 		switch i % 3 {
 		case 0:
 			if err := c.ping(25 * time.Millisecond); err != nil {

@@ -95,7 +95,7 @@ func readers(binary, dir string) error {
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err
 	}
-	const files = 20 // of 1,000 tokens each: what is more than 40,000 tokens ago is sent again
+	const files = 20 // of 1,000 tokens each, because texts are sent again after 40,000 tokens
 	for i := range files {
 		name := filepath.Join(dir, fmt.Sprintf("bench-reader-%02d.txt", i))
 		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintf("a line of file %d for many readers\n", i), 100)), 0o644); err != nil {

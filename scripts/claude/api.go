@@ -30,12 +30,12 @@ type exchange struct {
 	body   request
 	size   int
 	ids    []string // ids of the tool calls in the answer
-	beside bool     // not to be counted: of a run by plain
+	beside bool     // the request belongs to a run by plain and is not counted
 }
 
 // api is the scripted Messages API. The marker "SCRIPT:name" in a request's messages says which
-// conversation it belongs to. How far each conversation has got is kept here and not taken from
-// the messages, because a compaction replaces those.
+// conversation it belongs to. The position in each conversation is stored here and not derived
+// from the messages, because a compaction replaces those.
 type api struct {
 	*modelserver.Server
 
@@ -44,7 +44,7 @@ type api struct {
 	cursor    map[string]int
 	exchanges []exchange
 	ids       int
-	apart     bool // the requests that come now are not to be counted
+	apart     bool // requests that arrive now are not counted
 }
 
 func startAPI(dir string) (a *api, err error) {

@@ -23,7 +23,7 @@ func doubts(b *bench, c *checks) {
 	r := b.with(m.ready())
 	ended(c, r, "the session")
 	d := m.got(capped)
-	// Some versions say PARTIAL, 2.1.330 sends the first lines without a word.
+	// Some versions mark the result as PARTIAL. 2.1.330 sends the first lines without any mark.
 	c.that(strings.Contains(d.text, "line 1 of this") && !strings.Contains(d.text, "line 6000 of this"), "the client caps the Read: %s", head(d.text))
 	d = m.got(page)
 	c.that(isFull(d, 300), "a range of it is full afterwards: %d bytes", d.size())
@@ -73,7 +73,7 @@ echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{
 	c.that(!isStub(d), "the second Read is no stub: %s", head(d.text))
 	d = n.got(cat)
 	// The client itself calls the second Read unchanged, and our hook then puts the full text
-	// in its place. Only if that replacement won is the file known.
+	// in its place. The model has the file only if the client used that replacement.
 	known := isFull(n.got(two), 300)
 	c.that(isStub(d) && known || isFull(d, 300) && !known, "cat of the same file is a stub only if that text came: %v, %d bytes", known, d.size())
 }

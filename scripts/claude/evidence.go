@@ -8,7 +8,7 @@ import (
 // delivered is what one tool call brought to the model.
 type delivered struct {
 	text  string // the tool result
-	notes string // text of the hooks that came beside it
+	notes string // what the hooks added to the result
 	found bool
 }
 

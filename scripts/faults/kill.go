@@ -173,7 +173,8 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	fatal, dead := !killed.IsZero(), false
 	switch {
 	case k.dead:
-		// If one of them still could react, the mount recovers; otherwise the user mends it.
+		// If one of the killed processes could still react, the mount recovers by itself.
+		// Otherwise the user repairs it with "cachebro mount".
 		dead = !p.answersWithin(time.Second)
 		if !dead {
 			c.back = append(c.back, time.Since(killed))

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// change is one that is made to the source, underneath the mount. Both command lines run in the
-// project's directory: make outside of the mount, look inside of it. Look must print before
-// until it prints after, and nothing else in between: no torn content.
+// change is a change of the source, underneath the mount. Both command lines run in the project's
+// directory: "make" outside of the mount and "look" inside of it. look must print the text in
+// before until it prints the text in after. Anything else would be torn content.
 type change struct {
 	name, make, look, before, after string
 	captured                        string // path whose new content the log must show as made outside; empty: none

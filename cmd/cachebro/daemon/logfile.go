@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxLog is the size at which the log is renamed to .1.
+// maxLog is the size in bytes at which the log is renamed to daemon.log.1.
 const maxLog = 5 << 20
 
 // logFile is an io.Writer that rotates. It ignores write errors, because a full disk must not
@@ -14,7 +14,7 @@ const maxLog = 5 << 20
 type logFile struct {
 	path string
 
-	// mu guards f and size; it is held over the write: lines must not mix.
+	// mu guards f and size. It is held during the write, so that lines do not mix.
 	mu   sync.Mutex
 	f    *os.File
 	size int64
@@ -39,7 +39,7 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write appends p, never failing.
+// Write appends p. It returns no error.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

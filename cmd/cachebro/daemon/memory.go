@@ -84,8 +84,8 @@ func batchBytes(floor int64) int64 {
 	return max(floor/128, 64<<10) // the documents of two batches take twenty times as much
 }
 
-// Under this bucket and key a daemon stores how many processes of the control group had been
-// killed when it last looked, and when it found more.
+// The bucket and key under which a daemon stores how many processes of the control group had been
+// killed at its last check, and when that number last grew.
 const (
 	keepMemory = "memory"
 	keepKilled = "killed"

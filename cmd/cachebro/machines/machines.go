@@ -489,8 +489,8 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	return nil
 }
 
-// fetch adds to a copy what it lacks, as far as that can be read. It ends the daemon of the copy
-// first.
+// fetch adds the missing parts of the history to a copy, as many as can be read. It first ends
+// the daemon of the copy.
 func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (now seen, err error) {
 	e = e.WithState(m.dir)
 	state, err := e.Paths().MakeState(m.root)

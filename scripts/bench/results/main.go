@@ -1,4 +1,4 @@
-// Command results measures what kept results are worth: how long an answer takes from each
+// Command results measures how much stored results help: how long an answer takes from each
 // store (memory, the project's database, Redis, a cluster of three), and "memo -- go test
 // ./..." on a real module compared to the command itself. It starts its own servers and daemon,
 // on the loopback and in a temporary directory.

@@ -28,7 +28,7 @@ type Section struct {
 	Last  int    `cbor:"3,keyasint"`
 }
 
-// factsVersion changes when factsOf does. Rows of another version are made anew.
+// factsVersion changes when factsOf does. Stored facts of another version are derived again.
 const factsVersion = 1
 
 // mostRead is the size in bytes of the largest file whose text is read.

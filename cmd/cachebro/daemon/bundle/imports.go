@@ -21,9 +21,9 @@ import (
 // result can be stored with them. The second changes when files appear and disappear:
 //
 //   - ImportsOf gives specs, words like "go:cachebro/store" or "js:./util".
-//   - ImportTargets gives the places where the file that a spec means may lie, in the
-//     order in which they count. A place that ends with a slash is a directory,
-//     one that begins with "**/" is the only file of that name.
+//   - ImportTargets returns the places where the file that a spec means may be. The first
+//     one that exists counts. A place that ends with a slash is a directory. "**/NAME" is
+//     a file of that name anywhere, if there is only one.
 //
 // Go is read by its own parser, other languages by the shape of their import lines. A spec for
 // something that is not in the project leads to no existing place.

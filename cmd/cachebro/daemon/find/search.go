@@ -135,7 +135,7 @@ func (f *Finder) hints(session string) search.Hints {
 }
 
 func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	if q.Mode == wire.SearchExact { // in their order: the first ones will do
+	if q.Mode == wire.SearchExact { // hits keep their order, so the first ones suffice
 		sq.Limit = limit
 	}
 	if limit < searchMost {

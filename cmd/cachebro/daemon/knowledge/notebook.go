@@ -22,10 +22,10 @@ import (
 // somebody removes it; neither a reindex nor a collection nor the deletion of its file removes
 // it.
 //
-// Notes lie in the store's settings under the bucket "notes": the key is the
-// id, the value a Note as CBOR with integer keys. All of them are held in
-// memory, as an immutable list that is published anew with each change; readers
-// take no lock, and mu is held over the store so that two writers cannot mix.
+// Notes are in the bucket "notes" of the store's settings. The key is the id, and the value is
+// a Note as CBOR with integer keys. All notes are also in memory, in an immutable list that each
+// change replaces, so readers take no lock. A writer holds mu while it writes to the store and
+// replaces the list.
 
 // Bounds of the notes.
 const (
@@ -33,7 +33,7 @@ const (
 	maxNotes = 5000
 )
 
-// defaultKind is the kind of a note that names none.
+// defaultKind is the kind of a note for which none was given.
 const defaultKind = "note"
 
 // Errors of Add and Remove, for use with errors.Is.
@@ -70,7 +70,7 @@ func (f NoteFilter) selects(n Note) bool {
 // NoteBook holds all notes of a project. Its methods may be called concurrently.
 type NoteBook struct {
 	kv   store.KV
-	mu   sync.Mutex             // held by writers, over the store
+	mu   sync.Mutex             // held by writers, also while they write to the store
 	list atomic.Pointer[[]Note] // newest first
 }
 

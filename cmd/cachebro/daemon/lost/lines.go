@@ -22,10 +22,10 @@ type missing struct {
 }
 
 // compare lists the lines of the others' steps that are lost in result, which was made from
-// steps[0]. told are lines that the reader learned of in another way.
-func compare(steps []step, result []byte, told [][]byte) (out []missing) {
-	// by has, for each present line, the step by somebody else that made it, or 0. removed
-	// has the lines that others removed although they had not made them.
+// steps[0]. known are lines that the reader learned of in another way.
+func compare(steps []step, result []byte, known [][]byte) (out []missing) {
+	// by is, for each present line, the index of the step by somebody else that added it, or 0.
+	// removed are the lines that others removed although they had not added them.
 	first := diff.Lines(steps[0].text)
 	by := make([]int, len(first))
 	mine := map[string]int{} // the greatest number of times that the reader's own text had a line
@@ -70,7 +70,7 @@ func compare(steps []step, result []byte, told [][]byte) (out []missing) {
 	last := steps[len(steps)-1].text
 	was, is := counted(last), counted(result)
 	knew := map[string]bool{}
-	for _, l := range told {
+	for _, l := range known {
 		knew[essence(l)] = true
 	}
 	sc := diff.Compare(last, result)

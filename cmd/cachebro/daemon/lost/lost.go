@@ -346,7 +346,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var told [][]byte
+	var known [][]byte
 	for _, k := range l.Known {
 		b, err := s.content(k.Hash)
 		if err != nil {
@@ -354,10 +354,10 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 		}
 		lines := diff.Lines(b)
 		if k.First >= 1 && k.First <= k.Last {
-			told = append(told, lines[min(k.First-1, len(lines)):min(k.Last, len(lines))]...)
+			known = append(known, lines[min(k.First-1, len(lines)):min(k.Last, len(lines))]...)
 		}
 	}
-	gone := compare(steps, result, told)
+	gone := compare(steps, result, known)
 	if len(gone) == 0 {
 		return false, nil
 	}

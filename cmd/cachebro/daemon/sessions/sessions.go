@@ -41,7 +41,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		s = store.Session{ID: id, Started: now, StartSeq: ss.Store.Seq(), Branch: ss.Source.Branch(ctx)}
 	}
 	owner := attribution.OwnerOf(e.PID)
-	// A server knows its client's session from the environment only, which is wrong after
+	// An MCP server knows its client's session only from the environment, which is wrong after
 	// --continue; the session that hooks report takes precedence.
 	hint := e.Event == "connect" && e.Client == "mcp"
 	if owner.PID != 0 && (!hint || !ss.Attribution.KnownClient(owner)) {

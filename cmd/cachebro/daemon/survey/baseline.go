@@ -214,8 +214,9 @@ type scanner struct {
 	bytes int64
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
-	// came and renamed use these. until is the end of the time in which nothing was mounted, 0
-	// if unknown. at is when each directory got its name. files are the files in the log.
+	// The functions came and renamed use these fields. until is the end of the time in which
+	// nothing was mounted, 0 if unknown. at is when each directory got its name. files are the
+	// files in the log.
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]loggedFile
@@ -445,7 +446,7 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 	}
 }
 
-// stands reports whether a path is still as its newest version says, and the log has its
+// stands reports whether a path still matches its newest version and the log has its
 // content.
 func stands(v store.Version, st store.Stat) bool {
 	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
