@@ -147,7 +147,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	}
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: true, since: seq + 1, sel: func(*fact) bool { return true }}
 	for _, c := range h.cells() {
-		i := c.upTo(seq)
+		i := h.upTo(c, seq)
 		if i == len(c.facts) {
 			continue
 		}
@@ -171,9 +171,17 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	return a, nil
 }
 
-// upTo is how many facts of a cell are not younger than a version.
-func (c *cell) upTo(seq uint64) int {
-	if i := slices.IndexFunc(c.facts, func(f fact) bool { return f.seqs[0] > seq }); i >= 0 {
+// upTo is how many facts of a cell are not younger than a version. What a scan had found by
+// then was there, though it is told of as made later.
+func (h *past) upTo(c *cell, seq uint64) int {
+	younger := func(f fact) bool {
+		if f.seqs[0] <= seq {
+			return false
+		}
+		found := h.lastAt(f.v.Path, f.v.Seq)
+		return c.kind != entryCell || found.Seq > seq || !store.FoundNew(found, *f.v)
+	}
+	if i := slices.IndexFunc(c.facts, younger); i >= 0 {
 		return i
 	}
 	return len(c.facts)
@@ -182,7 +190,7 @@ func (c *cell) upTo(seq uint64) int {
 // apartFromOthers gives files of their own to the entries that are to hold a file which
 // has another name now, that it did not have then and that is not asked for.
 func (a *aims) apartFromOthers(seq uint64) {
-	then := func(c *cell) value { return c.before(c.upTo(seq)) }
+	then := func(c *cell) value { return c.before(a.h.upTo(c, seq)) }
 	for _, g := range a.sorted() {
 		n := g.want.node
 		if g.c.kind != entryCell || n == nil {
