@@ -10,9 +10,9 @@ memory=$(mktemp -d /dev/shm/cachebro-costs.XXXXXX)
 disk=$(mktemp -d "${TMPDIR:-/tmp}/cachebro-costs.XXXXXX")
 trap 'rm -rf "$memory" "$disk"' EXIT
 trap 'exit 1' INT TERM
-go build -o "$memory/cost" ./scripts/bench/cost
+go build -o "$memory/bench" ./scripts/bench/cost
 printf '%s, %s cores, Linux %s; load before: %s\n' "$(date +%F)" "$(nproc)" "$(uname -r)" "$(cut -d' ' -f1 /proc/loadavg)"
-"$memory/cost" -n "$runs" -files 5000 "$memory" "$before" "$now"
-"$memory/cost" -n "$runs" -files "$many" -only 'index|ls|git|grep|search|save|rm|undo' "$memory" "$before" "$now"
+"$memory/bench" -n "$runs" -files 5000 "$memory" "$before" "$now"
+"$memory/bench" -n "$runs" -files "$many" -only 'index|ls|git|grep|search|save|rm|undo' "$memory" "$before" "$now"
 printf 'on %s:\n' "$(stat -f -c %T "$disk")"
-"$memory/cost" -n "$runs" -files 100 -only 'a save' "$disk" "$before" "$now"
+"$memory/bench" -n "$runs" -files 100 -only 'a save' "$disk" "$before" "$now"
