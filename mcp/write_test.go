@@ -47,7 +47,7 @@ func TestEditKeepsWhatAFileIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fi.Mode() != 0o755 { // the set-user-ID bit was another content's
+	if fi.Mode() != 0o755 { // the old content had the set-user-ID bit, but the new one must not
 		t.Errorf("mode %v", fi.Mode())
 	}
 	if xerr == nil {
@@ -129,7 +129,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// Two edits of one file at once, also under two names, must both arrive.
+// Two concurrent edits of one file must both take effect, also if they use different names of it.
 func TestParallelEdits(t *testing.T) {
 	var b strings.Builder
 	for i := range 40 {

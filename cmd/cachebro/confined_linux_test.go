@@ -14,8 +14,8 @@ import (
 
 func init() { storyPrograms["confined"] = confined }
 
-// confined becomes a command that may change files below some directories only, as clients'
-// sandboxes have it by Landlock: confined DIR… -- COMMAND….
+// confined restricts itself by Landlock as the sandboxes of clients do, and then becomes a command,
+// which can change files only below the given directories: confined DIR… -- COMMAND….
 func confined() {
 	err := confine()
 	fmt.Fprintln(os.Stderr, "confined:", err)
@@ -45,7 +45,7 @@ func confine() error {
 			return fmt.Errorf("allow %s: %w", dir, errno)
 		}
 	}
-	runtime.LockOSThread() // this thread alone is restricted, and is what remains
+	runtime.LockOSThread() // only this thread is restricted, and it becomes the command
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stuck is a file that a worker hangs on.
+// stuck is a file whose reading blocks a worker.
 type stuck struct {
 	fusefs.File
 	id      uint64
@@ -39,7 +39,7 @@ func (s *stuck) Open() (*os.File, error) {
 	return nil, errors.New("stuck")
 }
 
-// hangWorkers keeps all workers of a Capture busy until the result is called.
+// hangWorkers blocks all workers of a Capture until the returned function is called.
 func hangWorkers(c *Capture) func() {
 	entered, release := make(chan struct{}), make(chan struct{})
 	for i := range c.opt.Workers {
@@ -51,12 +51,12 @@ func hangWorkers(c *Capture) func() {
 	return sync.OnceFunc(func() { close(release) })
 }
 
-// Content that was closed and waits to be copied is not touched before it is:
-// whatever name its file has by then, if any, and however it is changed.
+// The content of a closed file that waits to be copied must not be changed before it is copied.
+// That holds whatever name the file has by then, if any, and whatever tries to change it.
 func TestQueuedContentIsGuarded(t *testing.T) {
 	m := mount(t, map[string]string{".gitignore": "*.ign\n", ".git/HEAD": "ref: refs/heads/main\n"}, nil)
 	at := func(p string) string { return m.dir + "/" + p }
-	closed := func(f *os.File) error { // by another descriptor, of which f is a copy
+	closed := func(f *os.File) error { // closes another descriptor of the file that f is open on
 		g, err := os.OpenFile(f.Name(), os.O_WRONLY, 0)
 		if err == nil {
 			_, err = g.WriteString(big)
@@ -83,7 +83,7 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 	}
 	changes := []struct {
 		name string
-		do   func(f *os.File) error // nil: by a mapping of another process
+		do   func(f *os.File) error // nil means through a mapping in another process
 	}{
 		{"write", func(f *os.File) error { _, err := f.WriteAt([]byte("LATER"), 1000); return err }},
 		{"truncate", func(f *os.File) error {
@@ -127,8 +127,8 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 		}
 	}
 	close(begun)
-	// What is not guarded is changed by now. A machine that is too slow for that
-	// shows less, and fails nothing.
+	// By now every change that was not guarded against has been made. On a machine that is too slow
+	// for that, the test detects less, but does not fail.
 	time.Sleep(200 * time.Millisecond)
 	release()
 	ops.Wait()
@@ -144,7 +144,7 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 			continue
 		}
 		c := want[e.Path]
-		delete(want, e.Path) // a later version, where the file kept its name, is another matter
+		delete(want, e.Path) // a later version does not count if the file has kept its name
 		switch {
 		case !e.missing && e.content != big:
 			t.Errorf("%s: the version holds later bytes", c)
@@ -157,7 +157,7 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 	}
 }
 
-// mapped starts a process that maps f; the result has it store there.
+// mapped starts a process that maps f. The returned function lets it write to the mapping.
 func mapped(t *testing.T, f *os.File) func() error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MOUNTD_TEST_STORE=1")
@@ -179,7 +179,7 @@ func mapped(t *testing.T, f *os.File) func() error {
 	return func() error { return errors.Join(in.Close(), cmd.Wait()) }
 }
 
-// storeThroughMapping is the program that mapped runs.
+// storeThroughMapping is the program that mapped starts.
 func storeThroughMapping() error {
 	b, err := syscall.Mmap(3, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {

@@ -25,8 +25,8 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// What stands in a command that is printed is one word of the shell that it is
-// pasted into, whatever the path.
+// An argument in a printed command must be one word for the shell into which the command is pasted,
+// whatever the path is.
 func TestArgIsOneWordOfTheShell(t *testing.T) {
 	for _, in := range []string{
 		"plain.txt", "with space", "it's", `quo"te`, `back\slash`, "new\nline", "tab\t", "$HOME", "`id`", "a;b", "a&b", "(x)", "*?[a]", "~/x", "!x", "#x", "a=b",
@@ -58,7 +58,7 @@ func TestParseVersion(t *testing.T) {
 	}
 	for in, want := range map[string]wire.ShowQuery{
 		"@3": {Number: 3}, "-1": {Number: -1}, "@-1": {Number: -1}, "812": {Seq: 812}, "#812": {Seq: 812}, "@#812": {Seq: 812},
-		"11:40": at(2026, 5, 10, 11, 40), "12:40": at(2026, 5, 9, 12, 40), // still to come: yesterday's
+		"11:40": at(2026, 5, 10, 11, 40), "12:40": at(2026, 5, 9, 12, 40), // 12:40 has not come yet today, so it means yesterday's
 		"2026-05-01 12:40": at(2026, 5, 1, 12, 40), "2026-05-01": at(2026, 5, 1, 0, 0), "10m": at(2026, 5, 10, 11, 50), "1d": at(2026, 5, 9, 12, 0),
 	} {
 		got, ok := parseVersion(in, now)

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestBurstEnds: after a burst the index takes up what it had left.
+// TestBurstEnds checks that after a burst the index takes in the files that it had postponed.
 func TestBurstEnds(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -32,7 +32,7 @@ func TestBurstEnds(t *testing.T) {
 	if n := search(fmt.Sprintf("word%d", 3*ingest.BurstItems-1)); n != 1 {
 		t.Errorf("%d hits in the midst of it", n)
 	}
-	for i := range 30 { // every request gets everything, however often ingestion pauses
+	for i := range 30 { // every request finds everything, however often ingestion pauses
 		for j := range ingest.BurstItems / 8 {
 			p.through(event.OpWrite, fmt.Sprintf("f%d.txt", j), fmt.Sprintf("round%d file%d\n", i, j), nil)
 		}

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestTooLargeToSearch: a text above the limit is named in the answer, once it
-// could matter; a file that is none is not, however large. What was a file and
-// is a directory or a link now gives nothing.
+// TestTooLargeToSearch checks that an answer names each text above the limit that could have
+// matched, but no other files, however large. A path that was a file and is now a directory or a
+// link adds nothing.
 func TestTooLargeToSearch(t *testing.T) {
 	p := newProject(t)
 	p.write("small.txt", "the needle\n")

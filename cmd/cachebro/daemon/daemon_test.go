@@ -20,8 +20,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// The whole path: mountd spools, the daemon ingests, a client asks. No wait in
-// between: log waits for what was spooled before it.
+// TestSpoolToLogAndShow follows a change all the way: mountd spools it, the daemon ingests it, and
+// a client asks for it. The test need not wait, because log waits for records that were spooled
+// before the request.
 func TestSpoolToLogAndShow(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -117,8 +118,8 @@ func TestBaselineAndPathsThatVanished(t *testing.T) {
 	}
 	before := ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Store.Versions
 
-	// The next mount: nothing changed is nothing new; what changed and what
-	// went away meanwhile is seen.
+	// At the next mount, unchanged files get no new version. Files that changed or disappeared
+	// meanwhile get one.
 	ask[wire.Empty](p, m, wire.MDetach, wire.Detach{})
 	p.end()
 	if err := os.Remove(filepath.Join(p.root, "sub/b.go")); err != nil {
@@ -138,8 +139,7 @@ func TestBaselineAndPathsThatVanished(t *testing.T) {
 	}
 }
 
-// Killed at any moment: what the spool holds is in the log once, in order, with
-// its content.
+// Wherever the daemon is killed, the log has each spooled record once, in order, with its content.
 func TestKillWhileIngesting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -190,7 +190,7 @@ func TestKillWhileIngesting(t *testing.T) {
 		t.Errorf("%d gaps: %+v", st.GapCount, st.Gaps)
 	}
 	ask[wire.Empty](p, c, wire.MShutdown, wire.Empty{})
-	eventually(t, "shutdown", func() bool { // the lock goes last
+	eventually(t, "shutdown", func() bool { // the lock is released last
 		l, _, err := lockState(p.state, func() bool { return true })
 		if err == nil {
 			l.Close()
@@ -201,8 +201,8 @@ func TestKillWhileIngesting(t *testing.T) {
 
 const childDir = "CACHEBRO_DAEMON_TEST_DIR"
 
-// childStuck names what of the child never comes to an end: open (it hangs
-// before it answers), work (a request does).
+// childStuck says what in the child never ends: "open" (it hangs before it answers) or "work" (a
+// request hangs).
 const childStuck = "CACHEBRO_DAEMON_TEST_STUCK"
 
 // childMain is the daemon of the tests that start and kill one.
@@ -212,7 +212,7 @@ func childMain() int {
 		Store: store.Options{Ballast: -1, MinFree: 64 << 20}, IdleExit: 20 * time.Second}
 	stuck, alone := os.LookupEnv(childStuck)
 	if alone {
-		o.IdleExit = -1 // its test ends it
+		o.IdleExit = -1 // the test ends it
 	}
 	opened := false
 	o.Ready = func() { opened = true }
@@ -230,8 +230,8 @@ func childMain() int {
 	return 0
 }
 
-// TestStartWaitsForTheLast: a daemon that ends closes its socket before its
-// store, so whoever finds no socket starts the next one while the lock is held.
+// TestStartWaitsForTheLast: a daemon that ends closes its socket before its store. A client that
+// finds no socket therefore starts the next daemon while the lock is still held.
 func TestStartWaitsForTheLast(t *testing.T) {
 	p := newProject(t)
 	if err := os.MkdirAll(p.state, 0o700); err != nil {

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestDocs: a write to the code makes its document's pair stale, in the very next
-// answer and with the diff that did it; the baseline is there after a restart, a
-// full reindex and a collection that takes all old versions.
+// TestDocs checks that after a write to the code, the very next answer says that the document's
+// pair is stale, and has the diff of that write. The baseline survives a restart, a full reindex
+// and a collection that removes all old versions.
 func TestDocs(t *testing.T) {
 	p := newProject(t)
 	p.start()

@@ -13,7 +13,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// child starts a daemon as a process of its own, which ends with the test.
+// child starts a daemon in a process of its own. The process ends with the test.
 func (p *project) child(stuck string) *exec.Cmd {
 	p.t.Helper()
 	self, err := os.Executable()
@@ -43,7 +43,7 @@ func (p *project) said(text string) bool {
 	return strings.Contains(string(b), text)
 }
 
-// answers waits until the child does.
+// answers waits until the child answers requests.
 func (p *project) answers() {
 	p.t.Helper()
 	eventually(p.t, "the daemon answers", func() bool {
@@ -56,7 +56,7 @@ func (p *project) answers() {
 	})
 }
 
-// mustEnd waits for the end of a child that IdleExit would end later.
+// mustEnd waits for the end of a child. Only IdleExit would end it otherwise, and later.
 func mustEnd(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -70,9 +70,8 @@ func mustEnd(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// A daemon went on for days after its project and its state were deleted, at
-// half a processor: bleve tried again each second to merge into a directory that
-// was gone, and SIGTERM waited for that.
+// A daemon ran on for days after its project and its state were deleted, and used half a processor:
+// each second bleve tried again to merge into the deleted directory. SIGTERM waited for that, too.
 func TestGone(t *testing.T) {
 	socket := func(p *project) string {
 		return filepath.Join(p.paths.RuntimeDir, "cachebro", wire.Key(p.root)+".sock")
@@ -128,7 +127,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// SIGTERM ends a daemon whatever runs in it, at its start and later.
+// SIGTERM ends a daemon whatever it is doing, also while it starts.
 func TestTermEnds(t *testing.T) {
 	for _, stuck := range []string{"open", "work"} {
 		t.Run(stuck, func(t *testing.T) {

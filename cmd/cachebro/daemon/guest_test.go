@@ -78,7 +78,7 @@ func TestKeptOutputKeepsTheDaemon(t *testing.T) {
 	case <-p.ended:
 		p.stop = nil
 		t.Fatal("it ends while an output is kept")
-	case <-time.After(time.Second): // twenty times what it stays otherwise
+	case <-time.After(time.Second): // twenty times as long as it would stay otherwise
 	}
 	body, err := c.Call(context.Background(), wire.MOutput, wire.OutputRequest{ID: "o1"}, nil, nil)
 	if err != nil || string(body) != "ok a\nok b\n" {

@@ -13,8 +13,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Each method of the wire has one service that answers it, and each method that a
-// service answers is one of the wire's.
+// Each method of package wire has exactly one service that answers it, and services answer no other
+// methods.
 func TestEachMethodHasOneHandler(t *testing.T) {
 	p := newProject(t)
 	d, err := open(context.Background(), p.opt, p.state)
@@ -27,7 +27,7 @@ func TestEachMethodHasOneHandler(t *testing.T) {
 		}
 	})
 	methods := wireMethods(t)
-	delete(methods, wire.MHello) // the server answers it
+	delete(methods, wire.MHello) // answered by the server itself
 	for m := range methods {
 		if d.table[m] == nil {
 			t.Errorf("nobody answers %q", m)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
-// project is a directory with state of its own and, once started, a daemon.
+// project is a directory with a state directory of its own, and with a daemon once that is started.
 type project struct {
 	t     testing.TB
 	root  string
@@ -41,7 +41,7 @@ type project struct {
 }
 
 func newProject(t testing.TB) *project {
-	// Not t.TempDir: a socket's path must be short.
+	// t.TempDir is not used because the path of a socket must be short.
 	base, err := os.MkdirTemp("", "cb")
 	if err == nil {
 		base, err = filepath.EvalSymlinks(base)
@@ -70,7 +70,7 @@ func newProject(t testing.TB) *project {
 	return p
 }
 
-// start runs a daemon within this process.
+// start runs a daemon in this process.
 func (p *project) start() {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +122,7 @@ func (p *project) write(name, text string) {
 	}
 }
 
-// writer opens the spool as mountd would.
+// writer opens the spool as mountd does.
 func (p *project) writer() *spool.Writer {
 	p.t.Helper()
 	if p.spool == nil {
@@ -169,7 +169,7 @@ func (p *project) closed(op event.Op, name string, text []byte, edit func(*spool
 	}
 }
 
-// through writes a file on the source and spools what the overlay would have seen.
+// through writes a file in the source and spools the record that the overlay would have made.
 func (p *project) through(op event.Op, name, text string, edit func(*spool.Record)) {
 	p.t.Helper()
 	p.write(name, text)
@@ -182,7 +182,7 @@ func (p *project) through(op event.Op, name, text string, edit func(*spool.Recor
 	})
 }
 
-// attach plays mountd: from now on the project counts as mounted.
+// attach connects as mountd. From then on the project counts as mounted.
 func (p *project) attach() (*wire.Client, wire.HeartbeatAnswer) {
 	p.t.Helper()
 	dir, err := os.Open(p.root)
@@ -221,7 +221,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// statOf is a file's stat as capture records it.
+// statOf returns a file's attributes as capture records them.
 func (p *project) statOf(name string) event.Stat {
 	p.t.Helper()
 	f, err := os.Open(filepath.Join(p.root, name))

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// "last" is the newest session with changes, not a wrapper's or a reader's that
-// began later. A newest prompt that changed nothing is said, and the one before
-// it is offered with its id.
+// "last" is the newest session with changes, even if a wrapper or a session that only reads began
+// later. If the newest prompt changed nothing, the answer says so and offers the prompt before it
+// with its id.
 func TestLastHasChanges(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -31,7 +31,7 @@ func TestLastHasChanges(t *testing.T) {
 		ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: session, Event: name, Prompt: prompt, Client: "claude"})
 	}
 	n := uint32(4000000)
-	writes := func(session, path string) { // in the session's newest prompt
+	writes := func(session, path string) { // the writes belong to the session's newest prompt
 		n++
 		p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: n, Start: 70, Comm: "sed", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": session}})
 		p.closed(event.OpWrite, path, []byte(path+session), func(r *spool.Record) { r.PID, r.Start = n, 70 })
@@ -46,13 +46,14 @@ func TestLastHasChanges(t *testing.T) {
 	told("S", "start", "")
 	told("S", "prompt", "P1")
 	writes("S", "a")
-	// A client names each of its own commands (/compact, /exit) as it names a prompt.
+	// A client also reports its own commands (/compact, /exit) in the way in which it reports
+	// prompts.
 	for _, name := range []string{"stop", "precompact", "postcompact", "start", "end"} {
 		told("S", name, "of "+name)
 	}
 	told("wrapper", "end", "")
 	told("reader", "start", "")
-	// Nothing is on disk here, so what would be undone is named as lost.
+	// The files do not exist on disk, so the undo reports them as lost.
 	undo := func(q wire.PlanRequest) (title, path string) {
 		t.Helper()
 		q.Kind, q.DryRun = "undo", true
@@ -76,14 +77,15 @@ func TestLastHasChanges(t *testing.T) {
 	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
 		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))
 	}
-	// P2 asks for it itself, as a client's command for it does.
+	// P2 itself asks, as a client's undo command does.
 	if title, path := undo(wire.PlanRequest{Prompt: "last", Asker: "S"}); path != "a" || !strings.Contains(title, "P1 of ") {
 		t.Errorf("asked by the prompt after it: %q %s", title, path)
 	}
 	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true, Asker: "reader"}); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("asked by another session: %v", err)
 	}
-	// The event of P3 was lost; its first call names it. P1's helper still works.
+	// The event that announces P3 was lost, so its first call announces it. The sub-agent of P1 is
+	// still working.
 	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Prompt: "P3", ToolUse: "use3", Tool: "Bash"})
 	writes("S", "b")
 	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Agent: "sub", Prompt: "P1", ToolUse: "use4", Tool: "Bash"})

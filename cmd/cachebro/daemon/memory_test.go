@@ -10,8 +10,8 @@ import (
 	"cachebro/scripts/testkit/storetest"
 )
 
-// The limit was fixed at 160 MiB: with more than that alive, the collector ran for half
-// of the processor time.
+// The limit used to be fixed at 160 MiB. When more than that was alive, the collector used half of
+// the processor time.
 func TestMemoryLimitFollowsWhatIsAlive(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	const floor = 40 << 20
@@ -40,8 +40,8 @@ func TestMemoryLimitFollowsWhatIsAlive(t *testing.T) {
 	}
 }
 
-// Near what the control group allows, the collector runs more often: with half as much
-// again as what is alive, the kernel killed the daemon.
+// Near the limit of the control group, the collector runs more often. With a limit of one and a
+// half times the live heap, the kernel killed the daemon.
 func TestMemoryLimitBelowTheGroups(t *testing.T) {
 	const most = 200 << 20
 	stop := followMemory(memoryFloor(most), most)
@@ -66,8 +66,8 @@ func TestMemoryLimitBelowTheGroups(t *testing.T) {
 	}
 }
 
-// A daemon that was killed for want of memory begins the index anew, and status said only
-// that it was being rebuilt.
+// A daemon that was killed for lack of memory rebuilds the index when it is started again. status
+// used to report only the rebuilding.
 func TestSayKilled(t *testing.T) {
 	kv := storetest.Open(t, t.TempDir(), storetest.Options()).KV(keepMemory)
 	now := time.Now()

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// mountd died between a version and its content: the file itself still has it,
-// or it is a gap that is said aloud.
+// If mountd died between a version and its content, the content is taken from the file if that
+// still has it. Otherwise it is reported as a gap.
 func TestContentThatNeverCame(t *testing.T) {
 	p := newProject(t)
 	p.write("there", "still as it was\n")
@@ -46,8 +46,8 @@ func TestContentThatNeverCame(t *testing.T) {
 	}
 }
 
-// An append whose beginning the store does not know any more (the daemon was
-// restarted) is read whole from the file.
+// If the store does not know the beginning of an appended file any more, because the daemon was
+// restarted, the whole file is read.
 func TestTailAfterRestart(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -76,8 +76,8 @@ func TestPanicIsContained(t *testing.T) {
 	}
 }
 
-// Between two mounts node ids begin anew: an append of the new mount's node 7
-// must not be joined to the old one's.
+// Node numbers start again with each mount, so an append to node 7 of the new mount must not be
+// joined to node 7 of the old one.
 func TestNodesOfTwoMounts(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -92,8 +92,8 @@ func TestNodesOfTwoMounts(t *testing.T) {
 	}
 }
 
-// What was spooled before a question is in its answer, and asking when nothing
-// is new costs next to nothing.
+// An answer includes everything that was spooled before the request. A request costs almost nothing
+// if nothing is new.
 func TestWaitForTheHead(t *testing.T) {
 	p := newProject(t)
 	p.start()

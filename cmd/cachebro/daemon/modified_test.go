@@ -9,9 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestModified: the Stop line's number is that of the files an undo would bring
-// back. It once counted 13 where undo brought back 10: the temporary files of
-// three atomic saves were the rest.
+// TestModified checks that the number in the Stop line is the number of files that an undo would
+// restore. It used to count the temporary files of three atomic saves, too: 13 instead of 10.
 func TestModified(t *testing.T) {
 	p := newProject(t)
 	p.start()

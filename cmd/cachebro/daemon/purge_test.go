@@ -18,11 +18,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A purged secret lay in the spool for some seconds more, and permanently where the
-// daemon ended sooner; answers that were kept and the index had it too.
+// A purged secret used to remain in the spool for some seconds, or permanently if the daemon ended
+// sooner. Stored answers and the index contained it as well.
 func TestPurgeReachesEverything(t *testing.T) {
 	p := newProject(t)
-	// Letters that do not repeat: compressed, they would still be there as they are.
+	// Letters without repetitions would remain readable in compressed data.
 	letters := []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 	random := rand.New(rand.NewSource(7))
 	word := func() string {
@@ -52,7 +52,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 	p.through(event.OpWrite, "keys/large.txt", large.String(), nil)
 	p.through(event.OpWrite, "other.txt", "nothing secret\n", nil)
 	eventually(t, "everything is stored", func() bool { return ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Store.Lag == 0 })
-	// An answer with a secret is kept, and the index holds its words.
+	// An answer with the secret is stored, and the index has its words.
 	eventually(t, "the index is ready", func() bool {
 		a, err := wire.Call[wire.SearchAnswer](context.Background(), c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchExact, Pattern: secrets[2]})
 		return err == nil && len(a.Hits) > 0
@@ -60,7 +60,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 	holds := func() (where []string) {
 		err := filepath.WalkDir(p.state, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {
-				return nil // it went away under the walk
+				return nil // it was removed during the walk
 			}
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -75,7 +75,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 				var h zstd.Header
 				if h.Decode(rest) == nil && h.FrameContentSize < 64<<20 {
 					if r, err := zstd.NewReader(bytes.NewReader(rest)); err == nil {
-						text, _ := io.ReadAll(io.LimitReader(r, 64<<20)) // what comes before its end, or what is no frame any more
+						text, _ := io.ReadAll(io.LimitReader(r, 64<<20)) // ends at the end of the frame, or fails if this is not a frame
 						b = append(b, text...)
 						r.Close()
 					}
@@ -94,7 +94,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 		}
 		return where
 	}
-	// What the files say is kept for bundles, one of which is kept too.
+	// The facts about files are stored for bundles, and one of the bundles is stored, too.
 	before, err := c.Call(context.Background(), wire.MContext, wire.ContextRequest{Ref: "keys/a.txt"}, nil, nil)
 	if err != nil || !bytes.Contains(before, []byte(secrets[2])) {
 		t.Fatalf("%s, %v", before, err)
@@ -119,7 +119,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("left in %v", left)
 	}
-	// What was not to go is there.
+	// Everything that was not to be purged is still there.
 	if body, err := c.Call(context.Background(), wire.MShow, wire.ShowQuery{Path: []byte("other.txt")}, nil, nil); err != nil || string(body) != "nothing secret\n" {
 		t.Errorf("other.txt: %q, %v", body, err)
 	}

@@ -10,10 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestReindexBringsAllIn makes the index anew where nothing is mounted, while
-// others search: a look for changes that took longer than a search waits for it
-// once ended the request with a third of the files. One that is interrupted is
-// finished in the background.
+// TestReindexBringsAllIn builds the index anew, without a mount, while other clients search. A
+// search used to wait only for a limited time for the look for changes, and the reindex request
+// then ended with a third of the files. An interrupted reindex is completed in the background.
 func TestReindexBringsAllIn(t *testing.T) {
 	p := newProject(t)
 	const files = 600
@@ -78,7 +77,7 @@ func TestReindexBringsAllIn(t *testing.T) {
 	ended := false
 	for !ended && !begun() {
 		select {
-		case err := <-interrupted: // it was quicker than we looked
+		case err := <-interrupted: // the reindex ended before it could be interrupted
 			if ended = true; err != nil {
 				t.Error(err)
 			}

@@ -9,9 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestSessionHits: what a prompt is about was worked on in an earlier session,
-// which is named behind the file and can be had by its id; the asking session is
-// does not get itself as a hit.
+// TestSessionHits: an earlier session worked on the subject of a prompt. The session is listed
+// after the file, and its id can be used to see it. The asking session itself is not a hit.
 func TestSessionHits(t *testing.T) {
 	p := newProject(t)
 	p.start()

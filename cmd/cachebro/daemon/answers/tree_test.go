@@ -9,8 +9,7 @@ import (
 	"cachebro/store"
 )
 
-// The digest of a tree says the same whatever way the tree came about, and
-// another thing for another tree.
+// Equal trees have the same digest, however they were made. Different trees have different digests.
 func TestTreeDigest(t *testing.T) {
 	s, err := store.Open(t.TempDir(), store.Options{Ballast: -1, MinFree: 1})
 	if err != nil {
@@ -32,7 +31,7 @@ func TestTreeDigest(t *testing.T) {
 	if err != nil || root == (digest{}) {
 		t.Fatal(root, err)
 	}
-	// The other way: version by version from an empty log.
+	// The other way is to replay all versions, starting with an empty log.
 	replayed := &digests{store: s, built: true, files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
 	if got, _, err := replayed.at(""); err != nil || got != root {
 		t.Fatal(got, root, err)

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// tree builds processes: key 100 is the client, its children are shells.
+// tree is a process tree: key 100 is the client, its children are shells.
 type tree struct {
 	a *Attribution
 	t *testing.T
@@ -25,7 +25,7 @@ func newTree(t *testing.T) *tree {
 
 var t0 = time.Now()
 
-// key of a process that started ago before t0.
+// key returns the key of a process that started ago before t0.
 func (tr *tree) key(pid uint32) Key {
 	for k := range tr.a.procs {
 		if k.PID == pid {
@@ -63,8 +63,8 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("beside a tool that only reads", func(t *testing.T) {
-		// It once was named as the author of what the client's own processes wrote
-		// until the next tool call.
+		// The call was named as the author of everything that the client's own processes wrote
+		// before the next tool call.
 		tr := newTree(t)
 		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u1", Tool: "mcp__cachebro__read_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-2*time.Second))
 		tr.add(8, 100, "gofmt", "gofmt -w a.go", time.Second)
@@ -95,8 +95,8 @@ func TestAttribution(t *testing.T) {
 		if a != want {
 			t.Errorf("%+v, want %+v", a, want)
 		}
-		// It ended; what its tree still writes stays its own, and the client's
-		// later work is not.
+		// The call has ended. What its processes still write belongs to it, but the client's later
+		// work does not.
 		tr.a.finish("use1", false, false, at(time.Second))
 		if a := tr.a.Actor(tr.key(102), 0, at(time.Minute), "out.o"); a.ToolCall != "use1" {
 			t.Errorf("later: %+v", a)
@@ -144,8 +144,8 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("a detached child is its call's, late", func(t *testing.T) {
-		// Its parent ended before it wrote, so only its environment and its birth speak
-		// for it. "cachebro run" around the client names a session of its own there.
+		// Its parent ended before it wrote, so only its environment and its start time show where
+		// it belongs. "cachebro run" around the client names a different session there.
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
 		tr.bash("use1", "setsid ./x.sh &", -10*time.Second)
@@ -167,8 +167,9 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("what begins after a call is not the call's", func(t *testing.T) {
-		// The client's own git began 30 ms after the end and was joined to the call for
-		// as long as it ran; a background command took whatever began for a day.
+		// The client's own git began 30 ms after the end of the call and was attributed to the call
+		// for as long as it ran. A background command was even given everything that began within a
+		// day.
 		for _, background := range []bool{false, true} {
 			tr := newTree(t)
 			tr.a.client(tr.key(100), "S", at(-30*time.Second))
@@ -184,7 +185,8 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("the same command again, of a client without ids of calls", func(t *testing.T) {
-		// The second run was taken for a hook that ran twice, and its writes for nobody's.
+		// The second run was mistaken for the same hook running twice, and its writes were
+		// attributed to nobody.
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
 		tr.bash("digest", "make", -10*time.Second)
@@ -200,7 +202,7 @@ func TestAttribution(t *testing.T) {
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
 		tr.a.begin(wire.ToolCall{Session: "S", Prompt: "P2", ToolUse: "use1", Tool: "Bash", Command: "x"}, tr.key(100), at(-time.Second))
 		tr.add(101, 100, "bash", "bash -c x", 900*time.Millisecond)
-		tr.a.Continue("P2", "P1") // told after the call began
+		tr.a.Continue("P2", "P1") // reported after the call began
 		tr.a.Continue("P3", "P2")
 		if a := tr.a.Actor(tr.key(101), 0, at(0), "x"); a.Prompt != "P1" {
 			t.Errorf("%+v", a)

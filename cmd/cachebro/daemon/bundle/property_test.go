@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// names are few, so that files come back, move onto each other and are both a
-// file and a directory's part in turn.
+// names are few, so that files come back, replace each other, and are sometimes a file and
+// sometimes a directory.
 var names = []string{"go.mod", "a/a.go", "a/b.go", "b/b.go", "b/b_test.go", "main.go", "web/x.ts", "web/y.ts", "web/lib/index.ts", "py/m.py", "py/util.py", "README.md", "docs/a.md", "docs/m.py.md", "cachebro.yml", "a/README.md"}
 
-// texts are what files say; every one of them is tried in every file.
+// texts are the possible contents. Each is tried in every file.
 var texts = []string{
 	"module example.org/app\n", "module example.org/other\n",
 	"// Package a does things. And more.\npackage a\n\nimport \"example.org/app/b\"\n\nfunc F() {}\n",
@@ -28,13 +28,13 @@ var texts = []string{
 
 var refs = []string{"a/", "a/a.go", "b", "g", "h", "README.md", "./", "docs/", "docs/a.md", "web/x.ts", "web/lib/", "py/m.py", "main.go", "nothing"}
 
-// A graph that followed the log, one that was taken back from its rows, and one
-// that is made from nothing say the same of every node after every change; and a
-// text that was kept under its plan's hash is the text that is made now.
+// Three graphs must agree about every node after every change: one that followed the log, one that
+// was loaded from its rows, and one that is built anew. A text that was stored under its plan's
+// hash must equal the text that is made now.
 func TestFollowingIsLikeMakingAnew(t *testing.T) {
 	p := newProject(t)
 	rapid.Check(t, func(r *rapid.T) {
-		// The store goes on from one example to the next; only the names are emptied.
+		// All examples use the same store. Only the files are removed between them.
 		live := map[string]bool{}
 		for _, n := range names {
 			if v, ok, err := p.s.Current(store.Path(n)); err != nil {
@@ -100,8 +100,8 @@ func TestFollowingIsLikeMakingAnew(t *testing.T) {
 	})
 }
 
-// sound: what is remembered for later is what there is, and nothing is left of
-// what has gone.
+// sound checks that the derived tables agree with the files, and that nothing is left of removed
+// files.
 func (g *Graph) sound() error {
 	if err := g.Follow(context.Background()); err != nil {
 		return err

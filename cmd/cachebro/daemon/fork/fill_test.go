@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A history may be anybody's: nothing of it gets out of the directory, nor into what is
-// git's, and no program gets rights from it.
+// A history may come from anybody. Nothing in it may be written outside of the directory or into
+// git's own files, and no program may get privileges from it.
 func TestFillStaysInside(t *testing.T) {
 	out, dir := t.TempDir(), t.TempDir()
 	s := storetest.Fresh(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An index is the same when git only wrote newer times into it, in whichever version of
-// the format, and another one when something was staged or damaged.
+// Two indexes count as the same if git only wrote newer times, in any version of the format. They
+// differ if something was staged, or if one is damaged.
 func TestStaged(t *testing.T) {
 	for _, version := range []string{"2", "3", "4"} {
 		dir := t.TempDir()
@@ -36,7 +36,7 @@ func TestStaged(t *testing.T) {
 		}
 		one := run("git init -q .; mkdir a; for i in 1 22 333; do echo $i >a/f$i; echo $i >g$i; done; echo x >later; git add a g*; git update-index --index-version " + version)
 		if version == "3" {
-			one = run("git add -N later") // only what needs it is written in version 3
+			one = run("git add -N later") // git writes version 3 only if an entry needs it
 		}
 		if again := run("touch -d 2001-01-01 a/* g*; git update-index --refresh -q || true"); again != one {
 			t.Errorf("version %s: newer times make another index", version)

@@ -14,9 +14,9 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// Over the budget what was lost first goes first, indexes and objects each within their
-// share; what is a file elsewhere too takes nothing. Objects of the last day stay. That
-// something went is known afterwards, also to the next daemon.
+// Above the budget, tidy drops the oldest lost files first. Indexes and objects each have a share
+// of it. A file that also exists elsewhere takes no space. Objects of the last day stay. That
+// something was dropped is known afterwards, also to the next daemon.
 func TestTidyDropsTheOldest(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "git")
@@ -33,7 +33,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		if err := os.WriteFile(name, bytes.Repeat([]byte("x"), block), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(12 * time.Millisecond) // their order is that of their ctimes
+		time.Sleep(12 * time.Millisecond) // they are ordered by ctime
 	}
 	for i := range 8 {
 		make(fmt.Sprintf("files/%d/f%d", i, i))
@@ -53,11 +53,11 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		return names
 	}
 
-	// The files' share; the objects are of today.
+	// The share of the files is exceeded. The objects are too new to be dropped.
 	s.tidy(t.Context(), time.Now())
 	names := left()
 	today := 20
-	if shortOf(dir) { // then today's objects have to make room as well
+	if shortOf(dir) { // then the objects of today must be dropped, too
 		today = 13
 	}
 	if len(names) != 4+today || names[0] != "f4" {
@@ -68,8 +68,8 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		t.Errorf("usage: %+v", u)
 	}
 
-	// Later the objects' share too: the linked one, which a link has made the newest,
-	// takes nothing, and of the others the newest twelve stay.
+	// Later the share of the objects counts, too. The object with two links takes no space,
+	// although the link has made it the newest. The newest twelve of the others stay.
 	s.tidy(t.Context(), time.Now().Add(limits.GitFresh+time.Hour))
 	names = left()
 	if len(names) != 4+13 || !slices.Contains(names, "o00") || !slices.Contains(names, "o08") || slices.Contains(names, "o07") {
@@ -83,7 +83,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		t.Errorf("the next daemon: %+v, want what was lost by %v", got, u.Wants)
 	}
 
-	// After its time all goes, and nothing is wanting any more.
+	// When the time is over, everything is dropped, and then nothing counts as missing any more.
 	late := time.Now().Add(limits.GitFor + time.Hour)
 	again.tidy(t.Context(), late)
 	if names := left(); len(names) != 0 || again.kept != (usage{at: late}) {

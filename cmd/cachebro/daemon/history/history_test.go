@@ -52,8 +52,8 @@ func TestHistoryWithoutAMount(t *testing.T) {
 	}
 }
 
-// What a program was started with is often known a moment after its first change: nobody
-// waits for that look. The history has the words then, as the actions have them.
+// The command line of a program is often known a moment after its first change, because nothing
+// waits for it. By then the history has it, as the actions do.
 func TestWordsThatCameLate(t *testing.T) {
 	p := daemontest.New(t)
 	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil).Handlers()

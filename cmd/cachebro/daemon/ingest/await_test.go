@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// A question waits for what was done right before it. For a backlog that cannot be in the
-// log in time it does not wait at all, and returns how long it would take.
+// A request waits for changes that were made just before it. If the backlog is too long to be
+// ingested in time, it does not wait, and returns how long that would take.
 func TestAwait(t *testing.T) {
 	dir := t.TempDir()
 	w, err := spool.OpenWriter(dir, spool.Options{})
@@ -36,7 +36,7 @@ func TestAwait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.pace.Store(int64(time.Second)) // as of renames of large directories
+	g.pace.Store(int64(time.Second)) // as slow as renames of large directories
 	if n := g.Await(t.Context(), time.Minute); n < 250 || n > 2000 {
 		t.Errorf("about %d records behind, of 1,000", n)
 	}
@@ -53,7 +53,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// Directories that are moved become many versions each: a batch ends before it is too many.
+// A moved directory becomes many versions, so the batch has to end before it is too large.
 func TestBatchOfMoves(t *testing.T) {
 	const dir = 0o040755
 	g := &Ingester{move: unknownMove}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestBurst: many records in a short time hold the index, few do not; quiet
-// lets it go, and a burst without end lets it have its turn.
+// TestBurst checks that many records in a short time pause the index and few do not. The index
+// continues when it is quiet, and gets its turn during a burst without end.
 func TestBurst(t *testing.T) {
 	held, holds := 0, 0
 	s := burst{hold: func() func() {
@@ -19,7 +19,7 @@ func TestBurst(t *testing.T) {
 		now = now.Add(d)
 		s.note(items, now)
 	}
-	for range 50 { // someone who saves a file now and then
+	for range 50 { // like a person who saves a file now and then
 		step(burstWindow/2, BurstItems/4)
 	}
 	if holds != 0 {
@@ -35,7 +35,7 @@ func TestBurst(t *testing.T) {
 	if held != 0 || holds != 1 {
 		t.Fatalf("held %d times after %d holds", held, holds)
 	}
-	// Another one at once, and for a minute: the index gets its share.
+	// In a second burst, which lasts a minute, the index gets its share of the time.
 	var longest, free time.Duration
 	for since := now; now.Sub(since) < time.Minute; {
 		was := held

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestCaughtUp: under load the daemon was seconds behind the mount, and an undo
-// was planned from 7,168 of the 10,201 deletions that it was to take back.
+// TestCaughtUp: under load the daemon was seconds behind the mount, so an undo of 10,201 deletions
+// was planned with only 7,168 of them.
 func TestCaughtUp(t *testing.T) {
 	dir := t.TempDir()
 	w, err := spool.OpenWriter(dir, spool.Options{})
@@ -68,7 +68,7 @@ func TestCaughtUp(t *testing.T) {
 		t.Errorf("it did not wait: %v", err)
 	default:
 	}
-	// More comes meanwhile: that is not waited for.
+	// Records that arrive meanwhile are not waited for.
 	if _, err := w.Append(&spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: "b"}); err != nil {
 		t.Fatal(err)
 	}

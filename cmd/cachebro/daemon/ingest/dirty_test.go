@@ -6,8 +6,8 @@ import (
 	"cachebro/store"
 )
 
-// A file that was removed while somebody had it open for writing is in motion no more under
-// that name: the file that was made there since could not be taken back.
+// A file that is removed while a process has it open for writing is no longer being changed under
+// that name. Otherwise a file that was made under that name later could not be undone.
 func TestDirtyNames(t *testing.T) {
 	var d dirtyTable
 	d.mount(true)

@@ -8,9 +8,8 @@ import (
 	"cachebro/store"
 )
 
-// TestMendTakesOnlyWhatIsRefused: one content that the store refused took the
-// contents of the 255 other changes of its batch with it, and where the cause was
-// no content at all it took them too.
+// TestMendTakesOnlyWhatIsRefused: when the store refused one content, the contents of the 255 other
+// changes in the batch were lost with it, even if the cause was not a content.
 func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 	s, err := store.Open(t.TempDir(), store.Options{Ballast: -1, MaxBlob: 100})
 	if err != nil {

@@ -33,8 +33,8 @@ func book(t *testing.T, s *store.Store) *NoteBook {
 	return b
 }
 
-// TestModel: whatever is added and removed, the notes are what a plain map would
-// hold, newest first, also in a book that was opened anew.
+// TestModel checks that after any additions and removals the notebook has the same notes as a plain
+// map, newest first, also when it is opened anew.
 func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	s := open(t, t.TempDir())
@@ -110,8 +110,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestKept: notes outlive a collection of everything that can go, and the store's
-// end and beginning; readers see whole lists while others write.
+// TestKept checks that notes survive a complete collection and a restart of the store, and that
+// readers see complete lists while others write.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

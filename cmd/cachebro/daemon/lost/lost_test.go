@@ -25,19 +25,19 @@ var (
 	seeds = flag.Int("seeds", 150, "random interleavings")
 )
 
-// bench is a store with two sessions and a person, who work on files of sorted, numbered
-// lines, so that every set of lines is one content. It knows what each session believes,
-// and so which writes lose something.
+// bench is a store with two sessions and a person. They work on files of sorted, numbered lines, so
+// that every set of lines has exactly one content. bench knows what each session believes about
+// each file, and therefore which writes lose something.
 type bench struct {
 	t     *testing.T
 	store *store.Store
 	shown *readers.Tracker
 	lost  *lost.Service
 	clock int64
-	id    int // of lines, tool calls and processes
+	id    int // the last number of a line, tool call or process
 
 	files   map[store.Path]set
-	undo    map[store.Path][]set // what a person's undo goes back to
+	undo    map[store.Path][]set // the content that a person's undo restores
 	beliefs map[belief]set
 	remover map[belief]map[int]bool // lines that others took out since the belief, by session and file
 	added   map[belief]map[int]bool // lines that others put in since
@@ -87,7 +87,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// begin forgets what was played before; the store goes on.
+// begin forgets the previous play. The store is used again.
 func (b *bench) begin() {
 	b.files, b.undo, b.beliefs, b.want, b.done = map[store.Path]set{}, map[store.Path][]set{}, map[belief]set{}, map[uint64]bool{}, nil
 	b.mine = map[belief]map[int]bool{}
@@ -96,7 +96,7 @@ func (b *bench) begin() {
 
 func (b *bench) next() int { b.id++; b.clock += int64(time.Millisecond); return b.id }
 
-// put applies what an actor made of a file.
+// put records the new content that an actor gave a file.
 func (b *bench) put(p store.Path, is set, actor store.Actor, plan string) uint64 {
 	b.t.Helper()
 	n := b.next()
@@ -143,13 +143,13 @@ func (b *bench) put(p store.Path, is set, actor store.Actor, plan string) uint64
 	return vs[0].Seq
 }
 
-// believes: a session knows from now on what is in a file.
+// believes records what a session now believes about the content of a file.
 func (b *bench) believes(who string, p store.Path, is set) {
 	k := belief{who, p}
 	b.beliefs[k], b.remover[k], b.added[k], b.mine[k] = is, map[int]bool{}, map[int]bool{}, map[int]bool{}
 }
 
-// The acts. Each says whether it was possible.
+// acts are the possible actions. Each returns whether it could be done.
 var acts = map[string]func(b *bench, who string, p store.Path) bool{
 	"read": func(b *bench, who string, p store.Path) bool {
 		is, ok := b.files[p]
@@ -166,13 +166,13 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		b.believes(who, p, is)
 		return true
 	},
-	// The whole file from what the session believes, by its tool; the hook that reports
-	// it may be there before the version.
+	// The session's tool writes the whole file as the session believes it to be. The hook's report
+	// of that may arrive before the version.
 	"write":      func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 0, false) },
 	"write-late": func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 0, true) },
 	"less":       func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 1, false) },
 	"shell":      func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Bash", 0, false) },
-	// A command that works on what it reads; the word of its reads comes before or after.
+	// A command changes the content that it reads. The report of its reads arrives before or after.
 	"sed": func(b *bench, who string, p store.Path) bool {
 		if len(b.files[p]) == 0 {
 			return false
@@ -180,7 +180,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		n := b.next()
 		is := set{n: true}
 		for i, l := range b.files[p].sorted() {
-			if i > 0 { // and takes a line away
+			if i > 0 { // and removes a line
 				is[l] = true
 			}
 		}
@@ -195,7 +195,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		}
 		return true
 	},
-	// A hook's formatter: of the session, outside of its tool calls.
+	// The formatter of a hook belongs to the session, but not to a tool call.
 	"format": func(b *bench, who string, p store.Path) bool {
 		if len(b.files[p]) == 0 {
 			return false
@@ -204,7 +204,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		b.put(p, b.files[p].with(n), store.Actor{Session: store.SessionID(who), Comm: "fmt", PID: uint32(n), Start: 1}, "")
 		return true
 	},
-	// The next prompt tells the session what others changed, with the diff.
+	// With the next prompt, the session receives the diffs of what others changed.
 	"prompt": func(b *bench, who string, p store.Path) bool {
 		if _, ok := b.beliefs[belief{who, p}]; !ok {
 			return false
@@ -246,8 +246,8 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 	},
 }
 
-// overwrite replaces a file by what the session believes, with a line more and less
-// lines less.
+// overwrite replaces a file by what the session believes, with one line added and less lines
+// removed.
 func (b *bench) overwrite(who string, p store.Path, tool string, less int, late bool) bool {
 	k := belief{who, p}
 	was, ok := b.beliefs[k]
@@ -288,7 +288,7 @@ func (b *bench) overwrite(who string, p store.Path, tool string, less int, late 
 	at := b.clock
 	if late {
 		tell()
-		b.clock, at = at, b.clock // the version is of before
+		b.clock, at = at, b.clock // the version has the earlier time
 	}
 	seq := b.put(p, is, a, "")
 	b.clock = max(at, b.clock)
@@ -302,8 +302,8 @@ func (b *bench) overwrite(who string, p store.Path, tool string, less int, late 
 	return true
 }
 
-// play does one thing after another and compares the losses with those of the model;
-// false: one of them was not possible.
+// play does the acts in order and compares the losses with those of the model. It returns false if
+// one of the acts could not be done.
 func (b *bench) play(acts []step) bool {
 	b.t.Helper()
 	for _, a := range acts {
@@ -321,7 +321,7 @@ type step struct {
 	do        func(b *bench, who string, p store.Path) bool
 }
 
-// check compares all that was marked in the files of this play.
+// check compares everything that was marked as lost in the files of this play.
 func (b *bench) check(after uint64) {
 	b.t.Helper()
 	got := map[uint64]bool{}
@@ -342,8 +342,8 @@ func (b *bench) check(after uint64) {
 	}
 }
 
-// Every order of few acts of two sessions and a person on one file, and of fewer on three
-// files.
+// Tests every order of a few acts of two sessions and a person on one file, and of fewer acts on
+// three files.
 func TestEveryShortInterleaving(t *testing.T) {
 	b := newBench(t)
 	n := 0
@@ -400,7 +400,7 @@ func TestEveryShortInterleaving(t *testing.T) {
 	t.Log(n, "interleavings")
 }
 
-// Long random ones, on three files.
+// Tests long random sequences of acts on three files.
 func TestRandomInterleavings(t *testing.T) {
 	b := newBench(t)
 	names := slices.Sorted(maps.Keys(acts))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestReplace: the new history takes the place of an empty one, and the index goes.
+// TestReplace replaces an empty history by a new one. That removes the index.
 func TestReplace(t *testing.T) {
 	for _, had := range []bool{false, true} {
 		state := t.TempDir()

@@ -49,8 +49,8 @@ func write(t *testing.T, p *daemontest.Project, n int) {
 	storetest.Apply(t, p.Store, storetest.Closed(store.OpWrite, "f", fmt.Sprint("text ", n)))
 }
 
-// What is stored gets sent by itself; while the link is dead it waits and says so, and
-// the daemon stays awake for it, but not for ever.
+// Stored contents are sent in the background. While the bucket cannot be reached, the service waits
+// and reports that. The daemon stays awake for this, but only for a limited time.
 func TestSentInTheBackground(t *testing.T) {
 	srv := remotetest.New(t)
 	p := daemontest.New(t)
@@ -77,7 +77,7 @@ func TestSentInTheBackground(t *testing.T) {
 	if st := s.State(); st.Unsent == 0 || st.Since.IsZero() || !s.Busy() {
 		t.Errorf("a failing link: %+v, busy %v", st, s.Busy())
 	}
-	s.SendLast(t.Context()) // a dead link is not waited for
+	s.SendLast(t.Context()) // does not wait for a bucket that cannot be reached
 	s.mu.Lock()
 	s.state.Since = time.Now().Add(-2 * hopeless)
 	s.mu.Unlock()
@@ -88,7 +88,7 @@ func TestSentInTheBackground(t *testing.T) {
 	until(t, "it is sent when the link is back", sent)
 	end()
 
-	// What another daemon did not get rid of, the next one does.
+	// What one daemon did not send, the next one sends.
 	write(t, p, 3)
 	next := service(t, p)
 	if st := next.State(); st.Unsent == 0 || st.URL == "" {
@@ -103,7 +103,7 @@ func TestSentInTheBackground(t *testing.T) {
 	}
 }
 
-// What git ignores, and what looks like a secret, stays.
+// Files that git ignores and files that look like secrets are not sent.
 func TestStays(t *testing.T) {
 	for v, want := range map[store.Version]bool{
 		{Path: "main.go"}: false, {Path: "a/.env"}: true, {Path: "id_rsa"}: true, {Path: "x.log", Class: 1}: true, {Path: "out", Class: 2}: true,
@@ -114,7 +114,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// Who may not write there learns it at once, and nothing is kept of it.
+// If the bucket refuses writes, add fails at once and stores nothing.
 func TestAddRefused(t *testing.T) {
 	srv := remotetest.New(t)
 	p := daemontest.New(t)

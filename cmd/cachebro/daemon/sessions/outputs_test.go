@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What is kept comes back to the byte, until its session ends or the budget is used
-// up; then the oldest is gone first.
+// A saved output is returned byte for byte until its session ends or the budget is exceeded. Then
+// the oldest one is dropped first.
 func TestKept(t *testing.T) {
 	var k SavedOutputs
 	text := []byte(strings.Repeat("--- PASS: TestA (0.00s)\n", 1000))

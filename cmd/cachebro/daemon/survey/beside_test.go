@@ -20,10 +20,9 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// TestBesideIsLate: what somebody does beside the mount is recorded a moment later, and
-// looked at a moment after that. However much has happened in between, the log says in
-// the end what is there. A directory that was renamed while another one took its name left
-// its files in the log.
+// TestBesideIsLate: changes made outside of the mount are recorded a moment later, and examined a
+// moment after that. Whatever has happened in between, the log finally agrees with the files. If a
+// directory was renamed while another one took its name, its files used to remain in the log.
 func TestBesideIsLate(t *testing.T) {
 	for range 20 {
 		seed := rand.Int63()
@@ -39,12 +38,12 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 	p.LookAtAll()
 	o := &others{t: t, p: p, rng: rng}
 	for range 100 {
-		for range 1 + rng.Intn(3) { // mountd is late
+		for range 1 + rng.Intn(3) { // mountd reports late
 			o.change()
 		}
 		o.record()
 		if rng.Intn(4) > 0 {
-			continue // and so is the daemon
+			continue // the daemon examines late, too
 		}
 		p.Survey.RecordBypassed(t.Context(), o.told, o.apply)
 		o.told = nil
@@ -54,9 +53,9 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestBesideOfUnknown: the history does not know the files of an ignored directory. When
-// the directory comes to be tracked and somebody touches such a file beside the mount, they
-// did not make it, and an undo must not remove it. A file that is reported as new, they made.
+// TestBesideOfUnknown: the history does not know the files of an ignored directory. If the
+// directory becomes tracked and somebody then changes such a file outside of the mount, that did
+// not create the file, so an undo must not remove it. A file that is reported as new was created.
 func TestBesideOfUnknown(t *testing.T) {
 	p := daemontest.New(t)
 	p.LookAtAll()
@@ -75,8 +74,8 @@ func TestBesideOfUnknown(t *testing.T) {
 	}
 }
 
-// TestBesideMadeAndWritten: a file that was written after the record that says that it is new
-// has been made all the same, and an undo removes it.
+// TestBesideMadeAndWritten: a file that is written after the record that reports it as new still
+// counts as created, so an undo removes it.
 func TestBesideMadeAndWritten(t *testing.T) {
 	p := daemontest.New(t)
 	p.LookAtAll()
@@ -94,7 +93,8 @@ func TestBesideMadeAndWritten(t *testing.T) {
 	}
 }
 
-// others are processes beside the mount, with the records that mountd makes of what they do.
+// others are processes that work outside of the mount. They also make the records that mountd makes
+// of their changes.
 type others struct {
 	t      *testing.T
 	p      *daemontest.Project
@@ -123,7 +123,7 @@ func (o *others) must(err error) {
 	}
 }
 
-// change does something, if there is anything to do it to.
+// change makes a random change, if something can be changed.
 func (o *others) change() {
 	files := []string{"s", "t", "d/s", "a", "b", "d/a", "e/a", "e/b", "d/deep/er"}
 	dirs := []string{"d", "e", "d/deep", "f"}
@@ -189,8 +189,8 @@ func (o *others) remove(name string) {
 	o.event(event.OpOutside, name, "")
 }
 
-// resolve has what mountd has not seen yet of a directory told by the directory's new name,
-// which it may find by then.
+// resolve gives events of a directory that mountd has not seen yet the directory's new name, under
+// which mountd may find it by then.
 func (o *others) resolve(from, to string) {
 	for i := range o.events {
 		for _, p := range []*string{&o.events[i].Path, &o.events[i].Path2} {
