@@ -11,7 +11,7 @@ import (
 	"cachebro/store"
 )
 
-// slowCorpus counts how many of its files are read at a time.
+// slowCorpus counts how many of its files are read at the same time.
 type slowCorpus struct {
 	*diskCorpus
 	reading, most atomic.Int32
@@ -30,8 +30,8 @@ func (c *slowCorpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	return c.diskCorpus.Read(p, buf)
 }
 
-// While somebody waits for answers one worker indexes, else all of them: a read during
-// the first index of a large tree waited 135 ms in the worst of a hundred cases.
+// While somebody waits for answers, one worker indexes; otherwise all of them do. A read during
+// the first indexing of a large tree waited 135 ms in the worst of a hundred cases.
 func TestOneWorkerWhileAsked(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		c := &slowCorpus{diskCorpus: newDiskCorpus(t, t.TempDir())}
@@ -52,8 +52,8 @@ func TestOneWorkerWhileAsked(t *testing.T) {
 	}
 }
 
-// A file is read for the index where it still is what the version says, and its version's
-// content where it is not, or gone.
+// The index reads a file if it still has the version's content, and otherwise, or if it is
+// deleted, the stored content of the version.
 func TestContentOfTheVersion(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "f.go", "package old\n")
@@ -75,7 +75,7 @@ func TestContentOfTheVersion(t *testing.T) {
 	}
 }
 
-// awayCorpus has files that nobody can read for now, and takes its time to say so.
+// awayCorpus has files that cannot be read for now, and takes long to say so.
 type awayCorpus struct {
 	*diskCorpus
 	asked atomic.Int32
@@ -87,7 +87,7 @@ func (c *awayCorpus) Read(store.Path, []byte) ([]byte, error) {
 	return nil, os.ErrDeadlineExceeded
 }
 
-// Where files keep the index waiting, the wait is not once for each of them.
+// If files delay the index, it does not wait for each of them.
 func TestFilesThatDoNotAnswer(t *testing.T) {
 	c := &awayCorpus{diskCorpus: newDiskCorpus(t, t.TempDir())}
 	for n := range 40 {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestWorstExpression: an expression of a few bytes may stand for a state for each byte.
+// TestWorstExpression: a short expression may need as many states as the text has bytes.
 func TestWorstExpression(t *testing.T) {
-	// The worst that is allowed makes a state for each byte and still ends.
+	// The worst allowed expression creates a state for each byte and still ends.
 	d, err := newAutomaton("(?:a|b)*a" + strings.Repeat("(?:a|b)", 2400) + "c")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestMatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time with the states that were made
+		for range 2 { // the second time with the states of the first
 			i := d.Match([]byte(c.text), c.at)
 			if i >= 0 {
 				i = strings.LastIndexByte(c.text[:i], '\n') + 1

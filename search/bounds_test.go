@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestBounds asks for more than an answer holds: what is left out is counted and
-// said, and a file that is too large to be read is named.
+// TestBounds requests more than an answer may contain: what is left out is counted and reported,
+// and a file that is too large to be read is named.
 func TestBounds(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	line := strings.Repeat("needle and hay ", 30) + "\n"
@@ -48,8 +48,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNotSearched counts what no line was looked for in, whatever the index knows of it:
-// a source file with a NUL was left out and the answer said "no hits".
+// TestNotSearched counts the files whose lines were not searched, whatever the index knows of
+// them. A source file with a NUL was left out and the answer said "no hits".
 func TestNotSearched(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "a.png", "\x89PNG\x00needle")
@@ -104,9 +104,9 @@ func TestNotSearched(t *testing.T) {
 	}
 }
 
-// TestNotSearchedOtherwise counts the same where lines are not what is looked for: a search
-// by words sees what is indexed, one for definitions reads some files, one of the past
-// opens old contents. A file's name is found whatever is in it.
+// TestNotSearchedOtherwise counts the same for searches that do not look at lines: a search by
+// words uses the index, one for definitions reads some files, one of the past opens old contents.
+// A file is found by its name whatever it contains.
 func TestNotSearchedOtherwise(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "web/logo.png", "\x89PNG\x00needle")
@@ -148,7 +148,7 @@ func TestNotSearchedOtherwise(t *testing.T) {
 	check("by words, newer than the index", x.NotIndexed(Query{Path: "src"}), `1 binary ("src/nul.go"), 1 too large ("src/large.go"), 1 not indexed yet ("src/text.go")`, nil)
 }
 
-// TestLowerASCII compares the folding of eight bytes at a time with the plain one.
+// TestLowerASCII compares folding eight bytes at a time with the simple way.
 func TestLowerASCII(t *testing.T) {
 	text := make([]byte, 0, 600)
 	for i := range 256 {
@@ -171,8 +171,8 @@ func TestLowerASCII(t *testing.T) {
 	}
 }
 
-// TestExpressionsAreBounded: an expression of a few bytes stands for millions
-// of steps, each of which is looked at for each byte of the text.
+// TestExpressionsAreBounded: an expression of a few bytes may mean millions of steps, each of
+// which is tried at each byte of the text.
 func TestExpressionsAreBounded(t *testing.T) {
 	for _, p := range []string{"(?:abcdefghijk|b){1000}", "(?:[a-c]{30}x?){30}(?:abcdefghijkl){900}", strings.Repeat("a?", 9000) + strings.Repeat("a", 9000)} {
 		if err := Check(Query{Pattern: p, Regex: true}); err == nil || !strings.Contains(err.Error(), "steps") {
@@ -184,8 +184,8 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLongLine finds words in one line of 6 MB: of the line only the surroundings of the
-// match are held, and they are where the answer says.
+// TestLongLine finds words in one line of 6 MB. Of the line only the surroundings of the match
+// are held, and they are at the reported position.
 func TestLongLine(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	hay := strings.Repeat("häy ", 1<<20)

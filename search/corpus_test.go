@@ -25,7 +25,7 @@ type diskCorpus struct {
 	live map[store.Path]store.Version
 	text map[store.Hash]store.Path
 	old  map[store.Hash][]byte
-	most int64 // the size above which no file is read; 0: 32 MiB
+	most int64 // larger files are not read; 0: 32 MiB
 }
 
 func newDiskCorpus(tb testing.TB, root string) *diskCorpus {
@@ -37,7 +37,7 @@ func newDiskCorpus(tb testing.TB, root string) *diskCorpus {
 	return c
 }
 
-// read begins a log with the files that are there.
+// read begins a log with the existing files.
 func (c *diskCorpus) read(root string) error {
 	c.root, c.live, c.text, c.old = root, map[store.Path]store.Version{}, map[store.Hash]store.Path{}, map[store.Hash][]byte{}
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {

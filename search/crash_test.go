@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain is also the process that TestKilled kills, and TestMeaning's embedder.
+// TestMain also runs the process that TestKilled kills, and the embedder of TestMeaning.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && !strings.HasPrefix(os.Args[1], "-") {
 		commandMain()
@@ -41,9 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilled kills an indexing process at any moment, 50 times over, and asks
-// each time for what is in the files: nothing may be missing, and no hit may be a line that
-// does not exist.
+// TestKilled kills an indexing process at any moment, 50 times, and each time searches for what
+// the files contain. Nothing may be missing, and each hit must be an existing line.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")
@@ -74,7 +73,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		// A file changes while nobody indexes.
+		// A file changes while nothing is indexed.
 		word := fmt.Sprintf("roundword%d", round)
 		if err := os.WriteFile(filepath.Join(src, "changed.go"), []byte("package url\n\nvar "+word+" = 1\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -103,8 +102,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("made anew in %d of 50 rounds", anew)
 }
 
-// TestDamaged overwrites the index's files: queries still give what is in the
-// files, and the index is made anew by itself.
+// TestDamaged overwrites the index's files: queries still return what the files contain, and the
+// index is rebuilt automatically.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	c := newDiskCorpus(t, goSource(t, "net/url"))

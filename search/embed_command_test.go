@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// commandMain is the command, in as many ways as commands go wrong.
+// commandMain is the embedding command, with the various ways in which commands fail.
 func commandMain() {
 	s := bufio.NewScanner(os.Stdin)
 	for n := 1; s.Scan(); n++ {
@@ -76,7 +76,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestAgain lets the command end: the request fails, the next one starts it anew.
+// TestAgain: the command ends, the request fails, and the next request starts it again.
 func TestAgain(t *testing.T) {
 	c := NewEmbedCommand(os.Args[0] + " once")
 	defer c.Close()

@@ -11,7 +11,7 @@ import (
 	"cachebro/store"
 )
 
-// segments is how many files the index consists of, and merges how many were made.
+// segments returns the number of files of the index, and of merges.
 func segments(t *testing.T, x *Index) (files, merges uint64) {
 	t.Helper()
 	m := x.scorch().StatsMap()
@@ -20,8 +20,8 @@ func segments(t *testing.T, x *Index) (files, merges uint64) {
 	return files, merges
 }
 
-// The segments of a first index are merged once, at its end. They were merged by tens as
-// they came, and all of it again then: a third of the processor time of the Go tree's.
+// The segments of a first index are merged once, at its end. They were merged in groups of ten as
+// they came, and then all again, which took a third of the processor time for the Go source tree.
 func TestFirstIndexIsMergedAtItsEnd(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	x := Open(t.TempDir(), c, Options{})
@@ -51,7 +51,7 @@ func TestFirstIndexIsMergedAtItsEnd(t *testing.T) {
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		files, merges := segments(t, x)
-		if merges > 0 && files < 5 { // what was in memory yet is left
+		if merges > 0 && files < 5 { // only what was still in memory is written
 			break
 		}
 		if time.Now().After(end) {
@@ -60,8 +60,8 @@ func TestFirstIndexIsMergedAtItsEnd(t *testing.T) {
 	}
 }
 
-// The index of a large tree begins with what was changed last; all else, and what was
-// changed at one time, stays in its order, and nothing is lost.
+// The index of a large tree begins with the files that were changed last. All others, and files
+// that were changed at the same time, stay in their order, and none is lost.
 func TestLastChangedFirst(t *testing.T) {
 	for _, c := range []struct {
 		changed []int64
@@ -91,8 +91,8 @@ func TestLastChangedFirst(t *testing.T) {
 	}
 }
 
-// A first index that was cut short goes on with what it has. The daemon was killed again
-// and again where memory was short, and each time began anew.
+// A first index that was interrupted continues with what it has. The daemon was killed again and
+// again where memory was short, and each time it began anew.
 func TestFirstIndexGoesOn(t *testing.T) {
 	const files = 60
 	c := newDiskCorpus(t, t.TempDir())

@@ -9,8 +9,8 @@ import (
 	"cachebro/store"
 )
 
-// TestFresh edits files while the follower works and asks right after each edit,
-// before anybody told it: the new line is found, the old one is not.
+// TestFresh edits files while the follower works, and searches right after each edit, before the
+// edit was reported. The new line is found, the old one is not.
 func TestFresh(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for i := range 50 {
@@ -63,9 +63,8 @@ func TestFresh(t *testing.T) {
 	t.Logf("answers right after an edit: %s", quantiles(took))
 }
 
-// TestSuspend writes more versions than one look at the log brings while the index
-// is held back: exact queries find all of them, and the follower goes on when it
-// is let go.
+// TestSuspend writes more versions than the follower reads at once while indexing is suspended.
+// Exact queries find all of them, and the follower continues when it is resumed.
 func TestSuspend(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "first.go", "package p\n")
@@ -98,7 +97,7 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// TestPast looks for what was taken away 500 versions ago, and in a deleted file.
+// TestPast searches for a line that was removed 500 versions ago, and in a deleted file.
 func TestPast(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "a.go", "package p\n\nfunc vanished() {}\n")
@@ -125,8 +124,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// A query of the past read the whole log, and all contents, for the few lines that it
-// shows. It goes from the newest to the oldest and stops when it has enough.
+// A query of the past read the whole log, and all contents, for the few lines that it shows. Now
+// it goes from the newest to the oldest version and stops when it has enough.
 func TestPastReadsNoMoreThanItShows(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	const files = 300
@@ -141,7 +140,7 @@ func TestPastReadsNoMoreThanItShows(t *testing.T) {
 	if err != nil || len(r.Hits) != 5 || r.Cut || r.Versions > files/2 {
 		t.Fatalf("%d hits from %d contents: %v", len(r.Hits), r.Versions, err)
 	}
-	for i, h := range r.Hits { // what went away last first
+	for i, h := range r.Hits { // newest removal first
 		if want := uint64(2*files - i); h.Gone != want {
 			t.Errorf("hit %d went away with %d, want %d", i, h.Gone, want)
 		}

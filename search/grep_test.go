@@ -21,7 +21,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// goSource is the tree that comes with every Go installation.
+// goSource is the source tree of the Go installation.
 func goSource(tb testing.TB, sub string) string {
 	tb.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -42,10 +42,10 @@ func openIndex(tb testing.TB, c *diskCorpus) *Index {
 	return x
 }
 
-// TestEqualsRipgrep holds every matching line of the fixed queries against what
-// rg prints: on a part of the Go source tree, or with CACHEBRO_SEARCH_ALL=1 all
-// of it, with CACHEBRO_SEARCH_TREE=DIR on another tree. The queries were drawn
-// from the Go tree once (-draw makes new ones).
+// TestEqualsRipgrep compares every matching line of the fixed queries with the output of rg: on a
+// part of the Go source tree, with CACHEBRO_SEARCH_ALL=1 on all of it, or with
+// CACHEBRO_SEARCH_TREE=DIR on another tree. The queries were drawn from the Go tree once (-draw
+// makes new ones).
 func TestEqualsRipgrep(t *testing.T) {
 	if _, err := exec.LookPath("rg"); err != nil {
 		t.Fatal("ripgrep is needed: apt-get install ripgrep")
@@ -248,8 +248,8 @@ func pathOf(line string) store.Path {
 	return store.Path(p)
 }
 
-// TestEqualsRipgrepWithMarks holds searches in files that begin with a byte order mark, and
-// in those of a single-byte encoding, against what rg finds in them.
+// TestEqualsRipgrepWithMarks compares with rg in files that begin with a byte order mark and in
+// files of a single-byte encoding.
 func TestEqualsRipgrepWithMarks(t *testing.T) {
 	const shown = "näedle first\nsecond line\r\nthe 日本 needle\n\nneedle last"
 	c := newDiskCorpus(t, t.TempDir())
@@ -282,9 +282,9 @@ func TestEqualsRipgrepWithMarks(t *testing.T) {
 	}
 }
 
-// A search that is satisfied with the first screen reads no more files than it takes, code before
-// the rest, and says that there are more; what is rare it finds wherever it is. Without an index
-// it is bounded in time, and says what it did not read.
+// A search that needs only the first screen reads no more files than necessary, code first, and
+// says that there are more hits. Rare words are found wherever they are. Without an index the
+// search is limited in time, and says what it did not read.
 func TestEnough(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for n := range readAtOnce + 500 {

@@ -14,17 +14,17 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// question is a natural query and the files a Go developer would want.
+// question is a natural query and the files that a Go developer would want.
 type question struct {
 	Ask  string   `json:"ask"`
 	Want []string `json:"want"` // any of them
 }
 
-// leastMRR guards the ranking: lower it only with a reason.
+// leastMRR is the required quality of the ranking: lower it only with a reason.
 const leastMRR = 0.72
 
-// TestRanking asks a part of the Go source tree and compares with a plain BM25
-// of whole files, which knows neither names nor kinds.
+// TestRanking queries a part of the Go source tree and compares with a plain BM25 of whole files,
+// which does not consider names or kinds.
 func TestRanking(t *testing.T) {
 	raw, err := os.ReadFile("../testdata/search/ranking.json")
 	if err != nil {
@@ -86,7 +86,7 @@ func reciprocal(got, want []string) float64 {
 	return 0
 }
 
-// plainBM25 is the textbook's ranking of whole files by their stemmed words.
+// plainBM25 is the textbook ranking of whole files by their stemmed words.
 type plainBM25 struct {
 	terms   []map[string]int
 	length  []float64

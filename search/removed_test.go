@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An undo of the deletion of many files analysed each of them anew. Now their documents
-// stay for an hour, across a restart too; nobody finds them while the files are gone, and
-// a file that comes back with other content is found by that alone.
+// An undo of the deletion of many files analysed each of them again. Now their documents stay for
+// an hour, across a restart too. While the files are deleted they are not found, and a file that
+// returns with other content is found by that alone.
 func TestRemovedFilesReturn(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	const files = 40

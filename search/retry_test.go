@@ -12,9 +12,8 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// TestDirectoryGone: with its directory deleted an index can write nothing any
-// more. It must not try so with all its might, and whoever waits for it is let
-// go when he gives up.
+// TestDirectoryGone: an index whose directory was deleted can write nothing any more. It must not
+// retry as fast as it can, and a caller that gives up is released.
 func TestDirectoryGone(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	x := openIndex(t, c)

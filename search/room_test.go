@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// On a full disk the index went on to grow, until nobody could write any more. It
-// stops, is not thrown away for that, and goes on when there is room again.
+// On a full disk the index grew until nothing could be written any more. Now it stops growing, is
+// not deleted for that, and continues when there is space again.
 func TestNoRoom(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "a.txt", "first\n")
@@ -35,7 +35,7 @@ func TestNoRoom(t *testing.T) {
 	if err := x.CatchUp(context.Background()); err == nil {
 		t.Error("it wrote although there is no room")
 	}
-	for _, word := range []string{"first", "second"} { // the one from the index, the other from the file
+	for _, word := range []string{"first", "second"} { // one from the index, the other from the file
 		if r, err := x.Grep(context.Background(), Query{Pattern: word}); err != nil || len(r.Lines) != 1 {
 			t.Errorf("%s: %+v, %v", word, r, err)
 		}

@@ -39,9 +39,8 @@ func embedLines(in io.Reader, out io.Writer) {
 	}
 }
 
-// TestMeaning asks with words that no file has: only the embedder can tell. It
-// then goes on without one, and keeps what it learnt over a restart and a rebuilt
-// index.
+// TestMeaning asks with words that no file contains, so only the embedder can answer. The index
+// then continues without one, and keeps what it learned across a restart and a rebuild.
 func TestMeaning(t *testing.T) {
 	t.Setenv("CACHEBRO_SEARCH_EMBEDDER", "1")
 	c := newDiskCorpus(t, t.TempDir())
@@ -82,7 +81,7 @@ func TestMeaning(t *testing.T) {
 	x := open(os.Args[0])
 	until("no vectors", func() bool { return x.Stats().Embedded == 3 })
 	for ask, want := range map[string]string{"wheel": "garage.md", "bakery": "kitchen.md", "harbour": "quay.md"} {
-		// The question has a second to be answered, which a busy machine may need.
+		// The question has one second for an answer, and a busy machine may need it.
 		until(ask+" does not give "+want, func() bool { return first(x, ask, Hints{}) == want })
 		if got := first(x, ask, Hints{WordsOnly: true}); got != "" {
 			t.Errorf("by words alone, %q gives %s", ask, got)
@@ -108,15 +107,15 @@ func TestMeaning(t *testing.T) {
 		t.Fatal(err)
 	}
 	x = open(os.Args[0])
-	// An index that was closed before its last batch lay on disk knows a content
-	// more, the one that the file had before.
+	// An index that was closed before its last batch was on disk knows one more content, the
+	// previous one of the file.
 	until("another model's vectors are not made anew", func() bool { return x.Stats().Embedded >= 3 && x.Stats().Seq == c.Seq() })
 	again := x.Stats().Embedded
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
 
-	// A crash in the middle of a line, and an index that is gone: what was whole stays.
+	// After a crash in the middle of a line, and with the index deleted, complete lines stay.
 	f, err := os.OpenFile(dir+".vectors", os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

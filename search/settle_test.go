@@ -21,8 +21,8 @@ func followed(t *testing.T, x *Index) {
 	}
 }
 
-// The follower indexed what it was given in windows of 1,600 versions: 20,000 saves of
-// 50 files were 13 times 50 texts analysed, and all but the last 50 for nothing.
+// The follower indexed what it was given in windows of 1,600 versions: 20,000 saves of 50 files
+// meant that 50 texts were analysed 13 times, and all but the last time for nothing.
 func TestSupersededIsNotIndexed(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "first.go", "package p\n")
@@ -49,8 +49,8 @@ func TestSupersededIsNotIndexed(t *testing.T) {
 	}
 }
 
-// A directory that is renamed again and again while the index is behind: its files are
-// indexed where they are at last, and nowhere else. The names between came and went.
+// A directory is renamed again and again while the index is behind: its files are indexed only
+// where they are in the end. The names in between are skipped.
 func TestRenamedAgainAndAgain(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	const files, renames = 40, 200
@@ -92,8 +92,9 @@ func TestRenamedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A file that is saved a hundred times in a row is indexed once or twice. All the while
-// it is found as it is, and once it is left alone by its words too, after a restart too.
+// A file that is saved a hundred times in a row is indexed once or twice. All the time it is
+// found with its present content, and once it is left alone also by its words, after a restart
+// too.
 func TestSavedAgainAndAgain(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for n := range 20 {
@@ -134,7 +135,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 	if st := x.Stats(); st.Analysed-before != 2 || st.Lag != 1 {
 		t.Errorf("%d analysed, want 1 and 1 for the question, and the file waiting: %+v", st.Analysed-before, st)
 	}
-	// The daemon dies before it has indexed the last save.
+	// The daemon is killed before it has indexed the last save.
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 		}
 	}
 	ranked(word(99), 1)
-	// Left alone, it is indexed without anybody's asking.
+	// When it is left alone, it is indexed without a request.
 	for n := 100; n < 103; n++ {
 		c.write(t, "f7.go", "package p\n\nfunc "+word(n)+"() {}\n")
 		x.Poke()
@@ -162,7 +163,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 	followed(t, x)
 	ranked(word(102), 1)
 	ranked(word(99), 0)
-	// Touched, or as it was: nothing to analyse.
+	// Touched, or as before: nothing to analyse.
 	before = x.Stats().Analysed
 	c.write(t, "f7.go", "package p\n\nfunc "+word(102)+"() {}\n")
 	x.Poke()

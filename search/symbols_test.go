@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestGoSymbols: functions are found without a look into their bodies, and where
+// TestGoSymbols: functions are found without reading their bodies, and also where a body does not
+// end where it seems to.
 // a body does not end where it seems to, with one.
 func TestGoSymbols(t *testing.T) {
 	bt := "`"

@@ -20,8 +20,8 @@ func TestMatchTexts(t *testing.T) {
 	}
 }
 
-// TestRankTexts: the text that has most of a question's words comes first, by
-// stem, part of an identifier or synonym; one that has none gets nothing.
+// TestRankTexts: the text with most of a question's words comes first, by stem, part of an
+// identifier or synonym. One without any is not ranked.
 func TestRankTexts(t *testing.T) {
 	texts := []string{
 		"retries were removed from the uploader: they doubled the load",

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestWiden asks for a word that two files have: those come first, then files
-// with the words that stand beside it there, and not those with what stands
-// everywhere.
+// TestWiden asks for a word that two files contain. They come first, followed by files with words
+// that occur near it there, but not files that share only common words.
 func TestWiden(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for n := range 40 {

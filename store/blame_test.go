@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A log that grows by a line with each version, is begun anew, and once is written in
-// two halves of a line: each line is by the version that wrote it.
+// A log that gets one more line with each version, is emptied and started again, and once is
+// written in two halves of a line. Each line is attributed to the version that wrote it.
 func TestBlameGrowingLog(t *testing.T) {
 	s := fresh(t)
 	var text string
@@ -51,9 +51,9 @@ func TestBlameGrowingLog(t *testing.T) {
 	check("two lines more")
 }
 
-// Blame looks ahead where a file grows, and says the same as if it read every version:
-// appends of any length, in halves of a line and of nothing, changes in the midst, a
-// shorter text, one as it was, an empty one, and the answer as of any version.
+// Blame skips versions of a growing file, and its answer equals that of reading every version:
+// for appends of any length, of half lines and of nothing, changes in the middle, a shorter text,
+// a repeated one, an empty one, and as of any version.
 func TestBlameLooksAhead(t *testing.T) {
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

@@ -6,13 +6,13 @@ import (
 	"cachebro/store/content"
 )
 
-// What the tests in package store_test, which may use storetest, need of the inside.
+// Access to internals for the tests in package store_test, which may use storetest.
 var Checked = checked
 
 func (s *Store) ClearContents() { s.contents.Forget() }
 func (s *Store) ClearCurrent()  { s.current.Clear() }
 
-// Repack packs what is loose.
+// Repack packs all loose contents.
 func (s *Store) Repack(ctx context.Context) error {
 	return s.contents.Repack(ctx, false, &content.Report{})
 }

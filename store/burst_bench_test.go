@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkBurst is what the daemon does while 10,000 small files are unpacked,
-// removed by rm -rf and brought back, in batches as ingestion makes them. It
-// prints CPU milliseconds per 1,000 files of each part, in the order in which
-// they happen.
+// BenchmarkBurst is what the daemon does while 10,000 small files are unpacked, removed by rm -rf
+// and restored, in batches as ingestion makes them. It prints CPU milliseconds per 1,000 files
+// for each part, in this order.
 func BenchmarkBurst(b *testing.B) {
 	const files, perDir, batch = 10_000, 50, 256
 	name := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d/f%d.txt", i/perDir, i)) }
@@ -139,7 +138,7 @@ func BenchmarkBurst(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used, user and system.
+// cpuTime returns the user and system time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,11 +14,11 @@ import (
 
 const crashDir = "CACHEBRO_STORE_CRASH_DIR"
 
-// bigTree is enough that its rename takes several transactions.
+// bigTree is large enough that its rename takes several transactions.
 const bigTree = 2500
 
-// crashBatch is batch i of an endless work: three files, and every tenth time
-// the rename of a large directory.
+// crashBatch is batch i of an endless sequence: three files, and every tenth time the rename of a
+// large directory.
 func crashBatch(i uint64) []Change {
 	stat := Stat{Mode: fileMode, Nlink: 1}
 	var cs []Change
@@ -49,7 +49,7 @@ func crashSeq(i uint64) uint64 {
 	return 3*i + bigTree + 1 + i/10*2*(bigTree+1)
 }
 
-// TestCrashChild is the victim of TestKill; alone it does nothing.
+// TestCrashChild is the process that TestKill kills; by itself it does nothing.
 func TestCrashChild(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
@@ -73,8 +73,8 @@ func crashAt(s *Store) uint64 {
 	return 0
 }
 
-// Whenever the process is killed: each batch is there exactly once or not at
-// all, with the checkpoint that says so.
+// Whenever the process is killed, each batch is stored exactly once or not at all, as the
+// checkpoint says.
 func TestKill(t *testing.T) {
 	if os.Getenv(crashDir) != "" {
 		return
@@ -128,7 +128,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// A batch given again with the same checkpoint is stored once.
+// A batch that is applied again with the same checkpoint is stored once.
 func TestFeedTwice(t *testing.T) {
 	s := fresh(t)
 	for range 2 {

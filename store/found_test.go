@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The log without baselines is the log, less the baselines, in each direction and
-// between all bounds, whatever runs of them lie in it: those of scans, those that
-// changes cut short, and one that a reopened store goes on with.
+// The log without baselines equals the whole log minus the baselines, in each direction and
+// between any bounds, whatever runs of baselines it contains: runs of complete scans, runs that
+// changes interrupted, and one that a reopened store continues.
 func TestLogPassesOverWhatWasFound(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, testOptions())

@@ -21,7 +21,7 @@ func noise(rnd *rand.Rand, lines int) []byte {
 	return b.Bytes()
 }
 
-// checked fails the test when fsck finds anything.
+// checked fails the test if fsck finds a problem.
 func checked(t *testing.T, s *Store) {
 	t.Helper()
 	c, err := s.Fsck(context.Background(), false, nil)
@@ -53,7 +53,7 @@ func TestFsckRepairs(t *testing.T) {
 			txn.Delete(keyPath("f2", s.Seq()-1)),                // index keys
 			txn.Delete(keyIndex(ixSession, "S", 3)),             //
 			txn.Delete(keyCurrent("f3")),                        // the newest version
-			txn.Set(keyPath("stray", 12345), []byte{}),          // a key of nothing
+			txn.Set(keyPath("stray", 12345), []byte{}),          // a key that belongs to nothing
 		} {
 			if err != nil {
 				return err
@@ -87,7 +87,7 @@ func TestFsckRepairs(t *testing.T) {
 	}
 }
 
-// Each damage alone is found, and put right at once: a second look finds nothing.
+// Each kind of damage alone is found and repaired at once: a second fsck finds nothing.
 func TestFsckFindsEachDamage(t *testing.T) {
 	del := func(k []byte) func(*badger.Txn) error { return func(txn *badger.Txn) error { return txn.Delete(k) } }
 	set := func(k, v []byte) func(*badger.Txn) error { return func(txn *badger.Txn) error { return txn.Set(k, v) } }

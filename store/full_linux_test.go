@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// smallDisk mounts an ext4 of its own.
+// smallDisk mounts a small ext4 file system.
 func smallDisk(t *testing.T, megabytes int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -38,8 +38,8 @@ func smallDisk(t *testing.T, megabytes int) string {
 	return mnt
 }
 
-// On a full disk Apply refuses, the process lives (Badger alone dies of
-// SIGBUS), the store can be closed and opened, and goes on when there is space.
+// On a full disk Apply returns an error and the process survives (Badger alone dies of SIGBUS).
+// The store can be closed and opened, and continues when there is space.
 func TestFullDisk(t *testing.T) {
 	mnt := smallDisk(t, 200)
 	dir := filepath.Join(mnt, "store")
@@ -68,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	free, _, _ := s.room.Free()
 	t.Logf("refused after %d batches with %d MiB free: %s", n, free/mib, s.Stopped())
-	// Somebody else takes the rest.
+	// Another process takes the rest.
 	hog := filepath.Join(mnt, "hog")
 	fill(t, hog)
 	if _, err := s.Apply(context.Background(), batch(n), nil); !errors.Is(err, ErrNoSpace) {
@@ -83,7 +83,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatalf("close on the full disk: %v", err)
 	}
-	s = open(t, dir, o) // the ballast makes room
+	s = open(t, dir, o) // the released ballast makes room
 	if _, err := s.Apply(context.Background(), batch(n), nil); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("apply after opening on the full disk: %v", err)
 	}

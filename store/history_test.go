@@ -18,11 +18,11 @@ import (
 	"cachebro/store/db"
 )
 
-// gitFile is one changed path of a commit; hash "" is a deletion.
+// gitFile is a path that a commit changed; hash "" is a deletion.
 type gitFile struct{ path, hash string }
 
-// gitCommits lists the commits of a repository, oldest first, with what each
-// changed against the one before in the list.
+// gitCommits lists the commits of a repository, oldest first, each with the differences from the
+// previous one in the list.
 func gitCommits(t testing.TB, repo string) [][]gitFile {
 	t.Helper()
 	out, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "--first-parent", "HEAD").Output()
@@ -99,8 +99,8 @@ func (g *gitBlobs) get(t testing.TB, hash string) []byte {
 	return b[:n]
 }
 
-// packSize is what git needs for the same contents, packed as well as it can
-// (window 250): of all objects reachable.
+// packSize is the space that git needs for the same contents if all reachable objects are packed
+// as well as possible (window 250).
 func packSize(t testing.TB, repo string) (blobs, all int64) {
 	t.Helper()
 	list, err := exec.Command("git", "-C", repo, "rev-list", "--objects", "--first-parent", "HEAD").Output()
@@ -131,9 +131,8 @@ func packSize(t testing.TB, repo string) (blobs, all int64) {
 	return size(only.Bytes()), size(list)
 }
 
-// BenchmarkHistory applies each commit of a git history and compares the
-// store's size with git's packs: of this repository, or of the one named by
-// CACHEBRO_HISTORY.
+// BenchmarkHistory applies each commit of a git history and compares the store's size with that
+// of git's packs. The repository is this one, or the one named by CACHEBRO_HISTORY.
 func BenchmarkHistory(b *testing.B) {
 	repo := os.Getenv("CACHEBRO_HISTORY")
 	if repo == "" {

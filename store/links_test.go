@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A batch counts the names of a file once, at its end, and writes the newest version of a
-// path once. The log, and what is newest, are those of the same changes one by one.
+// A batch counts the names of a file once, at its end, and writes the newest version of a path
+// once. The log and the newest versions equal those of the same changes applied one by one.
 func TestNamesInBatches(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		one, many := storetest.FreshRapid(r, storetest.Options()), storetest.FreshRapid(r, storetest.Options())
@@ -25,7 +25,7 @@ func TestNamesInBatches(t *testing.T) {
 		file := func(_ store.Path, n *storetest.File) bool { return n.Mode&unix.S_IFMT == unix.S_IFREG }
 		for i := range rapid.IntRange(1, 80).Draw(r, "steps") {
 			c, ok := store.Change{}, false
-			if files := x.Paths(file); len(files) > 0 && rapid.Bool().Draw(r, "a name") { // more of them than a tree has by chance
+			if files := x.Paths(file); len(files) > 0 && rapid.Bool().Draw(r, "a name") { // more of them than a tree has
 				from, to := rapid.SampledFrom(files).Draw(r, "of"), rapid.SampledFrom([]store.Path{"n1", "n2", "n3", "n4"}).Draw(r, "to")
 				if x.Files[to] == nil {
 					c, ok = x.Link(from, to), true
@@ -40,7 +40,7 @@ func TestNamesInBatches(t *testing.T) {
 			}
 			c.Stat.Ctime = int64(i + 1)
 			if c.Op == store.OpLink && rapid.IntRange(0, 4).Draw(r, "elsewhere") == 0 {
-				c.Class = 2 // a name of which nothing is kept
+				c.Class = 2 // a name that is not recorded
 				delete(x.Files, c.Path2)
 			}
 			cs = append(cs, c)
@@ -101,8 +101,8 @@ func TestNamesInBatches(t *testing.T) {
 	})
 }
 
-// A new name of a file is not told to each of its other names: a batch with four times as
-// many links costs about four times as much, not sixteen.
+// A new name of a file is not recorded under each of its other names: a batch with four times as
+// many links costs about four times as much, not sixteen times.
 func TestManyLinks(t *testing.T) {
 	each := func(links int) float64 {
 		s, x := storetest.Fresh(t), storetest.NewTree()

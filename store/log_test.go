@@ -62,7 +62,7 @@ func TestLogFilters(t *testing.T) {
 			}
 		})
 	}
-	// Pages join without gap or overlap.
+	// Pages follow each other without gap or overlap.
 	var pages []Version
 	for before := uint64(0); ; {
 		vs, more, err := s.Log(Filter{Limit: 77, Before: before, Session: "S0"})
@@ -90,7 +90,7 @@ func TestLogFilters(t *testing.T) {
 	}
 }
 
-// Content that comes with a deletion is what was there before it.
+// The content that comes with a deletion is that of the file before it.
 func TestPreimage(t *testing.T) {
 	s := fresh(t)
 	c := op(OpUnlink, ".env", "", fileMode)
@@ -185,11 +185,11 @@ func TestSessionsAndSettings(t *testing.T) {
 	}
 }
 
-// A large content is split, and comes back.
+// A large content is split and read back.
 func TestLargeContent(t *testing.T) {
 	s := fresh(t)
 	text := strings.Repeat(string(noise(testRand(), 1000)), 1) + strings.Repeat("x", 3<<20)
-	big := noise(testRand(), 100_000) // 4.9 MB, incompressible by half
+	big := noise(testRand(), 100_000) // 4.9 MB, of which half is incompressible
 	apply(t, s, file(OpWrite, "t", text), file(OpWrite, "big", string(big)))
 	c := file(OpWrite, "huge", "")
 	c.Content = make([]byte, s.opt.MaxBlob+1)
@@ -223,8 +223,7 @@ func BenchmarkCurrent(b *testing.B) {
 	}
 }
 
-// BenchmarkContent reads the end of a chain of 16 deltas of a 40 kB file, with
-// nothing cached.
+// BenchmarkContent reads the end of a chain of 16 deltas of a 40 kB file, with empty caches.
 func BenchmarkContent(b *testing.B) {
 	s := fresh(b)
 	text := noise(testRand(), 800)
@@ -241,7 +240,7 @@ func BenchmarkContent(b *testing.B) {
 	}
 }
 
-// ChangedAfter reads the paths of versions without the rest, however they are encoded.
+// ChangedAfter reads only the paths of versions, however they are encoded.
 func TestChangedAfterNamesThePaths(t *testing.T) {
 	s := fresh(t)
 	var want []Path
@@ -271,8 +270,8 @@ func TestChangedAfterNamesThePaths(t *testing.T) {
 	}
 }
 
-// Changed reads nothing of what is beside a path, and of a file nothing but its newest
-// version: who searches the history of one file does not go through that of all others.
+// Changed reads nothing beside a path, and only the newest version of a file: a search in the
+// history of one file does not read the histories of all others.
 func TestChangedBelowAPath(t *testing.T) {
 	s := fresh(t)
 	for i := range 40 {

@@ -18,7 +18,7 @@ var makeFixture = flag.Bool("make-fixture", false, "write testdata/schema1.backu
 
 const fixture = "testdata/schema1.backup"
 
-// fixtureChanges is what the fixture holds; 600 versions, so three time blocks.
+// fixtureChanges are the changes of the fixture; they make 600 versions, so three time blocks.
 func fixtureChanges() []Change {
 	var cs []Change
 	for i := range 600 {
@@ -32,14 +32,14 @@ func fixtureChanges() []Change {
 	return cs
 }
 
-// plainBadger opens a store's database without the store.
+// plainBadger opens a store's database without package store.
 func plainBadger(dir string) (*badger.DB, error) {
 	return badger.Open(badger.DefaultOptions(filepath.Join(dir, "db")).WithLogger(nil).
 		WithMemTableSize(4 * mib).WithValueThreshold(1024).WithValueLogFileSize(8 * mib))
 }
 
-// A store of schema 1 had no time blocks. It is opened, upgraded, loses
-// nothing, and stays upgraded.
+// A store of schema 1 had no time blocks. It is opened and upgraded, loses nothing, and stays
+// upgraded.
 func TestMigrate(t *testing.T) {
 	if *makeFixture {
 		writeFixture(t)
@@ -80,7 +80,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// A store of a later program is left alone.
+// A store of a later version of cachebro is not changed.
 func TestNewerSchema(t *testing.T) {
 	s := fresh(t)
 	apply(t, s, file(OpCreate, "a", "text"))
@@ -131,7 +131,7 @@ func writeFixture(t *testing.T) {
 	}
 }
 
-// A second Open fails at once and says so; damage of the files is named.
+// A second Open fails at once and says why; damaged files are named.
 func TestOpenErrors(t *testing.T) {
 	s := fresh(t)
 	if _, err := Open(s.Dir(), testOptions()); !errors.Is(err, ErrLocked) {

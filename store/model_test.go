@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever happens to a tree, the store's live paths are the tree, in batches
-// of any size, and every content that was closed can still be read.
+// Whatever happens to a tree, the store's live paths equal the tree, with batches of any size,
+// and every content that was closed can still be read.
 func TestApplyModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := storetest.FreshRapid(r, storetest.Options())
@@ -79,15 +79,15 @@ func TestApplyModel(t *testing.T) {
 	})
 }
 
-// backwards compares the newest versions of a file, of which no more are read than are
-// asked for, with the end of its whole history, across renames.
+// backwards compares the newest versions of a file with the end of its whole history, across
+// renames. No more versions are read than requested.
 func backwards(s *store.Store, p store.Path) string {
 	whole, err := s.History(p, true)
 	if err != nil {
 		return err.Error()
 	}
 	if cur, ok, err := s.Current(p); err != nil || !ok || cur.Stat.Mode&unix.S_IFMT == unix.S_IFDIR || cur.Op == store.OpRmdir {
-		return "" // its log is that of what was in it
+		return "" // its log is that of its contents
 	}
 	slices.Reverse(whole)
 	for _, limit := range []int{1, 3, 1000} {
@@ -125,8 +125,8 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// sed -i writes a file beside and renames it: that is one save. mv of a file
-// that another process made is a rename.
+// sed -i writes a file beside and renames it, which is one save. A mv of a file that another
+// process created is a rename.
 func TestMadeFor(t *testing.T) {
 	s, tr := storetest.Fresh(t), storetest.NewTree()
 	as := func(session store.SessionID, comm string, pid uint32) func(...store.Change) {
@@ -157,8 +157,8 @@ func TestMadeFor(t *testing.T) {
 	}
 }
 
-// TestBatchesMakeTheSameVersions: what is read beforehand for a large batch, and
-// what a walk is given up for, must not change what becomes of its changes.
+// TestBatchesMakeTheSameVersions: what a large batch reads in advance, and when it stops a walk,
+// must not change its result.
 func TestBatchesMakeTheSameVersions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := storetest.NewTree()
@@ -176,7 +176,7 @@ func TestBatchesMakeTheSameVersions(t *testing.T) {
 			cs = append(cs, x.Mkdir(dir, storetest.DirMode))
 		case n == 0: // rm -rf
 			for _, k := range x.Paths(func(k store.Path, _ *storetest.File) bool { return k != dir && k.Inside(dir) }) {
-				if rng.IntN(10) > 0 { // one went away unseen
+				if rng.IntN(10) > 0 { // one was removed while nobody watched
 					cs = append(cs, x.Remove(k))
 				} else {
 					delete(x.Files, k)

@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// How many names a file has is known by each of them, whatever comes from where nothing
-// is kept or goes there.
+// The number of names of a file is known under each of them, also when names move from or to
+// places that are not recorded.
 func TestNamesAreCounted(t *testing.T) {
 	s := fresh(t)
 	is := func(c Change, ino uint64, names uint32) Change {
@@ -18,22 +18,23 @@ func TestNamesAreCounted(t *testing.T) {
 	}
 	apply(t, s, is(file(OpCreate, "a", "a"), 10, 1), is(op(OpLink, "a", "b", fileMode), 10, 2))
 	has("a", 2)
-	apply(t, s, is(file(OpCreate, "c", "a"), 10, 3)) // a link to a name where nothing is kept
+	apply(t, s, is(file(OpCreate, "c", "a"), 10, 3)) // a link to a name that is not recorded
 	has("a", 3)
 	has("b", 3)
 	gone := is(op(OpUnlink, "a", "", fileMode), 10, 3)
-	gone.LastName = true // it was moved to where nothing is kept
+	gone.LastName = true // it was moved to a place that is not recorded
 	apply(t, s, gone)
 	has("b", 3)
 	apply(t, s, is(op(OpUnlink, "b", "", fileMode), 10, 3))
 	has("c", 2)
 	apply(t, s, is(file(OpCreate, "d", "d"), 11, 1), is(op(OpLink, "d", "e", fileMode), 11, 2))
-	apply(t, s, is(file(OpWrite, "d", "a"), 10, 2)) // from where nothing is kept to the place of another file
+	apply(t, s, is(file(OpWrite, "d", "a"), 10, 2)) // from a place that is not recorded to the name of another file
 	has("e", 1)
 	has("c", 2)
 }
 
-// A write that brings a new mode and the same content says so of the file's other names, too.
+// A write that changes the mode but not the content records the mode under the file's other names
+// too.
 func TestModeOfOtherNames(t *testing.T) {
 	s := fresh(t)
 	is := func(c Change, mode uint32) Change {

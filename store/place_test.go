@@ -9,8 +9,8 @@ import (
 	"cachebro/store/content"
 )
 
-// TestPlacesAreInOrder: of packed contents the places are known, and those of a frame
-// lie together in their order.
+// TestPlacesAreInOrder: the places of packed contents are known, and those of one frame are next
+// to each other and in order.
 func TestPlacesAreInOrder(t *testing.T) {
 	s := fresh(t)
 	var cs []Change

@@ -28,7 +28,7 @@ func TestCurrentDeletedIsWhatDecodingSays(t *testing.T) {
 		if known && (op != v.Op || class != v.Class) || !known && v.Op != 0 {
 			t.Fatalf("%+v: operation %d, %v", v, op, known)
 		}
-		for n := range min(len(val), 40) { // damage ends in an error, not in a fault
+		for n := range min(len(val), 40) { // damage must give an error, not a crash
 			_, _ = currentDeleted(val[:n])
 		}
 	}

@@ -13,7 +13,7 @@ func unscanned() store.Options {
 	return o
 }
 
-// What was in a directory that somebody replaced unseen is not in the one that takes its place.
+// Files in a directory that was replaced while nobody watched are not in its replacement.
 func TestReplacedUnseen(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
@@ -41,7 +41,7 @@ func TestReplacedUnseen(t *testing.T) {
 	}
 }
 
-// What was recorded in the directory that took the place is still there when it moves.
+// What was recorded in the replacing directory is still there when it is renamed.
 func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
@@ -63,8 +63,8 @@ func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 	}
 }
 
-// A file that was made again unseen, with the content that is known, is known by its own time
-// once it is removed.
+// If a file was created again with known content while nobody watched, its own time is known once
+// it is removed.
 func TestRemovedFileHasItsLastTime(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), storetest.Options())
 	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "1\n"))

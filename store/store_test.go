@@ -16,7 +16,7 @@ const (
 	dirMode  = unix.S_IFDIR | 0o755
 )
 
-// testOptions leave tests alone with the free space of the machine.
+// testOptions make the tests independent of the machine's free space.
 func testOptions() Options {
 	return Options{MinFree: 1, Ballast: -1}
 }
@@ -75,7 +75,7 @@ func contentOf(t testing.TB, s *Store, p Path) string {
 	return string(b)
 }
 
-// A→B→A is three versions, and the first content is the third.
+// A→B→A gives three versions, and the third has the content of the first.
 func TestBackAgain(t *testing.T) {
 	s := fresh(t)
 	for _, text := range []string{"one\n", "two\n", "one\n"} {
@@ -94,7 +94,7 @@ func TestBackAgain(t *testing.T) {
 	if got := contentOf(t, s, "a"); got != "one\n" {
 		t.Fatalf("content %q", got)
 	}
-	// The same content once more is no version.
+	// Writing the same content again gives no version.
 	if vs := apply(t, s, file(OpWrite, "a", "one\n")); len(vs) != 0 {
 		t.Fatalf("an unchanged file made %d versions", len(vs))
 	}
@@ -113,7 +113,7 @@ func TestRenameDirectory(t *testing.T) {
 	for _, v := range append(vs, Version{Seq: vs[0].Seq - 1}) {
 		want := vs[len(vs)-1].Seq
 		if v.Path == "" {
-			want = v.Seq // was written before
+			want = v.Seq // it was written before
 		}
 		if got, err := s.EndOfOperation(v.Seq); err != nil || got != want {
 			t.Errorf("the whole of version %d: %d, %v; want %d", v.Seq, got, err, want)
@@ -156,8 +156,8 @@ func TestAtomicSaveKeepsHistory(t *testing.T) {
 	}
 }
 
-// An append-and-close loop must cost what is appended, not the whole file each
-// time.
+// The cost of an append-and-close loop must depend on what is appended, not on the size of the
+// whole file.
 func TestTails(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -192,7 +192,7 @@ func TestTails(t *testing.T) {
 			s.contents.Forget()
 		}
 	}
-	// After a restart the node table is empty; the path's inode serves.
+	// After a restart the node table is empty, so the path's inode is used.
 	dir := s.Dir()
 	s.Close()
 	s = open(t, dir, testOptions())

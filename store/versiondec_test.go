@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// filled sets every field of a struct, those of structs in it too.
+// filled sets every field of a struct and of the structs in it.
 func filled(v reflect.Value, n *int) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -27,7 +27,7 @@ func filled(v reflect.Value, n *int) {
 	}
 }
 
-// A field that is added to Version, and not read by hand, would make every decoding take
+// If a field were added to Version but not to the hand-written decoder, every decoding would take
 // the slow way.
 func TestVersionIsReadByHand(t *testing.T) {
 	var all Version
@@ -45,7 +45,7 @@ func TestVersionIsReadByHand(t *testing.T) {
 	}
 }
 
-// What is read by hand is what the library reads, of any bytes.
+// The hand-written decoder reads the same as the library, from any bytes.
 func FuzzReadVersion(f *testing.F) {
 	var all Version
 	n := 0

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An encoder for contents of 256 KiB at most holds no window of 8 MiB: the daemon keeps
-// one, and its peak while the first index is made grew by 12 MB with it.
+// An encoder for contents of at most 256 KiB has no window of 8 MiB. The daemon keeps one
+// encoder, and a large window raised its peak memory during the first indexing by 12 MB.
 func TestEncoderHoldsLittle(t *testing.T) {
 	var p codecPool
 	defer p.close()

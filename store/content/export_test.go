@@ -8,7 +8,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// What the tests that go through a whole store see of the inside.
+// Access to internals for the tests that use a whole store.
 
 const (
 	OffersLast  = offersLast
@@ -16,7 +16,7 @@ const (
 	PackMagic   = packMagic
 )
 
-// FramesWaste is the share of the frames' bytes that nothing needs.
+// FramesWaste is the share of the frames' bytes that is not needed.
 func (s *Store) FramesWaste() (float64, error) {
 	st, err := s.takeStock(context.Background())
 	if err != nil {
@@ -29,13 +29,13 @@ func (s *Store) FramesWaste() (float64, error) {
 	return 1 - float64(live)/float64(max(raw, 1)), nil
 }
 
-// Frames are the numbers of all frames.
+// Frames returns the numbers of all frames.
 func (s *Store) Frames() (ids []uint64, err error) {
 	err = s.eachFrame(func(id uint64, _ frameHead, _ int64) error { ids = append(ids, id); return nil })
 	return ids, err
 }
 
-// PackFiles tells which pack files there are, and by how many names.
+// PackFiles returns the pack files and the number of names of each.
 func (s *Store) PackFiles() map[string]uint64 {
 	out := map[string]uint64{}
 	for n, links := range s.packLinks() {
@@ -44,18 +44,18 @@ func (s *Store) PackFiles() map[string]uint64 {
 	return out
 }
 
-// Holds: one of the store's pack files holds a content.
+// Holds reports whether one of the store's pack files holds a content.
 func (s *Store) Holds(h Hash) bool {
 	return s.packsHold(context.Background(), s.packsDir(), map[uint32]bool{tagOf(h): true}, map[Hash]bool{h: true})
 }
 
-// Offered is how many offers may be a content; all reports whether any stands.
+// Offered returns how many offers may be a content; all reports whether there is any offer.
 func (s *Store) Offered(h Hash) (n int, any bool) {
 	o := s.offers.Load()
 	return len(o.find(tagOf(h))), o != nil
 }
 
-// WithoutSiblings runs fn while the store knows of none.
+// WithoutSiblings runs fn while the store knows of no siblings.
 func (s *Store) WithoutSiblings(fn func()) {
 	siblings := s.opt.Siblings
 	s.opt.Siblings = nil
@@ -63,17 +63,17 @@ func (s *Store) WithoutSiblings(fn func()) {
 	s.opt.Siblings = siblings
 }
 
-// EndOffersNow is EndOffers when all offers have stood long enough.
+// EndOffersNow is EndOffers at the time when all offers are old enough.
 func (s *Store) EndOffersNow(ctx context.Context, r *Report) error {
 	return s.EndOffers(ctx, true, s.opt.Now().Add(2*offersLast+time.Second), r)
 }
 
-// DamageNewestFrame makes its head unreadable.
+// DamageNewestFrame makes the head of the newest frame unreadable.
 func (s *Store) DamageNewestFrame() error {
 	return s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyFrame(s.lastFrame), []byte{0xff}) })
 }
 
-// FramesIntoValues puts the frames where schema 3 had them.
+// FramesIntoValues moves the frames to where schema 3 had them.
 func (s *Store) FramesIntoValues() error {
 	err := s.db.Update(func(txn *badger.Txn) error {
 		return s.eachFrame(func(id uint64, h frameHead, _ int64) error {
@@ -87,7 +87,7 @@ func (s *Store) FramesIntoValues() error {
 	return errors.Join(err, s.dropPacks())
 }
 
-// LeaveFrame packs everything and is killed before anything points to it.
+// LeaveFrame packs everything and stops as if killed before anything refers to the frame.
 func (s *Store) LeaveFrame() (parts int, err error) {
 	all, err := s.parcels(context.Background(), header.loose)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"cachebro/store/keep"
 )
 
-// The contents below a whole history: what refers to them, retention, purge and
-// fsck are the real ones.
+// Tests of contents below a whole history, with the real references, retention, purge and fsck.
 
 type (
 	Hash    = content.Hash
@@ -21,7 +20,7 @@ type (
 	Path    = store.Path
 )
 
-// Store is a history with its keeper.
+// Store is a history with its Keeper.
 type Store struct {
 	*store.Store
 	*keep.Keeper

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/space"
 )
 
-// testLog is the least that contents need of a log: it counts them, and knows of
-// each path what it held.
+// testLog is the minimum that contents need of a log: it counts references, and knows what each
+// path held.
 type testLog struct {
 	*Store
 	db     *db.DB
@@ -75,7 +75,7 @@ func (l *testLog) eachUse(fn func(h Hash, path string) bool) error {
 	return nil
 }
 
-// put stores what a path holds now.
+// put stores the present content of a path.
 func (l *testLog) put(t testing.TB, path string, text []byte) {
 	t.Helper()
 	err := l.write(func(b *Batch) error {

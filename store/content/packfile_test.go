@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever an index says, taking it apart ends, and what comes out lies within
-// the file.
+// Parsing an index ends whatever it contains, and the result lies within the file.
 func TestPackIndex(t *testing.T) {
 	s := newTestLog(t)
 	manyFiles(t, s, 40)

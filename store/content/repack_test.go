@@ -14,7 +14,7 @@ import (
 	"cachebro/store/content"
 )
 
-// editedText changes one of a text's lines.
+// editedText changes one line of a text.
 func editedText(rnd *rand.Rand, text []byte, n int) []byte {
 	out := bytes.Clone(text)
 	at := rnd.IntN(len(out)/49) * 49
@@ -22,7 +22,7 @@ func editedText(rnd *rand.Rand, text []byte, n int) []byte {
 	return out
 }
 
-// repacked packs what is loose, as Collect does when it is due.
+// repacked packs loose contents, as Collect does when that is due.
 func repacked(t *testing.T, s *Store) content.Report {
 	t.Helper()
 	s.Contents().Lock()
@@ -37,8 +37,8 @@ func repacked(t *testing.T, s *Store) content.Report {
 	return r
 }
 
-// Contents survive being packed, packed again with later ones, thinned out,
-// and the closing of the store; the counters stay right all the while.
+// Contents survive being packed, packed again with later ones, thinned out, and a restart of the
+// store; the counters stay right all the time.
 func TestRepack(t *testing.T) {
 	dir := t.TempDir()
 	now := storetest.Now()
@@ -56,7 +56,7 @@ func TestRepack(t *testing.T) {
 	for f := range 12 {
 		write(Path(fmt.Sprintf("dir%d/f%d.go", f%3, f)), noise(rnd, 20+10*f))
 	}
-	large := noise(rnd, 2700) // as a delta never in a frame
+	large := noise(rnd, 2700) // as a delta it is never in a frame
 	write("large", large)
 	write("empty", []byte{})
 	all := func() {
@@ -79,7 +79,7 @@ func TestRepack(t *testing.T) {
 		}
 		before := s.Stats().BlobBytes
 		packed += repacked(t, s).Packed
-		if after := s.Stats().BlobBytes; round == 0 && after > before+before/20 { // noise gains nothing
+		if after := s.Stats().BlobBytes; round == 0 && after > before+before/20 { // random data does not compress
 			t.Fatalf("packing made %d bytes of %d", after, before)
 		}
 		all()
@@ -116,7 +116,7 @@ func TestRepack(t *testing.T) {
 	}
 }
 
-// framesWaste is the share of the frames' bytes that nothing needs.
+// framesWaste is the share of the frames' bytes that is not needed.
 func framesWaste(t *testing.T, s *Store) float64 {
 	t.Helper()
 	w, err := s.Contents().FramesWaste()
@@ -126,7 +126,7 @@ func framesWaste(t *testing.T, s *Store) float64 {
 	return w
 }
 
-// What is purged does not live on in the frames of its neighbours.
+// Purged contents are also removed from the frames of their neighbours.
 func TestPurgePacked(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(3, 3))
@@ -144,8 +144,8 @@ func TestPurgePacked(t *testing.T) {
 	checked(t, s)
 }
 
-// A repack that was killed before anything pointed to its frames leaves nothing
-// behind but what the next one takes away.
+// A repack that was killed before anything referred to its frames leaves nothing behind that the
+// next repack does not remove.
 func TestRepackLeftover(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(5, 5))
@@ -162,8 +162,8 @@ func TestRepackLeftover(t *testing.T) {
 	checked(t, s)
 }
 
-// Packing, pruning and reading go on while files are written: nothing that was
-// stored last is lost, and every content that is read has its hash.
+// Packing, pruning and reading continue while files are written: newly stored contents are not
+// lost, and every content that is read has its hash.
 func TestRepackWhileWriting(t *testing.T) {
 	o := testOptions()
 	o.KeepAge = time.Nanosecond
@@ -221,8 +221,8 @@ func TestRepackWhileWriting(t *testing.T) {
 	checked(t, s)
 }
 
-// The frames of schema 3 are values in the database: they can be read, and the
-// next repack that takes them up puts them into files.
+// The frames of schema 3 are values in the database. They can be read, and the next repack that
+// includes them moves them into files.
 func TestFramesInValues(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(13, 13))

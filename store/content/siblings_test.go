@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family opens n stores of worktrees of one repository, each in a directory that
-// sorts after the one before.
+// family opens n stores of worktrees of one repository. Their directories sort in the order of
+// the stores.
 func family(t *testing.T, n int, o Options) []*Store {
 	t.Helper()
 	base := t.TempDir()
@@ -47,7 +47,7 @@ func familyOptions(base string, n, i int, o Options) Options {
 	return o
 }
 
-// checkout is what a checkout holds.
+// checkout returns the contents of a checkout.
 func checkout(files int) []Change {
 	rnd := rand.New(rand.NewPCG(11, 11))
 	var cs []Change
@@ -86,7 +86,7 @@ func adopts(t *testing.T, s *Store) int {
 	return n
 }
 
-// settled does what Collect does for siblings when it is due.
+// settled does what Collect does for siblings when that is due.
 func settled(t *testing.T, s *Store) content.Report {
 	t.Helper()
 	s.Contents().Lock()
@@ -98,8 +98,8 @@ func settled(t *testing.T, s *Store) content.Report {
 	return r
 }
 
-// The second worktree's store takes what the first has packed, keeps nothing of
-// its own for it, and loses nothing when the first goes away altogether.
+// The store of the second worktree uses what the first has packed and stores none of it itself.
+// It loses nothing when the first is removed.
 func TestSiblingsShare(t *testing.T) {
 	ss := family(t, 3, testOptions())
 	cs := checkout(60)
@@ -122,7 +122,7 @@ func TestSiblingsShare(t *testing.T) {
 	if all == 0 || elsewhere < all/2 || elsewhere > all*3/4 {
 		t.Fatalf("%d bytes shared, %d of them counted elsewhere", all, elsewhere)
 	}
-	// What all three take, counted once, is what is allocated.
+	// The space of all three, with shared files counted once, is what is allocated.
 	real, counted := int64(0), int64(0)
 	seen := map[uint64]bool{}
 	for _, s := range ss {
@@ -167,9 +167,9 @@ func TestSiblingsShare(t *testing.T) {
 	holds(t, ss[2], cs)
 }
 
-// An adopted file of which nothing was taken goes when the offers end, also
-// when the store was closed in between; one that is in use stays, and is left
-// to the sibling's care as long as the sibling has it.
+// An adopted file from which nothing was taken is removed when the offers end, also if the store
+// was closed in between. One that is in use stays, and the sibling maintains it as long as it has
+// it.
 func TestOffersEnd(t *testing.T) {
 	ss := family(t, 2, testOptions())
 	cs := checkout(60)
@@ -202,7 +202,7 @@ func TestOffersEnd(t *testing.T) {
 		t.Fatalf("%v", names)
 	}
 	holds(t, b, cs[:3])
-	// Now it is ours alone, and mostly waste.
+	// Now only this store has it, and most of it is waste.
 	if err := os.RemoveAll(filepath.Dir(ss[0].Dir())); err != nil {
 		t.Fatal(err)
 	}
@@ -213,9 +213,9 @@ func TestOffersEnd(t *testing.T) {
 	holds(t, b, cs[:3])
 }
 
-// Two stores that came to hold the same without knowing of each other: what is
-// loose is taken from the sibling instead of packed, of what both have packed
-// one gives its own up, and then nothing changes any more.
+// Two stores came to have the same contents without knowing of each other. Loose contents are
+// taken from the sibling instead of being packed. If both have packed them, one store removes its
+// own copy. After that nothing changes any more.
 func TestSiblingsMeet(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		ss := family(t, 3, testOptions())
@@ -257,9 +257,9 @@ func TestSiblingsMeet(t *testing.T) {
 	}
 }
 
-// A purge leaves nothing here, says who else has the content, and is not undone
-// by an adoption. A sibling that only has the pack file, without ever having had
-// the content itself, can be purged too.
+// A purge leaves nothing here, reports who else has the content, and is not undone by an
+// adoption. A sibling that only has the pack file, and never had the content itself, can be
+// purged too.
 func TestSiblingsPurge(t *testing.T) {
 	ss := family(t, 3, testOptions())
 	cs := checkout(30)
@@ -307,8 +307,8 @@ func TestSiblingsPurge(t *testing.T) {
 	}
 }
 
-// Only sealed files of this user that nobody else can write to are adopted, and
-// what is broken in them is not believed.
+// Only sealed files of this user that nobody else can write to are adopted. Broken data in them
+// is rejected.
 func TestSiblingsFiles(t *testing.T) {
 	ss := family(t, 2, testOptions())
 	cs := checkout(20)
@@ -348,7 +348,7 @@ func TestSiblingsFiles(t *testing.T) {
 	}
 	refused("symlink")
 
-	// The index is right, the frames are not: nothing is taken.
+	// If the index is right but the frames are not, nothing is taken.
 	broken = slices.Clone(good)
 	for i := len(content.PackMagic) + 100; i < len(content.PackMagic)+1000; i++ {
 		broken[i] ^= 0x55
@@ -363,7 +363,7 @@ func TestSiblingsFiles(t *testing.T) {
 	settled(t, ss[1])
 	holds(t, ss[1], cs)
 
-	// fsck gets a missing file back from the sibling that has it.
+	// fsck gets a missing file from the sibling that has it.
 	replace(good, 0o400)
 	third := open(t, filepath.Join(t.TempDir(), "store"), Options{MinFree: 1, Ballast: -1,
 		Siblings: func() []Sibling { return []Sibling{{Dir: ss[0].Dir()}} }})

@@ -17,8 +17,8 @@ import (
 	"cachebro/store/space"
 )
 
-// All at the same time: one writes, packs, prunes and purges; the other adopts,
-// stores the same, collects and reads. Nothing is lost on either side.
+// Everything at the same time: one store writes, packs, prunes and purges; the other adopts,
+// stores the same contents, collects and reads. Nothing is lost on either side.
 func TestSiblingsBusy(t *testing.T) {
 	o := testOptions()
 	o.KeepAge = time.Nanosecond
@@ -29,7 +29,7 @@ func TestSiblingsBusy(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, s := range ss {
 		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(21, 21)) // both store the same
+			rnd := rand.New(rand.NewPCG(21, 21)) // both store the same contents
 			for n := range 24 {
 				var cs []Change
 				for f := range 6 {
@@ -97,8 +97,8 @@ func siblingChanges(n int) []Change {
 	return cs
 }
 
-// TestSiblingChild is the victim of TestKillSibling: it adopts, stores what its
-// sibling stored and collects, without end.
+// TestSiblingChild is the process that TestKillSibling kills: it adopts, stores what its sibling
+// stored and collects, without end.
 func TestSiblingChild(t *testing.T) {
 	base := os.Getenv(siblingDir)
 	if base == "" {
@@ -122,9 +122,8 @@ func TestSiblingChild(t *testing.T) {
 	}
 }
 
-// Whenever a store is killed while it adopts, takes and lets go, while its
-// sibling packs and thins out its own: both are in order, and no file lies
-// about that nothing is in.
+// A store is killed at any moment while it adopts, takes and releases files, while its sibling
+// packs and thins out its own. Both are intact afterwards, and no unused pack file remains.
 func TestKillSibling(t *testing.T) {
 	if os.Getenv(siblingDir) != "" {
 		return

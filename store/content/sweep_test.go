@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// stopping is a context that ends when it was asked so often.
+// stopping is a context that is cancelled after a number of calls of Err.
 type stopping struct {
 	context.Context
 	left *int
@@ -21,10 +21,10 @@ func (c stopping) Err() error {
 	return nil
 }
 
-// A daemon was killed in the middle of a sweep. What builds on others was left, and what
-// it builds on was gone: fsck found thousands of damaged contents, and a file that was
-// saved as it once was got one of them. The same happened without a kill to what was
-// saved while a sweep ran.
+// The daemon was killed in the middle of a sweep. Deltas stayed, but the contents on which they
+// are based were gone: fsck found thousands of damaged contents, and a file that was saved with
+// its old content got one of them. Without a kill, the same happened to contents that were saved
+// during a sweep.
 func TestStoppedSweepLeavesWhatCanBeRead(t *testing.T) {
 	s := newTestLog(t)
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -52,7 +52,7 @@ func TestStoppedSweepLeavesWhatCanBeRead(t *testing.T) {
 		if verr != nil || v.Unread != nil || len(v.Bad) > 0 || t.Failed() {
 			t.Fatalf("after %d looks (%v): %d of %d contents are damaged, %v %v", n, err, len(v.Bad), v.Blobs, verr, v.Unread)
 		}
-		// Saved again, each is there again.
+		// Each is there after it was saved again.
 		s.Forget()
 		was := all[rnd.IntN(len(all))]
 		s.put(t, "again", slices.Clone(was))

@@ -11,8 +11,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// manyOf stores n versions of two files, of size bytes each: long chains, with forks where an older
-// content comes back and is changed in another way.
+// manyOf stores n versions of two files, of size bytes each. This gives long chains, with forks
+// where an older content returns and is changed in another way.
 func manyOf(t testing.TB, s *testLog, n, size int) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	b := make([]byte, size)
@@ -35,8 +35,8 @@ func manyOf(t testing.TB, s *testLog, n, size int) {
 	}
 }
 
-// What Verify calls damaged is exactly what cannot be read, whichever content of
-// a chain is broken or missing, and it looks at each content once.
+// Verify calls damaged exactly the contents that cannot be read, whichever content of a chain is
+// broken or missing, and reads each content once.
 func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 	for seed := range uint64(3) {
 		s := newTestLog(t)
@@ -93,8 +93,8 @@ func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each content once, behind the one it is made from, and never one to be made
-// from bytes of another.
+// Each content once, after the one from which it is made, and never made from the bytes of
+// another.
 func TestVerifyOrder(t *testing.T) {
 	s := newTestLog(t)
 	manyOf(t, s, 200, 5_000)

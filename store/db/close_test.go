@@ -8,8 +8,7 @@ import (
 	"cachebro/store/space"
 )
 
-// Close waits for the calls under way, each of which may be the last, and lets no
-// other one in.
+// Close waits for the calls under way, any of which may be the last, and refuses new ones.
 func TestCloseWaitsForCalls(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, space.New(dir, space.Options{}), Options{Log: slog.New(slog.DiscardHandler)})

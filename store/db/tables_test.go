@@ -11,7 +11,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Tables are small, and larger in a large store, whose name may look like a pattern.
+// Tables are small, and larger in a large store. The path of the store may look like a pattern.
 func TestTableSize(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[1]", "db")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -44,8 +44,8 @@ func TestTableSize(t *testing.T) {
 	is(8 * mib)
 }
 
-// The cache of decoded blocks is large as long as somebody reads many contents, and then has its
-// usual size again.
+// The cache of decoded blocks is large while somebody reads many contents, and then has its usual
+// size again.
 func TestReadMany(t *testing.T) {
 	dir := t.TempDir()
 	d, err := Open(dir, space.New(dir, space.Options{}), Options{Log: slog.New(slog.DiscardHandler)})
@@ -69,7 +69,7 @@ func TestReadMany(t *testing.T) {
 		t.Errorf("%d bytes at the end, usually %d", now, blockCache)
 	}
 	d.RefuseCalls()
-	d.ReadMany()() // asked for by a request that came too late
+	d.ReadMany()() // for a request that came after the close
 	if err := d.Close(func() error { return nil }); err != nil {
 		t.Error(err)
 	}

@@ -19,7 +19,7 @@ func BenchmarkScattered(b *testing.B) {
 	}
 }
 
-// Lines that exist on both sides cannot be sifted out: the search does it all.
+// Lines that exist on both sides cannot be excluded in advance, so the search does all the work.
 func BenchmarkScatteredShared(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	old := randomText(r, 50000, 26)

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// check holds a script against everything it promises.
+// check verifies everything that a script promises.
 func check(t *testing.T, old, new []byte) *Script {
 	t.Helper()
 	s := Compare(old, new)
@@ -77,8 +77,8 @@ func lines(from, to int, prefix string) string {
 	return b.String()
 }
 
-// Small alphabets make every kind of overlap; the length of the script is held
-// against the longest common subsequence.
+// Small alphabets produce every kind of overlap. The length of the script is compared with the
+// longest common subsequence.
 func TestMinimalOnSmallInputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shortest, longer, found := 0, 0, 0
@@ -91,8 +91,8 @@ func TestMinimalOnSmallInputs(t *testing.T) {
 			longer++
 		}
 	}
-	// go-diff takes a text that stands whole in the other one as the match
-	// without looking further, and slides edits together afterwards.
+	// If one text is contained in the other, go-diff takes that as the match without looking
+	// further, and shifts edits together afterwards.
 	if found*100 > shortest*101 {
 		t.Errorf("%d edits where %d are enough (%d scripts of 20,000 are longer than need be)", found, shortest, longer)
 	}
@@ -127,8 +127,8 @@ func lcs(a, b [][]byte) int {
 	return row[len(b)]
 }
 
-// Libraries that give each line a rune merge or corrupt lines here: more than
-// 65,536 distinct ones, and bytes that are no UTF-8.
+// Libraries that give each line a rune merge or corrupt lines here: there are more than 65,536
+// different ones, and bytes that are not UTF-8.
 func TestManyDistinctLinesAndBadUTF8(t *testing.T) {
 	var old, new bytes.Buffer
 	for i := range 150000 {
@@ -140,7 +140,7 @@ func TestManyDistinctLinesAndBadUTF8(t *testing.T) {
 		}
 	}
 	s := check(t, old.Bytes(), new.Bytes())
-	// i%256 == 10 makes one line more.
+	// i%256 == 10 makes another line
 	if s.Added() != 150 || s.Removed() != 150 {
 		t.Errorf("+%d -%d, want 150 each", s.Added(), s.Removed())
 	}
@@ -153,7 +153,7 @@ func TestUnlikeFilesStayFast(t *testing.T) {
 	check(t, []byte(lines(1, 50000, "a")), []byte(lines(1, 50000, "b")))
 }
 
-// patch(1) is the judge of what is applicable.
+// patch(1) decides what can be applied.
 func TestAppliesWithPatch(t *testing.T) {
 	bin, err := exec.LookPath("patch")
 	if err != nil {
@@ -233,8 +233,8 @@ func TestUnmoved(t *testing.T) {
 	}
 }
 
-// Row.Known is what a truncated diff has shown: the new text's first lines
-// must follow from the old text and the rows so far, whatever comes later.
+// Row.Known is what a truncated diff has shown: the first lines of the new text must follow from
+// the old text and the rows so far, whatever comes later.
 func TestRowsKnown(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 3000 {
@@ -275,8 +275,8 @@ func TestRowsKnown(t *testing.T) {
 	}
 }
 
-// What is sent must not be larger than what git would send: edits as they are
-// made, and, where two versions of a library are at hand, what people changed.
+// A diff that is sent must not be larger than git's, for artificial edits and, where two versions
+// of a library are available, for real ones.
 func TestSizeAgainstGit(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -348,8 +348,8 @@ func goroot() string {
 	return strings.TrimSpace(string(out))
 }
 
-// realEdit does what edits of source do: renames an identifier, moves a block,
-// removes one, indents one, changes single lines.
+// realEdit changes source as people do: it renames an identifier, moves, removes or indents a
+// block, or changes single lines.
 func realEdit(r *rand.Rand, old []byte) []byte {
 	ls := Lines(old)
 	at := func(n int) int { return r.IntN(max(1, len(ls)-n)) }

@@ -44,7 +44,7 @@ func TestEncodings(t *testing.T) {
 		if got := string(Compare(base, a).Body(0)); got != "@@ -4,1 +4,1 @@\n-ä\r\n+日\r\n" {
 			t.Errorf("diff %q", got)
 		}
-		// One made UTF-8 of it, the other changed a line.
+		// One side converted it to UTF-8, the other changed a line.
 		if got, err := Merge(base, []byte("1\r\n2\r\n3\r\nä\r\n"), b); err != nil || string(got) != "one\r\n2\r\n3\r\nä\r\n" {
 			t.Errorf("%q, %v", got, err)
 		}

@@ -18,8 +18,8 @@ import (
 	"cachebro/store/remote"
 )
 
-// successor goes on with a box's history on another machine, under its id if that has
-// sent nothing for long.
+// successor continues a box's history on another machine, under the same id if the box has sent
+// nothing for long.
 func successor(t testing.TB, from *box, name string) *box {
 	t.Helper()
 	b, err := remote.Dial(from.place)
@@ -44,7 +44,7 @@ func successor(t testing.TB, from *box, name string) *box {
 	return next
 }
 
-// secretive sends a box's history except what looks like a secret.
+// secretive sends a box's history except for files that look like secrets.
 func secretive(t testing.TB, b *box) *remote.Sender {
 	t.Helper()
 	r, err := remote.NewSender(b.s, portable.PartOptions{
@@ -72,16 +72,15 @@ func openedAt(t testing.TB, address string) *DB {
 	return d
 }
 
-// TestHandedOver: a version belongs to the machine that made it, also when its id was
-// handed over twice, and the first one comes back under another. That holds in an index
-// that was there before, in one that is made afterwards, in the bucket, and in an audit.
+// TestHandedOver: a version belongs to the machine that made it, also when its id was handed over
+// twice and the first machine returns under another id. This holds in an index that existed
+// before, in a new one, in the bucket, and in an audit.
 func TestHandedOver(t *testing.T) {
 	before, after := opened(t), opened(t)
 	handedOver(t, before, after)
 }
 
-// TestBehindPgbouncer: what is sent from one transaction to the next by other connections
-// is brought in and asked the same.
+// TestBehindPgbouncer: the same if each transaction may use another connection.
 func TestBehindPgbouncer(t *testing.T) {
 	direct, bounced := fleettest.Postgres(t), fleettest.Postgres(t)
 	handedOver(t, openedAt(t, direct), openedAt(t, fleettest.Bouncer(t, bounced)))
@@ -91,8 +90,8 @@ func handedOver(t *testing.T, before, after *DB) {
 	t.Helper()
 	srv := remotetest.New(t)
 	p := at(t, srv, "app")
-	wrote := map[string][]string{} // by machine, what it wrote
-	// The sessions tell who it was, whatever the tables say.
+	wrote := map[string][]string{} // what it wrote, by machine
+	// The sessions show who it was, whatever the tables say.
 	work := func(b *box, n int) {
 		t.Helper()
 		for i := range n {
@@ -100,7 +99,7 @@ func handedOver(t *testing.T, before, after *DB) {
 			wrote[b.name] = append(wrote[b.name], fmt.Sprint(b.write(t, store.Path(fmt.Sprintf("f%d", i%3)), b.name+"\n"+text, "s-"+b.name, "c").Path))
 			b.send(t)
 		}
-		b.write(t, ".env", fmt.Sprint(b.name, len(wrote[b.name])), "s-"+b.name, "c") // stays, and its number is given again elsewhere
+		b.write(t, ".env", fmt.Sprint(b.name, len(wrote[b.name])), "s-"+b.name, "c") // it is not sent, but has a number
 		b.send(t)
 		if _, err := b.feed(t.Context(), t, before); err != nil {
 			t.Fatal(err)
@@ -119,7 +118,7 @@ func handedOver(t *testing.T, before, after *DB) {
 	if two.r.Head().Machine.ID != id || three.r.Head().Machine.ID != id {
 		t.Fatal("the id was not handed over")
 	}
-	// The first one comes back.
+	// The first machine comes back.
 	one.write(t, "late", "x", "s-agent1", "c")
 	wrote["agent1"] = append(wrote["agent1"], "late")
 	if _, err := one.r.Send(t.Context()); !errors.Is(err, remote.ErrTaken) {
@@ -210,7 +209,7 @@ func handedOver(t *testing.T, before, after *DB) {
 	}
 }
 
-// TestReader: who only asks needs no more than the right to read.
+// TestReader: a user who only queries needs only the right to read.
 func TestReader(t *testing.T) {
 	address := fleettest.Postgres(t)
 	d := openedAt(t, address)

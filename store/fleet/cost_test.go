@@ -12,9 +12,9 @@ import (
 	"cachebro/store"
 )
 
-// TestMachineDay counts what a machine's day takes in its bucket: 300 segments of one to
-// six closes each, about 1,000 in all, small changes of files of about 8 KB. Its figures
-// are those of doc/fleet.md.
+// TestMachineDay measures how much space a machine's day takes in its bucket: 300 segments of one
+// to six closes each, about 1,000 in all, with small changes of files of about 8 KB. Its figures
+// are those in doc/fleet.md.
 func TestMachineDay(t *testing.T) {
 	srv := remotetest.New(t)
 	p := at(t, srv, "app")

@@ -70,7 +70,7 @@ func (b *box) send(t testing.TB) {
 	}
 }
 
-// write closes a file as a tool call of a session.
+// write closes a file as a session's tool call does.
 func (b *box) write(t testing.TB, path store.Path, content, session, call string) store.Version {
 	t.Helper()
 	c := storetest.Closed(store.OpWrite, path, content)
@@ -78,7 +78,7 @@ func (b *box) write(t testing.TB, path store.Path, content, session, call string
 	return storetest.Apply(t, b.s, c)[0]
 }
 
-// live has a machine do something.
+// live makes a machine do something.
 func (b *box) live(t testing.TB, rnd *rand.Rand, round int) {
 	t.Helper()
 	session := fmt.Sprintf("session-%s-%d", b.name, round/3)
@@ -107,8 +107,8 @@ func (b *box) feed(ctx context.Context, t testing.TB, d *DB) (FeedResult, error)
 	return d.Feed(ctx, b.place, bucket, 3)
 }
 
-// TestFleet: what several workers bring in from buckets at once, over a bad link and cut
-// off again and again, is what the machines did, each version once.
+// TestFleet: several workers bring in buckets at the same time, over a bad link and with
+// interruptions. The tables then have what the machines did, each version once.
 func TestFleet(t *testing.T) {
 	address := fleettest.Postgres(t)
 	srv := remotetest.New(t)
@@ -190,7 +190,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// compare: the tables have what the machine has.
+// compare checks that the tables have what the machine has.
 func (b *box) compare(t testing.TB, d *DB) {
 	t.Helper()
 	want, err := b.s.Since(0, 1<<20)
@@ -246,8 +246,8 @@ func (b *box) compare(t testing.TB, d *DB) {
 	}
 }
 
-// TestBlame: a line is attributed to where it was written, also when a pull, a new name or a
-// resumed history is in between.
+// TestBlame: a line is attributed to where it was written, also across a pull, a rename or a
+// resumed history.
 func TestBlame(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestBlame(t *testing.T) {
 	one.send(t)
 	one.write(t, "a.go", "first\nsecond\n", "s1", "c2")
 	one.send(t)
-	// A pull brings it to the other machine, in one step.
+	// A pull brings it to the other machine in one step.
 	storetest.Apply(t, two.s, storetest.Closed(store.OpCreate, "a.go", "first\nsecond\n"))
 	two.write(t, "a.go", "zeroth\nfirst\nsecond\n", "s2", "c3")
 	c := storetest.Told(store.OpRename, "a.go", "b.go", storetest.FileMode)
@@ -269,7 +269,7 @@ func TestBlame(t *testing.T) {
 	two.write(t, "b.go", "zeroth\nfirst\nsecond\nthird\n", "s2", "c4")
 	two.send(t)
 
-	// The history goes on elsewhere.
+	// The history continues on another machine.
 	b, err := remote.Dial(p)
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +318,7 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestAudit: whatever byte is changed, whatever line is lost, moved or added, is noticed.
+// TestAudit: any changed byte, and any lost, moved or added line, is detected.
 func TestAudit(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
@@ -372,7 +372,7 @@ func TestAudit(t *testing.T) {
 	bad("a line without an end", bytes.Repeat([]byte("x"), 3*auditLine))
 }
 
-// TestAddOnce: a segment counts once, also where two feed a machine without a lock, and
+// TestAddOnce: a segment counts once, also if two processes feed a machine without a lock, and
 // none is left out.
 func TestAddOnce(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
@@ -397,8 +397,8 @@ func TestAddOnce(t *testing.T) {
 	b.compare(t, d)
 }
 
-// TestClocksApart: machines whose clocks are days apart are brought in whole, in their own
-// order, and what is dropped by age is said.
+// TestClocksApart: machines whose clocks differ by days are brought in completely, in their own
+// order, and what was dropped by age is reported.
 func TestClocksApart(t *testing.T) {
 	d := opened(t)
 	srv := remotetest.New(t)
@@ -407,7 +407,7 @@ func TestClocksApart(t *testing.T) {
 		b := newBox(t, p, name)
 		for i := range 3 {
 			c := storetest.Closed(store.OpWrite, "a.txt", fmt.Sprint(name, i))
-			c.Time += int64(ahead) - int64(i)*int64(time.Hour) // and it is set back meanwhile
+			c.Time += int64(ahead) - int64(i)*int64(time.Hour) // and the clock is set back meanwhile
 			storetest.Apply(t, b.s, c)
 			b.send(t)
 			if _, err := b.feed(t.Context(), t, d); err != nil {
@@ -445,8 +445,8 @@ func TestClocksApart(t *testing.T) {
 	whole(6)
 }
 
-// TestHostileBucket: what its hashes do not vouch for gets into no table and is said in the
-// machine's row; the other machines are brought in.
+// TestHostileBucket: data that does not match its hashes gets into no table and is reported in
+// the machine's row. The other machines are brought in.
 func TestHostileBucket(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {

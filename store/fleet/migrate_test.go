@@ -12,8 +12,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// TestFirstTables: a database that the first program made keeps what it has, days and
-// writers included, and goes back to it.
+// TestFirstTables: a database that the first program made keeps its data, including days and
+// writers, and can be used by it again.
 func TestFirstTables(t *testing.T) {
 	address := fleettest.Postgres(t)
 	db, err := sql.Open("pgx", address)

@@ -22,9 +22,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestFleetScale: what a person looks at is there within a second when the database is
-// large. By hand with CACHEBRO_FLEET_VERSIONS=10000000 (4 GB, half an hour); else with as
-// many as take seconds. The rows are written by what writes them else.
+// TestFleetScale: what a person views is returned within a second when the database is large. By
+// hand with CACHEBRO_FLEET_VERSIONS=10000000 (4 GB, half an hour); otherwise with as many as take
+// seconds. The rows are written by the code that also writes real ones.
 func TestFleetScale(t *testing.T) {
 	machines, each := 20, 500
 	if s := os.Getenv("CACHEBRO_FLEET_VERSIONS"); s != "" {
@@ -77,11 +77,11 @@ func TestFleetScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(size)
-	d = openedAt(t, fleettest.Bouncer(t, address)) // what is asked comes by a pool of transactions
+	d = openedAt(t, fleettest.Bouncer(t, address)) // queries go through a pool of transactions
 	hour := now.Add(-time.Hour)
 	for _, q := range []struct {
 		name string
-		few  int // 1: it prints few without a limit
+		few  int // 1: it returns few rows without a limit
 		Query
 	}{
 		{"log --machine all --since 1h, the newest 50", 0, Query{Since: hour, Limit: 50}},
@@ -121,11 +121,11 @@ func TestFleetScale(t *testing.T) {
 	}
 }
 
-// explain prints the plan of a statement, and what it took.
+// explain prints the plan of a statement, and its duration.
 func (d *DB) explain(t *testing.T, name, sql string, vals ...any) {
 	t.Helper()
 	var plan []string
-	for range 2 { // warm
+	for range 2 { // so that the caches are filled
 		rows, _ := d.pool.Query(t.Context(), "explain (analyze, costs off, timing off) "+sql, vals...)
 		var err error
 		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -136,7 +136,7 @@ func (d *DB) explain(t *testing.T, name, sql string, vals ...any) {
 	t.Logf("%s\n\t%s", name, strings.Join(plan, "\n\t"))
 }
 
-// asIs are the queries of doc/fleet.md.
+// asIs are the queries of doc/fleet.md, unchanged.
 func asIs(t *testing.T) []string {
 	t.Helper()
 	doc, err := os.ReadFile("../../doc/fleet.md")
@@ -156,7 +156,7 @@ func asIs(t *testing.T) []string {
 	return out
 }
 
-// invent writes a machine's history of ten days up to now, in segments of 500.
+// invent writes a machine's history of the last ten days, in segments of 500.
 func (d *DB) invent(ctx context.Context, project, m, n int, now time.Time) error {
 	var id int
 	if err := d.pool.QueryRow(ctx, `insert into machines (project, machine, name, root, since) values ($1, $2, $3, '/p', $4) returning id`,

@@ -15,9 +15,8 @@ import (
 	"cachebro/store/remote"
 )
 
-// TestTampering: whatever is changed in the database or in the bucket is found by an
-// audit that is compared with the bucket, by index, or by fsck; or it is outside of what
-// is checked, which doc/fleet.md says.
+// TestTampering: any change in the database or in the bucket is found by an audit that compares
+// with the bucket, by index, or by fsck. Otherwise doc/fleet.md says that it is not checked.
 func TestTampering(t *testing.T) {
 	address := fleettest.Postgres(t)
 	d := openedAt(t, address)
@@ -142,7 +141,7 @@ func TestTampering(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what, key string
-		body      []byte // nil: it is gone
+		body      []byte // nil: the object is deleted
 		index     bool   // index finds it too, in a new database
 	}{
 		{"a log's byte", log, flipped(log), true},
@@ -174,7 +173,7 @@ func TestTampering(t *testing.T) {
 	if err := fsck(); err != nil {
 		t.Fatalf("fsck, after that: %v", err)
 	}
-	// An older state of the head is whole in itself: who knows more of it finds it.
+	// An older head is valid in itself. Only somebody who has seen a newer one notices.
 	older := rewritten(func(h *remote.Head) {
 		h.N, h.Log, h.Segments = 5, h.Segments[4].Log, h.Segments[:5]
 		h.Seq = h.Segments[4].Seq
@@ -204,7 +203,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// tampered does something while the database is changed, and has it as it was then.
+// tampered does something while the database is changed, then restores the database.
 func tampered(t *testing.T, d *DB, sql string, do func()) {
 	t.Helper()
 	tables := []string{"machines", "writers", "segments", "sessions", "prompts", "actions", "versions"}
@@ -234,7 +233,7 @@ func tampered(t *testing.T, d *DB, sql string, do func()) {
 	}
 }
 
-// sealed is an object as a bucket has it, from whoever may write there.
+// sealed returns an object as anybody who may write to the bucket could make it.
 func sealed(kind string, v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

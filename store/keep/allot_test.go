@@ -13,8 +13,8 @@ import (
 	"cachebro/store/space"
 )
 
-// What a store takes can be seen from outside, open or not; when it was written
-// to is not changed by merely opening it.
+// The space that a store takes is known without opening it. Opening it does not change the time
+// of its last write.
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	if h := space.Measure(filepath.Join(dir, "none")); h != (space.StoreSize{}) {
@@ -59,8 +59,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Collect keeps to what is allowed at the moment, not to the cap; and where
-// nothing can be dropped it does not try again each minute.
+// Collect keeps to the present share, not to the cap. Where nothing can be dropped, it does not
+// retry every minute.
 func TestAllowed(t *testing.T) {
 	o := testOptions()
 	o.Cap = 64 * mib
@@ -88,7 +88,7 @@ func TestAllowed(t *testing.T) {
 	for i := range 4 {
 		contentOf(t, s, Path(fmt.Sprint("f", i)))
 	}
-	allowed = mib / 4 // less than what the files hold now
+	allowed = mib / 4 // less than the present contents of the files
 	for range 3 {
 		if r, err = s.Collect(context.Background()); err != nil {
 			t.Fatal(err)
@@ -106,8 +106,9 @@ func TestAllowed(t *testing.T) {
 	checked(t, s)
 }
 
-// A history of places has an age beyond which no content is kept, and what files hold now
-// goes before what an undo would need: they have it themselves.
+// A history of files outside of projects has an age beyond which no content is kept. The present
+// contents of files are dropped before those that an undo would need, because the files have
+// them.
 func TestPlacesAreBounded(t *testing.T) {
 	o := testOptions()
 	o.Cap, o.MaxAge = 64*mib, 30*24*time.Hour

@@ -10,7 +10,7 @@ import (
 	"cachebro/store"
 )
 
-// Packing waits for a machine that has time for it.
+// Packing waits until the machine is idle.
 func TestPackingWaits(t *testing.T) {
 	o := testOptions()
 	now := time.Now()

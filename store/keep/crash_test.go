@@ -12,8 +12,8 @@ import (
 
 const tidyDir = "CACHEBRO_STORE_TIDY_DIR"
 
-// TestTidyChild is the victim of TestKillCollection: it writes, prunes,
-// collects and purges without end.
+// TestTidyChild is the process that TestKillCollection kills: it writes, prunes, collects and
+// purges without end.
 func TestTidyChild(t *testing.T) {
 	dir := os.Getenv(tidyDir)
 	if dir == "" {
@@ -51,8 +51,8 @@ func TestTidyChild(t *testing.T) {
 	}
 }
 
-// Whenever a prune, a collection or a purge is killed, what files hold now can
-// be read and fsck finds nothing wrong.
+// Whenever a prune, a collection or a purge is killed, the present contents of files can be read
+// and fsck finds no problem.
 func TestKillCollection(t *testing.T) {
 	if os.Getenv(tidyDir) != "" {
 		return

@@ -18,7 +18,7 @@ type (
 	Path    = store.Path
 )
 
-// Store is a history with its keeper.
+// Store is a history with its Keeper.
 type Store struct {
 	*store.Store
 	*Keeper

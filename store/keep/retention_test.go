@@ -73,8 +73,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// The cap holds while the store is written to, the disk really shrinks, and
-// what files hold now stays.
+// The cap holds while the store is written to, the disk usage really shrinks, and the present
+// contents of files stay.
 func TestCap(t *testing.T) {
 	o := testOptions()
 	o.Cap = 24 * mib
@@ -143,13 +143,13 @@ func grepDir(t *testing.T, dir, what string) (hits []string) {
 	return hits
 }
 
-// A secret that was written into a file, changed, and copied into the history
-// of others as the base of deltas, is nowhere in the store's files afterwards.
+// A secret was written into a file, changed, and became the base of deltas of other files. After
+// a purge it is nowhere in the store's files.
 func TestPurge(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(3, 3))
 	secret := "SECRET-" + strings.Repeat("x9", 3) + "-KEY"
-	key := secret + string(noise(rnd, 1)) // incompressible, so stored raw
+	key := secret + string(noise(rnd, 1)) // incompressible, so it is stored raw
 	long := string(noise(rnd, 400))
 	apply(t, s, file(OpWrite, "keep", long), file(OpWrite, ".env", key), file(OpWrite, ".env", long+key))
 	moved := op(OpRename, ".env", "notes", fileMode)
@@ -180,7 +180,7 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// steps is a context that is cancelled when it has been asked so many times.
+// steps is a context that is cancelled after a number of calls of Err.
 type steps struct {
 	context.Context
 	left atomic.Int64
@@ -193,7 +193,7 @@ func (c *steps) Err() error {
 	return nil
 }
 
-// A purge that was cut short at any of its steps is finished by the next one.
+// A purge that was interrupted at any of its steps is finished by the next one.
 func TestPurgeCutShort(t *testing.T) {
 	for cut := int64(0); ; cut++ {
 		s := fresh(t)

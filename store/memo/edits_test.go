@@ -25,10 +25,9 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// edits makes random changes and compares, after each, what a replay would say
-// with what the command says. It returns how many replays there were, and how
-// often the command said what it had said before: a perfect memo would have
-// replayed those.
+// edits makes random changes and, after each, compares what a replay would print with what the
+// command prints. It returns how many replays there were, and how often the command's output was
+// the same as before: a perfect memo would have replayed those.
 func edits(t *testing.T, b *bench, n int, plain func(string) string, edit func(*rand.Rand), args ...string) (replayed, possible int) {
 	t.Helper()
 	together := func(o *Options) { o.Split = false }
@@ -86,11 +85,10 @@ func TestRandomEditsAreNeverStale(t *testing.T) {
 	}, "sh", "run.sh")
 }
 
-// go test prints times, and whether it had the result itself.
+// go test prints times, and whether the result was cached.
 var goTimes = regexp.MustCompile(`\t(\(cached\)|[0-9.]+s)`)
 
-// goCache is the cache of whoever runs the tests: an empty one would take a
-// minute to fill.
+// goCache is the cache of the user who runs the tests: filling an empty one would take a minute.
 func goCache(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOCACHE").Output()

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is a project with commands that run in it.
+// bench is a project in which commands run.
 type bench struct {
 	t    *testing.T
 	root string
@@ -116,7 +116,7 @@ func text(chunks []Chunk) string {
 	return s.String()
 }
 
-// record is what is kept of a run, through bytes.
+// record returns what is stored of a run, encoded and decoded.
 func (b *bench) record(out Outcome) Record {
 	b.t.Helper()
 	raw, err := NewRecord(b.root, out, time.Now()).Encode()
@@ -144,7 +144,7 @@ func (b *bench) holds(r Record, what string, want bool) {
 	}
 }
 
-// Every way of looking has its own idea of a change.
+// Every way of accessing a file has its own set of changes that matter.
 func TestWhatInvalidates(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "1", "b.txt": "2", "d/x": "x", "d/e/y": "y", "other": "o"})
 	if err := os.Symlink("a.txt", filepath.Join(b.root, "link")); err != nil {
@@ -194,7 +194,7 @@ func TestWhatInvalidates(t *testing.T) {
 			do(func() error { return os.Chmod(in("d/script"), 0o755) })
 		}
 		r := b.sh(c.script)
-		if strings.Contains(strings.Join(r.Why, ""), "time of access") { // the first look moves it
+		if strings.Contains(strings.Join(r.Why, ""), "time of access") { // the first access changes it
 			r = b.sh(c.script)
 		}
 		b.holds(r, c.what+": before", true)
@@ -203,7 +203,7 @@ func TestWhatInvalidates(t *testing.T) {
 	}
 }
 
-// What cannot be replayed says why.
+// A run that cannot be replayed says why.
 func TestWhatIsNotReplayed(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "1\n", "gone.txt": "", ".gitignore": "out/\n*.log\n"})
 	if out, err := exec.Command("git", "-C", b.root, "init", "-q").CombinedOutput(); err != nil {
@@ -260,7 +260,7 @@ func TestWhatIsNotReplayed(t *testing.T) {
 	b.holds(r, "outside, changed", false)
 }
 
-// What a command left among ignored files must be there for a replay.
+// Ignored files that a command created must exist for a replay.
 func TestOutputsMustBeThere(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "1\n", ".gitignore": "out/\n"})
 	b.write("out/keep", "")
@@ -299,7 +299,7 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-// Order within one stream, and both apart; the exit status; a large output.
+// Each stream keeps its order and the two stay separate; the exit status; a large output.
 func TestOutput(t *testing.T) {
 	b := newBench(t, nil)
 	out, _ := b.run(nil, "sh", "-c", "echo a; echo b >&2; echo c; exit 7")
@@ -322,7 +322,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// A process that stays behind goes on as if nothing had been.
+// A process that stays behind continues undisturbed.
 func TestLeftProcessGoesOn(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "content"})
 	b.run(nil, "sh", "-c", "(while [ ! -e go ]; do sleep 0.05; done; cat a.txt > copied; >done) >/dev/null 2>&1 &")
@@ -366,7 +366,7 @@ func TestOfAnotherMachine(t *testing.T) {
 	b := newBench(t, map[string]string{"f": "same"})
 	out, _ := b.run(nil, "cat", "f")
 	r := b.record(out)
-	// Its files are other inodes, of other times.
+	// Its files have other inodes and times.
 	if err := os.Rename(b.root, b.root+".was"); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package memo
 
 import "testing"
 
-// A project is one wherever it lies: in /dev/shm nothing of it counted as its own.
+// A project is recognised wherever it is: in /dev/shm, none of its files counted as its own.
 func TestProjectInSharedMemory(t *testing.T) {
 	p := &Places{Root: "/dev/shm/project"}
 	for path, want := range map[string]place{

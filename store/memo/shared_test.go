@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// clone puts another clone of the project in its place, as on another machine: the same
-// names and contents, made in another order, with other inodes, times and numbers of names.
+// clone replaces the project by another clone, as on another machine: the same names and
+// contents, created in another order, with other inodes, times and link counts.
 func (b *bench) clone() {
 	b.t.Helper()
 	old := b.root + "-before"
@@ -75,8 +75,8 @@ func (b *bench) clone() {
 	}
 }
 
-// TestSharedByContent: another clone of the same files repeats what depends on nothing but
-// their contents, names and modes, and nothing else; what is repeated is what a run says.
+// TestSharedByContent: another clone of the same files replays only commands whose output depends
+// on nothing but contents, names and modes. A replay prints what a run would print.
 func TestSharedByContent(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // programs, not scripts that look for them
 	b := newBench(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n", "d/x": "x\n", "d/y": "y\n", "d/sub/z": "z\n", "empty": "",
@@ -94,7 +94,7 @@ func TestSharedByContent(t *testing.T) {
 	python := func(s string) []string { return []string{"python3", "-c", s} }
 	for _, c := range []struct {
 		args  []string
-		holds bool // it must: the others may
+		holds bool // this command must be replayed; the others may be
 	}{
 		{[]string{"cat", "a.txt", "link"}, true},
 		{[]string{"sort", "a.txt", "b.txt"}, true},
@@ -155,7 +155,7 @@ func TestSharedByContent(t *testing.T) {
 		b.clone()
 		ok, why, _ := rec.StillValid(b.root, time.Now())
 		if ok {
-			if _, now := b.run(nil, c.args...); now != text(rec.Output) && c.args[0] != "go" { // which says how long it took
+			if _, now := b.run(nil, c.args...); now != text(rec.Output) && c.args[0] != "go" { // which prints how long it took
 				t.Errorf("%s: repeated\n%swhere a run says\n%s", name, text(rec.Output), now)
 			}
 			if stays := rec.WhyLocal(); stays != "" {
@@ -168,7 +168,7 @@ func TestSharedByContent(t *testing.T) {
 			t.Errorf("%s: not repeated in another clone: %s; it said\n%s", name, why, said)
 		}
 	}
-	// With the word that times do not count, contents and names do still.
+	// If the command is declared not to depend on times, it still depends on contents and names.
 	timeless := func(o *Options) { o.Timeless = true }
 	for _, args := range [][]string{python("print(open('a.txt').read())"), script("cat a.txt; ls d"), {"ls", "d"}, {"stat", "-c", "%s", "a.txt"}, {static, "read-and-stat", "a.txt"}} {
 		rec, _ := b.repeatable(timeless, args...)
@@ -184,8 +184,8 @@ func TestSharedByContent(t *testing.T) {
 	}
 }
 
-// TestPoisonedRecord: what comes from a store that others write to names no file that
-// would never end, or that describes something else.
+// TestPoisonedRecord: a record from a store that others write to names a file whose reading would
+// never end, or describes something else. It is rejected.
 func TestPoisonedRecord(t *testing.T) {
 	for _, s := range []Seen{
 		{Path: "/dev/zero", Stat: stat{Kind: kernel}}, {Path: "/proc/kmsg", Stat: stat{Kind: kernel}}, {Path: "/etc/passwd", Stat: stat{Kind: kernel}},

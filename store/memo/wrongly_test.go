@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repeatable runs a command until it can be repeated, three times at most: a first
-// run moves times of access.
+// repeatable runs a command until it can be replayed, at most three times: a first run changes
+// access times.
 func (b *bench) repeatable(edit func(*Options), args ...string) (Record, string) {
 	b.t.Helper()
 	var rec Record
@@ -32,9 +32,9 @@ func (b *bench) repeatable(edit func(*Options), args ...string) (Record, string)
 	return rec, said
 }
 
-// TestNeverRepeatedWrongly: what may be repeated says what a run would say. 30
-// of 42 commands did not: the rule was to count what is known to matter, and it
-// is now to count everything but what is known not to.
+// TestNeverRepeatedWrongly: a replay prints what a run would print. 30 of 42 commands did not,
+// because only what is known to matter was compared. Now everything is compared except what is
+// known not to matter.
 func TestNeverRepeatedWrongly(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // programs, not scripts that look for them
 	b := newBench(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n", "d/x": "x", "count.py": "import sys\nprint(len(sys.argv))\n"})
@@ -144,7 +144,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 		}
 	}
 	t.Logf("%d commands, %d of them never repeated", len(cases), refused)
-	// What nobody can compare is refused, whatever it says.
+	// What cannot be compared is refused, whatever it is.
 	for _, script := range []string{"ls /dev", "ls -l /sys/fs/cgroup", "readlink /proc/self/fd/1", "(echo x >fifo & cat fifo; wait)", "kill -0 1", "kill -0 $PPID", "nice", "flock -n a.txt true",
 		"head -c 4 /dev/urandom", "lsattr -d .", "unshare -u true", "ps", "date", "shuf a.txt", "df .", "python3 -c 'import socket; socket.socket()'", "python3 -c 'import ctypes; print(ctypes.CDLL(None).shmget(1, 1, 0))'",
 		"python3 -c 'import ctypes; ctypes.CDLL(None).ptrace(0, 0, 0, 0)'", "python3 -c 'import os; print(os.statvfs(\".\").f_bfree)'", "python3 -c 'import resource; print(resource.prlimit(1, resource.RLIMIT_CORE))'"} {
@@ -152,7 +152,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 			t.Errorf("%s: %q would be repeated", script, said)
 		}
 	}
-	// What comes in by a descriptor.
+	// Input through a descriptor.
 	for _, script := range []string{"cat", "cat <&5 5<&0", "wc -c", "python3 -c 'import os; print(os.fstat(0).st_size)'",
 		"python3 -c 'import mmap; print(mmap.mmap(0, 3, prot=1)[:3])'", "python3 -c 'import os; print(os.pread(0, 3, 0))'", "python3 -c 'import os; print(os.read(os.dup(0), 9))'", "head -c1 /dev/stdin"} {
 		f, err := os.Open(in("b.txt"))
@@ -167,8 +167,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 	}
 }
 
-// static builds a program that asks no library for anything, and looks at a file
-// in the way that is named.
+// static builds a program that uses no library and accesses a file in the named way.
 func (b *bench) static() string {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -227,8 +226,8 @@ func main() {
 	return "./static"
 }
 
-// TestCallsOfAnotherMachine: what a program asks the kernel of itself is a part
-// of the call; what the kernel says of its name, of the record.
+// TestCallsOfAnotherMachine: what a program asks the kernel about itself is part of the call; the
+// kernel's own name is part of the record.
 func TestCallsOfAnotherMachine(t *testing.T) {
 	b := newBench(t, nil)
 	runtime.LockOSThread() // not unlocked: the thread ends with the test
@@ -294,8 +293,7 @@ func TestCallsOfAnotherMachine(t *testing.T) {
 	b.holds(rec, "another name", false)
 }
 
-// TestEverydayIsRepeated: the strict rule still repeats what nothing has changed
-// for.
+// TestEverydayIsRepeated: the strict rule still replays commands for which nothing has changed.
 func TestEverydayIsRepeated(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH"))
 	b := newBench(t, map[string]string{"a.txt": "one\n", "d/x.txt": "two\n", "go.mod": "module m\n\ngo 1.21\n", "m.go": "package m\n\nfunc F() int { return 1 }\n",

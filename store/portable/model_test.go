@@ -16,14 +16,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history that went through a file is the same history: what is exported from
-// the copy equals what was exported from the original, byte by byte, and the
-// copy goes on as the original would.
+// A history that was exported and imported is the same history: an export of the copy equals an
+// export of the original byte for byte, and the copy continues as the original would.
 func TestExportImport(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
 		if n++; n > 20 && os.Getenv("CACHEBRO_SEED") == "" {
-			return // each opens three stores
+			return // each example opens three stores
 		}
 		o := storetest.Options()
 		o.Now = func() time.Time { return time.Unix(1_800_000_000, 0) } // so that equal stores give equal streams
@@ -114,7 +113,7 @@ func TestExportImport(t *testing.T) {
 			if _, err := c.Apply(context.Background(), []store.Change{ch}, nil); err != nil && !errors.Is(err, store.ErrNoBase) {
 				r.Fatal(err)
 			} else if err != nil {
-				return // a tail; its writer would send the whole file
+				return // it is a tail, for which a writer would send the whole file
 			}
 		}
 		if msg := storetest.Differs(c, tr.Clone()); msg != "" {

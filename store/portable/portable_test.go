@@ -54,8 +54,8 @@ func imported(t testing.TB, b []byte) *store.Store {
 	return storetest.Open(t, dir, storetest.Options())
 }
 
-// What a redo looks through comes along; a plan that a client is carrying out
-// here, a session's process and the sets that nobody named do not.
+// The plans that a redo needs come with the stream. A plan that a client is carrying out here, a
+// session's process, and unnamed sets do not.
 func TestExportLeavesOut(t *testing.T) {
 	s := storetest.Fresh(t)
 	ctx := context.Background()
@@ -91,8 +91,8 @@ func TestExportLeavesOut(t *testing.T) {
 	}
 }
 
-// Whatever happens to the file on its way, nothing of it is taken for a history,
-// and nothing is left behind.
+// Whatever damage happens to the file, nothing of it is imported as a history, and nothing is
+// left behind.
 func TestImportDamaged(t *testing.T) {
 	s := storetest.Fresh(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -131,7 +131,7 @@ func TestImportDamaged(t *testing.T) {
 	try("another file", []byte(strings.Repeat("text\n", 100)))
 	try("a later format", append([]byte("cachebro-history 2\n"), whole[len(streamMagic):]...))
 
-	// Whole frames of other records, with everything right but the sense.
+	// Complete frames of other records, correct except for their meaning.
 	v := store.Version{Path: "x", Op: store.OpWrite, Blob: store.Hash{1}, Stat: store.Stat{Mode: storetest.FileMode}}
 	for what, fill := range map[string]func(*streamWriter, *Totals){
 		"no content": func(w *streamWriter, c *Totals) { w.put(store.RecordVersion, seqKey(1), encode(&v)); c.Versions++ },
@@ -176,8 +176,8 @@ func TestImportDamaged(t *testing.T) {
 	}
 }
 
-// A reader that fails, or a user who has had enough, leaves nothing behind, and
-// says so as it was said.
+// If a reader fails, or the user cancels, nothing is left behind, and the error is that of the
+// reader.
 func TestImportCutShort(t *testing.T) {
 	s := storetest.Fresh(t)
 	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "text"))
@@ -205,8 +205,8 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// An export under way neither stops storing nor takes half of a batch along:
-// each batch here keeps two files equal.
+// An export under way neither stops storing nor exports half of a batch: each batch here keeps
+// two files equal.
 func TestExportWhileStoring(t *testing.T) {
 	s := storetest.Fresh(t)
 	var wg sync.WaitGroup
@@ -246,7 +246,7 @@ func TestExportWhileStoring(t *testing.T) {
 	}
 }
 
-// A larger history, packed and pruned before, comes in packed as well.
+// A larger history that was packed and pruned before is packed after the import too.
 func TestImportIsPacked(t *testing.T) {
 	s := storetest.Fresh(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -304,7 +304,7 @@ func partKey(plan string, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte(plan), 0), n)
 }
 
-// hostile is a stream that nobody's Export wrote.
+// hostile is a stream that no Export wrote.
 func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -321,9 +321,9 @@ func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 	return b.Bytes()
 }
 
-// An import took plans that were under way, and the next mount carried them out
-// unasked: a file from somebody else wrote a git hook. No plan comes in but those
-// that have ended, nor a part or a step of one that is missing.
+// An import accepted plans that were under way, and the next mount carried them out unasked: a
+// file from somebody else could write a git hook. Now only plans that have ended are imported,
+// and no part or step of a missing plan.
 func TestImportTakesNoOpenPlan(t *testing.T) {
 	part := store.Plan{Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "a"}}, Returns: []store.Return{{Path: "a"}}}
 	head := func(id string, finished int64) []byte {
@@ -356,7 +356,7 @@ func TestImportTakesNoOpenPlan(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	// Nor may one be opened by what is begun later under its name.
+	// Nor may a plan that is begun later under its name reopen it.
 	p := &store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "b"}}}
 	if err := s.Journal.Begin(context.Background(), p, nil); err != nil {
 		t.Fatal(err)
@@ -387,8 +387,8 @@ func TestImportRefusesPathsElsewhere(t *testing.T) {
 	}
 }
 
-// The log of a history that was imported, and of one whose oldest records were dropped,
-// is read past what scans found, and loses nothing by that.
+// The log of an imported history, and of one whose oldest records were dropped, can be read
+// without the baselines, and nothing else is missing.
 func TestImportedLogPassesOverWhatWasFound(t *testing.T) {
 	s := storetest.Fresh(t)
 	tree := storetest.NewTree()

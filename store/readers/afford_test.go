@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// A session is never brought below zero by what it is asked to afford: not by many
-// who ask at once, and not by forgetting what the schema has cost.
+// Afford never brings a session's balance below zero: not by many concurrent requests, and not by
+// ignoring the cost of the schema.
 func TestAfford(t *testing.T) {
 	s, err := New(nil, nil, Options{})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAfford(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// 500 are left; 12 × 40 leave 20. The last needs 50.
+	// 500 are left; 12 × 40 leave 20, and the last needs 50.
 	if m := s.Metrics("s", false); booked != 12 || m.Saved() != 20 || m.Overhead != 580 {
 		t.Errorf("%d were booked, %d tokens saved, %d of overhead; want 12, 20, 580", booked, m.Saved(), m.Overhead)
 	}

@@ -13,7 +13,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// project is files in memory, with every content they ever had.
+// project holds files in memory, with every content that they ever had.
 type project struct {
 	mu    sync.Mutex
 	files map[string][]byte
@@ -92,7 +92,7 @@ func (p *project) Reader(testing.TB) conformance.Reader {
 	return &direct{p: p, known: true, id: store.Reader{Session: store.SessionID(fmt.Sprint("s", p.n))}}
 }
 
-// direct calls the decision itself.
+// direct calls the decision directly.
 type direct struct {
 	p     *project
 	id    store.Reader

@@ -8,8 +8,9 @@ import (
 	"cachebro/store/readers"
 )
 
-// What a session was given as our own words is known of it and of no other session, after a
-// compaction and a restart too; where nobody knows who asks, any session may have been given it.
+// What a session received as cachebro's own words is known for it and no other session, also
+// after a compaction and a restart. If the asking session is unknown, any session may have
+// received it.
 func TestGivenOwnWords(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}
 	p := newProject(t, kv)

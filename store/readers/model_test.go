@@ -16,35 +16,34 @@ import (
 	"pgregory.net/rapid"
 )
 
-// heard is one answer that came into a reader's context, kept so that the
-// context can be rewound.
+// heard is an answer that came into a reader's context. It is stored so that the context can be
+// rewound.
 type heard struct {
 	use   string
 	path  string
-	after int64 // tokens that the context had been given then
+	after int64 // tokens that the context had received then
 	hear  func(m *conformance.Mind) error
 }
 
-// soul is a reader with what it believes, and the log it believes it from.
+// soul is a reader with its beliefs, and the log from which they come.
 type soul struct {
 	*direct
 	minds  map[string]*conformance.Mind
 	log    []heard
-	client string    // what its client does in silence: see the kinds
+	client string    // what its client does without reporting it: see the kinds
 	given  int64     // tokens
 	active time.Time // when it last asked
 	fell   bool      // it lost something, and its record shows that
 }
 
-// The kinds of clients. All of them lose what they hold when nobody asked for half
-// an hour.
+// The kinds of clients. All of them lose what they hold after half an hour without a request.
 const (
-	recorded = "recorded" // clears old results at any time; its record tells, when looked at
-	prunes   = "prunes"   // drops what lies further back than 40,000 tokens, without a word
-	cuts     = "cuts"     // known by its connection alone; cuts long answers without a word
+	recorded = "recorded" // clears old results at any time; its record shows that
+	prunes   = "prunes"   // drops everything further back than 40,000 tokens, without reporting it
+	cuts     = "cuts"     // known by its connection only; cuts long answers without reporting it
 )
 
-const cutAt = 400 // bytes; of a client that cuts
+const cutAt = 400 // bytes at which a client of kind cuts cuts
 
 // asks is what is known before the soul's next read.
 func (s *soul) asks(m *model) {
@@ -64,10 +63,10 @@ func (s *soul) asks(m *model) {
 	s.Event(m.t, name)
 }
 
-// gets counts a text that comes into the context.
+// gets counts a text that enters the context.
 func (s *soul) gets(text string) { s.given += int64(tokens.EstimateString(text)) }
 
-// upTo is n, or more, so that the parts of one result stay together.
+// upTo returns n or more, so that the parts of one result stay together.
 func (s *soul) upTo(n int) int {
 	for n > 0 && n < len(s.log) && s.log[n].use != "" && s.log[n].use == s.log[n-1].use {
 		n++
@@ -75,7 +74,7 @@ func (s *soul) upTo(n int) int {
 	return n
 }
 
-// lose drops what was heard first; what rested on it is not understood any more.
+// lose drops the oldest answers. Later ones that depend on them cannot be understood any more.
 func (s *soul) lose(n int) {
 	log := s.log[n:]
 	s.forget()
@@ -102,8 +101,8 @@ func (s *soul) take(t *rapid.T, h heard) {
 
 func (s *soul) forget() { s.minds, s.log = map[string]*conformance.Mind{}, nil }
 
-// What a reader can reconstruct from everything it was sent always equals the
-// file, whatever happens to files and contexts in between.
+// What a reader can reconstruct from everything that it was sent always equals the file, whatever
+// happens to files and contexts in between.
 func TestReadersBelieveTheTruth(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{rt: rt, t: t, kv: &disk{m: map[string][]byte{}}}
@@ -111,7 +110,7 @@ func TestReadersBelieveTheTruth(t *testing.T) {
 		m.write("a", baseText(rt))
 		m.write("b", baseText(rt))
 		for i, client := range []string{recorded, recorded, prunes, cuts} {
-			// Two agents of one session, and sessions of their own.
+			// Two agents of one session, and readers in sessions of their own.
 			id := store.Reader{Session: []store.SessionID{"s0", "s0", "s1", "s2"}[i], Agent: []string{"", "sub", "", ""}[i]}
 			m.readers = append(m.readers, &soul{direct: &direct{p: m.p, known: true, id: id}, minds: map[string]*conformance.Mind{}, client: client, active: m.p.now})
 			if client == cuts {
@@ -161,7 +160,7 @@ func baseText(rt *rapid.T) string {
 func (m *model) path() string  { return rapid.SampledFrom([]string{"a", "b"}).Draw(m.rt, "path") }
 func (m *model) reader() *soul { return rapid.SampledFrom(m.readers).Draw(m.rt, "reader") }
 
-// mutate changes a few lines; every new line is unlike all others.
+// mutate changes a few lines; every new line is unique.
 func (m *model) mutate(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for range rapid.IntRange(1, 4).Draw(m.rt, "changes") {
@@ -198,7 +197,7 @@ func (m *model) doWrite() {
 
 func (m *model) doRestore() { m.write(m.path(), rapid.SampledFrom(m.past).Draw(m.rt, "version")) }
 
-// doSwap exchanges the files' contents, as when two were renamed.
+// doSwap exchanges the contents of files, as if two were renamed.
 func (m *model) doSwap() {
 	a, b := string(m.p.files["a"]), string(m.p.files["b"])
 	m.write("a", b)
@@ -234,7 +233,7 @@ func (m *model) doRead() {
 	m.answered(s, r, s.Read(m.t, r))
 }
 
-// answered takes in an answer, unless the client cut it.
+// answered records an answer, unless the client cut it.
 func (m *model) answered(s *soul, r conformance.Read, a conformance.Answer) {
 	if a.Err != nil {
 		m.rt.Fatalf("read %+v: %v", r, a.Err)
@@ -247,7 +246,7 @@ func (m *model) answered(s *soul, r conformance.Read, a conformance.Answer) {
 	s.take(m.rt, m.heard("", r, a))
 }
 
-// doPages: an answer that is too long comes in parts, as the server pages it.
+// doPages: an answer that is too long is sent in parts, as the server pages it.
 func (m *model) doPages() {
 	s, path := m.reader(), m.path()
 	s.asks(m)
@@ -273,8 +272,8 @@ func (m *model) doPages() {
 	}
 }
 
-// doClear: a client that clears drops the oldest results; one that prunes is given
-// a lot, and drops what lies too far back.
+// doClear: a client that clears drops the oldest results. One that prunes receives a lot of text,
+// and drops what is too far back.
 func (m *model) doClear() {
 	s := m.reader()
 	n := 0
@@ -298,13 +297,13 @@ func (m *model) doLater() {
 	m.p.Advance(m.t, time.Duration(rapid.IntRange(1, 40).Draw(m.rt, "minutes"))*time.Minute)
 	for _, s := range m.readers {
 		if m.p.now.Sub(s.active) >= 30*time.Minute {
-			s.lose(len(s.log)) // in silence
+			s.lose(len(s.log)) // without reporting it
 		}
 	}
 }
 
-// doRestart: the process ends, orderly or not. While it is away files change, and what
-// happens to a context is reported when it is back: its hooks left a mark.
+// doRestart: the daemon ends, orderly or not. Meanwhile files change. What happens to a context
+// is reported when the daemon is back, because the hooks left a mark.
 func (m *model) doRestart() {
 	if rapid.IntRange(0, 5).Draw(m.rt, "crash") > 0 {
 		m.rt.Logf("ends")
@@ -330,8 +329,8 @@ func (m *model) doRestart() {
 	}
 }
 
-// doParts: one shell command shows several files, or parts of them. All of it comes
-// as decided, or as the client's own, or as neither.
+// doParts: one shell command shows several files, or parts of them. All of it arrives as decided,
+// or as the client's own text, or as neither.
 func (m *model) doParts() {
 	s := m.reader()
 	if s.client == cuts {
@@ -379,7 +378,7 @@ func (m *model) doParts() {
 			said := fmt.Sprintf("[unchanged · lines %d-%d of %d · ~1 saved]", first, last, len(lines))
 			ours, oursText = append(ours, m.heard(use, r, conformance.Answer{Text: said})), oursText+a.Text+"\n"
 		case readers.Span:
-			plain = plain || r.Limit > 0 // what a range's span says of other lines is not modelled
+			plain = plain || r.Limit > 0 // the model does not know what a range's answer reveals about other lines
 			m.rt.Logf("hears lines %d.. of %s: %s", a.Start, r.Path, a.Note)
 			ours = append(ours, heard{use: use, path: r.Path, hear: func(mind *conformance.Mind) error { return mind.Span(a.Start, a.Text, a.Note, content) }})
 			oursText += a.Note + "\n" + a.Text + "\n"
@@ -405,8 +404,8 @@ func (m *model) doParts() {
 	}
 }
 
-// doBatch: several calls at once, with changes in between; some are lost, some
-// arrive as another text.
+// doBatch: several calls at once, with changes in between. Some are lost, some arrive as another
+// text.
 func (m *model) doBatch() {
 	s := m.reader()
 	m.rt.Logf("%v", s.id)
@@ -493,7 +492,7 @@ func (m *model) doEpoch() {
 	}
 }
 
-// doRewind takes the main agent back to an earlier point of its transcript.
+// doRewind returns the main agent to an earlier point of its transcript.
 func (m *model) doRewind() {
 	s := m.reader()
 	if s.id.Agent != "" {
@@ -509,8 +508,8 @@ func (m *model) doRewind() {
 			alive = append(alive, h.use)
 		}
 	}
-	// Without a tool use nothing says that it is still there; the reader may
-	// well remember it all the same.
+	// Without a tool use nothing shows that the text is still in the context; the reader may
+	// still remember it.
 	for _, h := range log {
 		s.log = append(s.log, h)
 		_ = h.hear(s.mind(h.path))

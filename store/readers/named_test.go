@@ -13,7 +13,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// named is a client whose calls bear names, a minute apart.
+// named is a client whose calls have names, one minute apart.
 type named struct {
 	*client
 	t *testing.T
@@ -30,8 +30,8 @@ func (n *named) step(what string, got readers.Answer, want ...string) {
 	n.p.now = n.p.now.Add(time.Minute)
 }
 
-// ask is a call of a tool that shows lines of f, the whole of it for first 1 and
-// count 0, and its batch.
+// ask is a call of a tool that shows lines of f (first 1 and count 0: the whole file), and its
+// batch.
 func (n *named) ask(tool string, first, count int) readers.Answer {
 	n.t.Helper()
 	text := string(n.p.files["f"])
@@ -76,9 +76,8 @@ func (n *named) edit(tool, old, new string) {
 	n.p.now = n.p.now.Add(time.Minute)
 }
 
-// A sentence names the call by which the reader knows the lines, and no other:
-// after its own Edit that is the Edit, after a Write the Write, and what cat
-// showed was no Read.
+// A label names the call by which the reader knows the lines: after the reader's own Edit it is
+// the Edit, after a Write the Write. Output of cat is not called a Read.
 func TestSentencesNameTheCall(t *testing.T) {
 	begin := func() *named { // at 12:40
 		n := &named{newClient(t), t}
@@ -102,7 +101,7 @@ func TestSentencesNameTheCall(t *testing.T) {
 	n.step("cat after Write", n.ask("Bash", 1, 0), "exactly as after your Write of 12:40 (120 lines)")
 	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 50, "sed"))
 	n.step("changed after Write", n.ask("Read", 1, 0), "f changed since your Write of 12:40;", "line")
-	// The Read of 12:42 brought no more than the lines around the change.
+	// The Read of 12:42 delivered only the lines around the change.
 	n.step("a part of it", n.ask("Read", 1, 60), "Lines 1-60 of f are exactly as after your Write of 12:40 with the changes in your Read of 12:42 (120 lines)")
 
 	n = begin()
@@ -143,7 +142,7 @@ func TestSentencesNameTheCall(t *testing.T) {
 	n.step("many parts", n.ask("Read", 1, 0), "exactly as in your calls from 12:40 to 12:43 (100 lines)")
 }
 
-// The lines around a change end in a line that a client does not take off the output.
+// The lines around a change end in a line that a client does not strip from the output.
 func TestSpansEndInText(t *testing.T) {
 	n := &named{newClient(t), t}
 	n.p.Write(t, "f", conformance.Text(60)+"\n\n"+conformance.Text(60))
@@ -158,13 +157,13 @@ func TestSpansEndInText(t *testing.T) {
 	}
 }
 
-// Clients take white space off the end of an output. What the model was not given, no
-// later answer vouches for.
+// Clients strip white space at the end of an output. No later answer relies on lines that the
+// model did not receive.
 func TestOnlyWhatWasDeliveredCounts(t *testing.T) {
 	long := conformance.Text(40)
 	for _, c := range []struct {
 		name, content, final string
-		held                 int // lines of it that the model was given
+		held                 int // number of its lines that the model received
 	}{
 		{"whole", long, long, 40},
 		{"without the last line's end", long, strings.TrimSuffix(long, "\n"), 40},

@@ -13,8 +13,8 @@ import (
 	"cachebro/store/readers"
 )
 
-// client plays Claude Code: what its Read delivers, what a hook makes of it,
-// and what the model gets in the end.
+// client plays Claude Code: what its Read delivers, how a hook changes that, and what the model
+// finally receives.
 type client struct {
 	t    *testing.T
 	p    *project
@@ -22,7 +22,7 @@ type client struct {
 	uses int
 }
 
-// clientRead is the client's own delivery of lines first.. of a content.
+// clientRead is the client's own delivery of lines from first on.
 func clientRead(content string, first, limit int) *readers.Rewrite {
 	text := strings.ReplaceAll(strings.TrimPrefix(content, "\ufeff"), "\r\n", "\n")
 	lines := strings.Split(text, "\n")
@@ -61,7 +61,7 @@ func (c *client) decide(path string, w *readers.Rewrite, offset, limit int) read
 
 func (c *client) use() string { return fmt.Sprint("toolu_", c.uses) }
 
-// read delivers and commits what the model got.
+// read delivers a file and commits what the model received.
 func (c *client) read(path string, first, limit int) readers.Answer {
 	c.t.Helper()
 	w := clientRead(string(c.p.files[path]), first, limit)
@@ -96,14 +96,14 @@ func TestRewriteTexts(t *testing.T) {
 	if want := "cachebro: not repeated. Lines 1-245 of src/a.go are exactly as in your Read of 12:40 (245 lines). Read it again to get the text."; a.Text != want || a.Start != 0 {
 		t.Errorf("start %d %q\nwant %q", a.Start, a.Text, want)
 	}
-	c.want(c.read(path, 1, 0), readers.Keep) // asked twice
+	c.want(c.read(path, 1, 0), readers.Keep) // requested twice
 	a = c.read(path, 50, 30)
 	c.want(a, readers.Unchanged)
 	if want := "cachebro: not repeated. Lines 50-79 of src/a.go are exactly as in your Read of 12:40 (245 lines). Read it again to get the text."; a.Text != want {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
 
-	// Three lines more, in place of lines 43-45 six of them.
+	// Three lines more: six lines in place of lines 43-45.
 	lines := strings.SplitAfter(text, "\n")
 	now := strings.Join(lines[:42], "") + "a\nb\nc\nd\ne\nf\n" + strings.Join(lines[45:], "")
 	c.p.Write(t, path, now)
@@ -118,7 +118,7 @@ func TestRewriteTexts(t *testing.T) {
 	c.want(c.read(path, 1, 0), readers.Keep)
 	c.want(c.read(path, 1, 0), readers.Unchanged)
 
-	// A change that leaves the number of lines alone, and one at the end.
+	// A change that does not change the number of lines, and one at the end.
 	c.p.Write(t, path, conformance.WithLine(now, 100, "x"))
 	a = c.read(path, 1, 0)
 	c.want(a, readers.Span)
@@ -134,17 +134,17 @@ func TestRewriteTexts(t *testing.T) {
 	if !strings.HasSuffix(a.Text, "\nthe end\n") || a.NumLines != 5 {
 		t.Errorf("%d lines, %q: the end of the file belongs to it", a.NumLines, a.Text)
 	}
-	// Only a range: untouched, elsewhere.
+	// Only a range: unchanged; changed elsewhere.
 	c.p.Write(t, path, conformance.WithLine(now, 100, "y")+"the end\n")
 	a = c.read(path, 1, 60)
 	c.want(a, readers.Unchanged)
 	if want := "cachebro: not repeated. Lines 1-60 of src/a.go are exactly as in your Read of 12:40 with the changes in your Read of 12:40 (249 lines; changed elsewhere). Read it again to get the text."; a.Text != want {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
-	// Most of it changed: the text.
+	// Most of it changed: the whole text.
 	c.p.Write(t, path, strings.ReplaceAll(now, "fox", "cat"))
 	c.want(c.read(path, 1, 0), readers.Keep)
-	// Another name.
+	// Another name of the file.
 	c.p.Rename(t, path, "src/b.go")
 	a = c.read("src/b.go", 1, 0)
 	c.want(a, readers.Unchanged)
@@ -153,8 +153,8 @@ func TestRewriteTexts(t *testing.T) {
 	}
 }
 
-// A client compares modification times; a write that keeps them is not seen by
-// it. Its "unchanged" stands only where our record agrees.
+// A client compares modification times, so it does not notice a write that keeps them. Its
+// "unchanged" is left only if our record agrees.
 func TestClientsOwnUnchanged(t *testing.T) {
 	c := newClient(t)
 	const path = "a.go"
@@ -167,14 +167,14 @@ func TestClientsOwnUnchanged(t *testing.T) {
 	}
 	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(a.Text, 1)}})
 	c.want(c.decide(path, said, 0, 0), readers.Keep)
-	c.want(c.decide(path, said, 0, 0), readers.Full) // asked twice
+	c.want(c.decide(path, said, 0, 0), readers.Full) // requested twice
 	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(conformance.Text(100), 1)}})
 	c.p.Write(t, path, conformance.WithLine(conformance.Text(100), 50, "x"))
 	a = c.decide(path, said, 0, 0)
 	c.want(a, readers.Span)
-	// A range of a file that changed elsewhere is not what the client claims.
+	// For a range of a file that changed elsewhere, the client's claim is not true.
 	c.want(c.decide(path, said, 10, 20), readers.Full)
-	// More than a client shows at once.
+	// More than a client shows in one answer.
 	c.p.Write(t, "big.go", strings.Repeat(conformance.Text(1000), 10))
 	a = c.decide("big.go", said, 0, 0)
 	c.want(a, readers.Full)
@@ -206,7 +206,7 @@ func TestRewriteLeavesAloneWhatItDoesNotUnderstand(t *testing.T) {
 			t.Errorf("%s: %s, matched %v", name, a.Kind, a.Matched)
 		}
 		c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(w.Text, 1)}})
-		// The model was given something else about this file: no stub on top of it.
+		// The model received another text for this file, so no stub may follow.
 		if a := c.read(path, 1, 0); a.Kind != readers.Keep {
 			t.Errorf("%s: then %s", name, a.Kind)
 		}
@@ -253,9 +253,9 @@ func TestRewriteShellOutput(t *testing.T) {
 	}
 }
 
-// Clients take white space off the end of an output. What is left of lines that end in
-// empty ones is the text of those before: it was taken for a text of no version, and cost
-// all that was known of the file.
+// Clients remove white space at the end of an output. If the output ended in empty lines, the
+// rest is the text of the lines before. It was taken for a text of no version, and everything
+// known about the file was dropped.
 func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	text := conformance.Text(30) + "\n \n" + conformance.Text(30)
 	show := func(c *client, out string, start, n int) readers.Answer {
@@ -284,14 +284,14 @@ func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	}
 	c.want(c.read("f", 1, 0), readers.Keep)
 	c.want(show(c, first[strings.Index(first, "\n")+1:], 2, 31), readers.Unchanged)
-	// Lines that are missing and were not empty: somebody else's doing.
+	// Missing lines that were not empty: somebody else removed them.
 	if a := show(c, first, 1, 33); a.Matched {
 		t.Error("a text without its last line was taken for all of it")
 	}
 	c.want(c.read("f", 1, 0), readers.Keep)
 }
 
-// What the client changes on the way is not what changed in the file.
+// Changes that the client makes on the way are not changes of the file.
 func TestRewriteRenderings(t *testing.T) {
 	base := conformance.Text(60)
 	for name, make := range map[string]func(string) string{
@@ -315,13 +315,13 @@ func TestRewriteRenderings(t *testing.T) {
 			t.Errorf("%s: start %d, %d lines, %q", name, a.Start, a.NumLines, a.Text)
 		}
 	}
-	// Other bytes that look the same: no word of "unchanged".
+	// Other bytes that look the same: no answer says "unchanged".
 	c := newClient(t)
 	c.p.Write(t, "f", base)
 	c.want(c.read("f", 1, 0), readers.Keep)
 	c.p.Write(t, "f", strings.ReplaceAll(base, "\n", "\r\n"))
 	c.want(c.read("f", 1, 0), readers.Keep)
-	// What a numbered text cannot show: the raw bytes over another tool.
+	// What a numbered text cannot show: the raw bytes through another tool.
 	d := &direct{p: c.p, known: true, id: c.id}
 	if a := d.Read(t, conformance.Read{Path: "f"}); !a.Full() {
 		t.Errorf("%.80q", a.Text)
@@ -356,8 +356,8 @@ func TestCommitForms(t *testing.T) {
 	}
 }
 
-// Two hooks may ask about the same tool call; both get the same answer, and
-// the second question is no second read.
+// Two hooks may ask about the same tool call. Both get the same answer, and the second question
+// does not count as a second read.
 func TestSameToolUseAsksTwice(t *testing.T) {
 	c := newClient(t)
 	text := conformance.Text(100)
@@ -369,7 +369,7 @@ func TestSameToolUseAsksTwice(t *testing.T) {
 	if a.Kind != readers.Unchanged || a != b {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	// Somebody else's rewrite won: the model has the client's text after all.
+	// Another hook's rewrite was used: the model has the client's text after all.
 	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(text, 1)}})
 	if h, _, _, ok := c.p.shown.ShownSince(c.id, "f"); !ok || h != sha256.Sum256([]byte(text)) {
 		t.Error("the text that was delivered is not on record")

@@ -10,7 +10,7 @@ import (
 	"cachebro/store"
 )
 
-// fullKV takes nothing while full is set, and counts how often it was tried.
+// fullKV rejects writes while full is set, and counts the attempts.
 type fullKV struct {
 	full  atomic.Bool
 	tries atomic.Int64
@@ -27,8 +27,8 @@ func (k *fullKV) Set(string, []byte) error {
 	return nil
 }
 
-// The accounts are saved where they have changed, ever more rarely where that fails, and
-// soon again after it went well.
+// Accounts are saved when they have changed. After failures they are saved more and more rarely,
+// and soon again after a success.
 func TestSavesOnlyWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := &fullKV{}

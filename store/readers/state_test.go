@@ -15,7 +15,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// disk is a KV in memory; broken makes it fail.
+// disk is a KV in memory; if broken is set, it fails.
 type disk struct {
 	mu     sync.Mutex
 	m      map[string][]byte
@@ -135,7 +135,7 @@ func TestAccounts(t *testing.T) {
 	if len(m.Tools) != 1 || m.Tools[0].Tool != "read_file" || len(m.Agents) != 2 || m.Agents[1].Agent != "sub" || m.Agents[1].Saved() != 0 {
 		t.Errorf("tools %+v, agents %+v", m.Tools, m.Agents)
 	}
-	// Every context pays for the schema, also those still to come.
+	// Every context pays for the schema, including later ones.
 	p.shown.Spend(r.id, "schema", 0, 3100, true, "")
 	p.shown.Spend(r.id, "recovery", 0, 400, true, "")
 	r.Agent(t, "third").Read(t, conformance.Read{Path: "f"})
@@ -153,13 +153,13 @@ func TestAccounts(t *testing.T) {
 	if d := p.shown.Metrics("", true); d.Calls != 1 || d.Saved() != 0 {
 		t.Errorf("third delta %+v", d)
 	}
-	// What was delivered as something else does not count as saved.
+	// What was delivered as another text does not count as saved.
 	a := r.ReadPending(t, "t1", conformance.Read{Path: "f"})
 	r.Commit(t, "t1", "nothing of the sort"+a.Text)
 	if d := p.shown.Metrics("", true); d.Calls != 0 {
 		t.Errorf("uncommitted: %+v", d)
 	}
-	// A kill loses what came after the last flush only.
+	// A kill loses only what came after the last flush.
 	if err := p.shown.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// A base that retention took nevertheless means full text, not an error.
+// If retention removed a base nevertheless, the answer is the full text, not an error.
 func TestPrunedBase(t *testing.T) {
 	p := newProject(t, nil)
 	p.Write(t, "f", conformance.Text(100))
@@ -235,8 +235,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// 50 agents read while a file changes; each one's answers must make up the
-// file, whoever else asks at the same time.
+// 50 agents read while a file changes. The answers to each must give the file, whoever else reads
+// at the same time.
 func TestManyReadersAtOnce(t *testing.T) {
 	p := newProject(t, nil)
 	base := conformance.Text(200)
@@ -293,10 +293,10 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide asks for many paths in turn, so that nobody asks twice; what
-// makes the answers possible is reported while the timer stands still.
+// BenchmarkDecide reads many paths in turn, so that no request is repeated. The reports that make
+// short answers possible are sent while the timer is stopped.
 func BenchmarkDecide(b *testing.B) {
-	const paths = 3 // so few that their texts do not age each other away
+	const paths = 3 // so few that their texts do not make each other too old
 	for _, lines := range []int{40, 200, 1150} {
 		text := conformance.Text(lines)
 		for _, kind := range []string{readers.Full, readers.Unchanged, readers.Diff} {
@@ -337,8 +337,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// What a reader was sent besides its reads, and that nothing was lost up to now, is kept
-// too; who was quiet for a day is forgotten.
+// What a reader received besides its reads, and that it has lost nothing so far, is stored too. A
+// reader that was inactive for a day is forgotten.
 func TestRestartKeepsWhatWasTold(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}
 	p := newProject(t, kv)

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// The texts of labels are a surface that models and people read.
+// Models and people read the texts of labels, so these are fixed.
 func TestLabels(t *testing.T) {
 	p := newProject(t, nil)
 	r := p.Reader(t).(*direct)
@@ -82,7 +82,7 @@ func TestListings(t *testing.T) {
 	if want := "[changed · +2 -1 since your read · 26 -> 27 items]\n-src/some/directory/c.go\n+src/some/directory/cc.go\n+src/new.go\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	// A file of the same name is another thing.
+	// A file of the same name is another file.
 	if a := r.Read(t, conformance.Read{Path: "src"}); !a.Full() {
 		t.Errorf("%q", a.Text)
 	}
@@ -110,12 +110,12 @@ func TestEncodings(t *testing.T) {
 	if a := r.Read(t, conformance.Read{Path: "wide.txt"}); !a.Changed() {
 		t.Errorf("%.60q", a.Text)
 	}
-	// Behind the same text other bytes: no diff, no stub.
+	// The same text from other bytes: no diff, no stub.
 	p.Write(t, "wide.txt", conformance.WithLine(text, 5, "x"))
 	if a := r.Read(t, conformance.Read{Path: "wide.txt"}); !a.Full() {
 		t.Errorf("%.60q", a.Text)
 	}
-	// Bytes that are no UTF-8 look alike when they are replaced.
+	// Bytes that are not UTF-8 look alike after they were replaced.
 	p.Write(t, "latin", strings.Repeat("stra\xdfe und so weiter\n", 60))
 	r.Read(t, conformance.Read{Path: "latin"})
 	p.Write(t, "latin", strings.Repeat("stra\xdfe und so weiter\n", 59)+"stra\xe4e und so weiter\n")

@@ -19,7 +19,7 @@ import (
 	"filippo.io/age"
 )
 
-// key is a new key: its recipient, and the file of its identity.
+// key makes a new key: its recipient, and the file of its identity.
 func key(t testing.TB) (recipient, file string) {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
@@ -33,7 +33,7 @@ func key(t testing.TB) (recipient, file string) {
 	return id.Recipient().String(), file
 }
 
-// with reads a history with the key in a file; "": with none.
+// with reads a history with the key in a file; "" means without a key.
 func with(t testing.TB, p Place, machine, file string) (*store.Store, Head, error) {
 	t.Helper()
 	b, err := Dial(p)
@@ -60,8 +60,8 @@ func with(t testing.TB, p Place, machine, file string) (*store.Store, Head, erro
 	return storetest.Open(t, dir, storetest.Options()), h, nil
 }
 
-// What lies in the bucket shows nothing of the project. Each key reads it, other keys
-// and none do not, and who goes on with it encrypts for the same keys.
+// The objects in the bucket show nothing of the project. Each key decrypts them; other keys do
+// not. A machine that continues the history encrypts for the same keys.
 func TestEncrypted(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -143,7 +143,7 @@ func TestEncrypted(t *testing.T) {
 	sendAll(t, r)
 	sameAs(s, r.Head().Machine.ID, fileB)
 
-	// One that would show what the others hide is not let in.
+	// A machine that would send unencrypted what the others encrypt is refused.
 	if err := sender(t, storetest.Fresh(t)).Add(t.Context(), p, "box", nil); !errors.Is(err, errBare) {
 		t.Errorf("one without encryption: %v", err)
 	}
@@ -154,14 +154,14 @@ func TestEncrypted(t *testing.T) {
 				t.Errorf("%s shows %q", k, clear)
 			}
 		}
-		// gzip, zstd and the like: what is not a list of numbers is age's.
+		// gzip, zstd and the like: everything that is not a list of numbers is encrypted by age.
 		if !bytes.HasPrefix(o, []byte(ageMagic)) && !bytes.HasPrefix(o, []byte("cachebro-remote 2 ")) {
 			t.Errorf("%s begins with %.40q", k, o)
 		}
 	}
 }
 
-// An object that age wrote is still nothing but what the chain says.
+// An object that age encrypted must still match the chain.
 func TestEncryptedHostileBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

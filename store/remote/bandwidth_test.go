@@ -18,9 +18,9 @@ import (
 	"cachebro/store/diff"
 )
 
-// TestBandwidth: what goes to a bucket against what changed, over the histories that
-// scripts/safety/storage.sh checks out, commit by commit. It needs the network once, and
-// takes minutes: by hand, with -tags bandwidth.
+// TestBandwidth compares how many bytes are sent to a bucket with how many bytes changed, commit
+// by commit, over the histories that scripts/safety/storage.sh checks out. It needs the network
+// once and takes minutes, so it is run by hand, with -tags bandwidth.
 func TestBandwidth(t *testing.T) {
 	type count struct {
 		commits, segments, requests int

@@ -12,7 +12,7 @@ import (
 	"cachebro/store"
 )
 
-// copied is what one machine keeps of another's history.
+// copied is what one machine stores of another's history.
 type copied struct {
 	s     *store.Store
 	known Known
@@ -34,8 +34,8 @@ func (c *copied) follow(t testing.TB, p Place, machine string) error {
 	return err
 }
 
-// A copy that is brought up to date now and then, over a bad link, is the history: each
-// version once, also of one that was resumed from another.
+// A copy that is updated now and then, over a bad link, equals the history: each version once,
+// also of a history that was resumed from another.
 func TestFollow(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -88,8 +88,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Whatever a bucket shows: nothing of it gets into a copy that was not sent, and nothing
-// that was seen is lost from it.
+// Whatever a bucket contains: nothing that was not sent gets into a copy, and nothing that was
+// read is lost from it.
 func TestFollowAHostileBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

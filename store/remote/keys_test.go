@@ -11,8 +11,8 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 )
 
-// Keys are rotated while a daemon lives: what its environment had is refused from then on,
-// and what the profile has is found without a new mount, as is what it has later.
+// Keys are rotated while a daemon runs. Those of its environment are refused from then on. Those
+// of the profile are found without a new mount, also after they change later.
 func TestRotatedKeys(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -37,7 +37,7 @@ func TestRotatedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// works reports how many tries it takes until a request is let through.
+	// works returns how many attempts it takes until a request is accepted.
 	works := func() int {
 		t.Helper()
 		for n := range 7 {

@@ -12,7 +12,7 @@ import (
 	"cachebro/store"
 )
 
-// resumed is what a machine has sent, on another one that goes on with it.
+// resumed continues a machine's history on another machine.
 func resumed(t testing.TB, p Place, r *Sender) (*store.Store, *Sender) {
 	t.Helper()
 	s := readable(t, p, r)
@@ -34,8 +34,9 @@ func puts(srv *remotetest.Server, fault func(r *http.Request) remotetest.Fault) 
 	return n
 }
 
-// An id is held for a while, then goes to the first who asks; the one that had it is
-// refused and told, and goes on under another with nothing lost and nothing sent twice.
+// An id is held for a while, then given to the first machine that claims it. The previous holder
+// is refused and informed, and continues under another id with nothing lost and nothing sent
+// twice.
 func TestTakenOver(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -60,7 +61,7 @@ func TestTakenOver(t *testing.T) {
 	heir, rh := resumed(t, p, r)
 	rival, rr := resumed(t, p, r)
 	srv.Pass(Lease)
-	srv.Break(func(q *http.Request) remotetest.Fault { // the answer to the claim itself is lost, time and again
+	srv.Break(func(q *http.Request) remotetest.Fault { // the answer to the claim itself is lost again and again
 		if q.Method == http.MethodPut && strings.Contains(q.URL.Path, "/heads/") {
 			return remotetest.CutAfter
 		}
@@ -84,7 +85,8 @@ func TestTakenOver(t *testing.T) {
 	life(t, rival, rnd, 1)
 	sendAll(t, rr)
 
-	// It has been away, and has not heard of it: known or not, its head is refused.
+	// It was offline and does not know of the claim. Whether it learns of it or not, its head is
+	// refused.
 	for i, old := range []*Sender{r, sender(t, s)} {
 		life(t, s, rnd, 2)
 		if more, err := old.Send(t.Context()); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "heir") || more {
@@ -111,7 +113,7 @@ func TestTakenOver(t *testing.T) {
 	sameHistory(t, rival, readable(t, p, rr))
 }
 
-// Of two that claim at the same moment, the server lets one through.
+// If two claim at the same moment, the server accepts one.
 func TestClaimedAtOnce(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -170,7 +172,7 @@ func TestNoHeadWithoutACondition(t *testing.T) {
 	_ = next
 }
 
-// A lost answer is no reason to send the same bytes again.
+// If an answer was lost, the same bytes are not sent again.
 func TestNotSentTwice(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -203,7 +205,7 @@ func TestNotSentTwice(t *testing.T) {
 	sameHistory(t, s, readable(t, p, r))
 }
 
-// A copied state directory that finds itself second says so.
+// A copied state directory that notices that it is a copy says so.
 func TestCopiedIsTold(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

@@ -10,7 +10,7 @@ import (
 	"cachebro/scripts/testkit/storetest"
 )
 
-// What lies in the bucket is counted to the byte, whose it is, and what is not ours.
+// The bucket's objects are counted to the byte, by machine, and foreign ones are listed.
 func TestUsage(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -67,7 +67,7 @@ func TestUsage(t *testing.T) {
 	check(1)
 }
 
-// Whatever is not as it was sent, fsck names; and it names nothing else.
+// fsck names every object that is not as it was sent, and no other.
 func TestFsck(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -115,7 +115,7 @@ func TestFsck(t *testing.T) {
 			continue
 		}
 		was := srv.Object(k)
-		if kind != "machines" && kind != "heads" { // without these nothing says that there was anything
+		if kind != "machines" && kind != "heads" { // without these nothing shows that there was anything
 			srv.Set(k, nil)
 			check("without "+k, false, 1, 0)
 		}

@@ -28,8 +28,7 @@ const (
 	pruneGrace = 2 * time.Hour
 )
 
-// box is a machine of the model: a store, the tree that it keeps the history of, and who
-// sends it.
+// box is a machine of the model: a store, the tree that it records, and its sender.
 type box struct {
 	s    *store.Store
 	tree *storetest.Tree
@@ -37,25 +36,25 @@ type box struct {
 	sent map[uint64]time.Duration // when a version was sent, on the model's clock
 }
 
-// fleet is the model: machines on one prefix, of whose clock the server is the only one.
+// fleet is the model: machines on one prefix. They have only the server's clock.
 type fleet struct {
 	rt      *rapid.T
 	srv     *remotetest.Server
 	p       Place
 	boxes   []*box
 	now     time.Duration
-	within  bool   // another operation
+	within  bool   // another operation runs during one
 	failed  string // there
 	deleted int
 	dirs    []string
 	dir     string
 }
 
-// Whatever machines send, resume and read while others prune, at each of their requests:
-// the newest of each file, and all that was sent within the age, is there with its
-// content. What was superseded longer ago goes.
+// Machines send, resume and read while others prune, at each of their requests. The newest
+// content of each file, and everything that was sent within the age, is still there. What was
+// superseded longer ago is removed.
 func TestPruneModel(t *testing.T) {
-	if n := flag.Lookup("rapid.checks"); n.Value.String() == n.DefValue { // each takes a part of a second
+	if n := flag.Lookup("rapid.checks"); n.Value.String() == n.DefValue { // each takes a fraction of a second
 		_ = n.Value.Set("20")
 		defer func() { _ = n.Value.Set(n.DefValue) }()
 	}
@@ -101,7 +100,7 @@ func (f *fleet) ok(err error) {
 	}
 }
 
-// fatal ends the example; a request's own goroutine only notes why.
+// fatal ends the example; the goroutine of a request only records the reason.
 func (f *fleet) fatal(format string, a ...any) {
 	f.rt.Helper()
 	if f.within {
@@ -121,13 +120,13 @@ func (f *fleet) join(s *store.Store, tree *storetest.Tree) *box {
 	return b
 }
 
-// step does something; at one of its requests another thing may happen first.
+// step does one operation; during one of its requests another operation may run first.
 func (f *fleet) step() {
 	n := rapid.IntRange(0, 24).Draw(f.rt, "at request")
 	do := rapid.SampledFrom([]func(*box){f.work, f.work, f.work, f.send, f.kill, f.later, f.later, func(*box) { f.prune() }, func(*box) { f.prune() }, f.resume, f.check}).Draw(f.rt, "do")
 	first := rapid.SampledFrom([]func(*box){f.send, func(*box) { f.prune() }, f.check, nil}).Draw(f.rt, "first")
 	of, also := rapid.SampledFrom(f.boxes).Draw(f.rt, "of"), rapid.SampledFrom(f.boxes).Draw(f.rt, "also")
-	if first != nil && of != also { // a sender's methods are not called at once
+	if first != nil && of != also { // a sender's methods are not called concurrently
 		f.srv.Break(func(*http.Request) remotetest.Fault {
 			if n--; n == 0 && !f.within {
 				f.within = true
@@ -147,7 +146,7 @@ func (f *fleet) step() {
 func (f *fleet) write(b *box) {
 	var batch []store.Change
 	for range rapid.IntRange(1, 3).Draw(f.rt, "changes") {
-		// Few files and few contents, so that old ones come again.
+		// Few files and few contents, so that old ones come back.
 		p := store.Path(rapid.SampledFrom([]string{"x", "y"}).Draw(f.rt, "file"))
 		if n := b.tree.Files[p]; (n == nil || n.Mode&unix.S_IFMT == unix.S_IFREG) && rapid.IntRange(0, 3).Draw(f.rt, "kind") > 0 {
 			batch = append(batch, b.tree.Write(p, rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "four\n"}).Draw(f.rt, "text")))
@@ -183,7 +182,7 @@ func (f *fleet) send(b *box) {
 	f.note(b, began)
 }
 
-// note takes down that all is sent, not before a time.
+// note records that everything has been sent, not before a time.
 func (f *fleet) note(b *box, at time.Duration) {
 	all, err := b.s.Since(0, 1<<20)
 	f.ok(err)
@@ -194,7 +193,7 @@ func (f *fleet) note(b *box, at time.Duration) {
 	}
 }
 
-// kill has the daemon die at a request that was carried out; the next one goes on.
+// kill ends the daemon at a request that was carried out; the next daemon continues.
 func (f *fleet) kill(b *box) {
 	n := rapid.IntRange(1, 6).Draw(f.rt, "until")
 	f.srv.Break(func(*http.Request) remotetest.Fault {
@@ -206,7 +205,7 @@ func (f *fleet) kill(b *box) {
 	f.write(b)
 	_, _ = b.r.Send(f.rt.Context())
 	f.srv.Break(nil)
-	f.note(b, f.now) // sent now, or later
+	f.note(b, f.now) // sent now or later
 	r, err := NewSender(b.s, portable.PartOptions{Options: here})
 	f.ok(err)
 	b.r = r
@@ -232,7 +231,7 @@ func (f *fleet) prune() {
 	f.deleted += r.Deleted
 }
 
-// read is the history of a machine, as somebody else reads it.
+// read returns the history of a machine as another machine reads it.
 func (f *fleet) read(b *Bucket, h Head) *store.Store {
 	var stream bytes.Buffer
 	f.ok(b.History(f.rt.Context(), h, limits.Content, &stream))
@@ -257,7 +256,7 @@ func (f *fleet) latest(of *box) (*Bucket, Head, bool) {
 	return b, h, true
 }
 
-// resume has a new machine go on with another one's history, if all of that is sent.
+// resume lets a new machine continue another one's history, if all of that has been sent.
 func (f *fleet) resume(of *box) {
 	if len(f.boxes) == 4 || f.within {
 		return
@@ -285,7 +284,7 @@ func (f *fleet) resume(of *box) {
 	}
 }
 
-// check reads a history back and compares it with the one that was sent.
+// check reads a history from the bucket and compares it with the one that was sent.
 func (f *fleet) check(of *box) {
 	b, h, ok := f.latest(of)
 	if !ok || h.N == 0 || !h.Claim.same(of.r.Head().Claim) {
@@ -313,8 +312,8 @@ func (f *fleet) check(of *box) {
 	}
 }
 
-// holds are the numbers of a history's versions, and the contents that come with it, as
-// a reader gets them: each behind those that it needs.
+// holds returns the numbers of a history's versions, and the contents that come with it, as a
+// reader gets them: each after those that it needs.
 func (f *fleet) holds(b *Bucket, h Head) (seqs []uint64, there map[store.Hash]bool) {
 	pieces, err := b.pieces(f.rt.Context(), h)
 	f.ok(err)
@@ -339,7 +338,7 @@ func (f *fleet) holds(b *Bucket, h Head) (seqs []uint64, there map[store.Hash]bo
 	return seqs, there
 }
 
-// pruned is a bucket to prune, and one machine that has sent an old text and a newer one.
+// pruned is a bucket to prune, and a machine that has sent an old text and a newer one.
 func pruned(t *testing.T) (srv *remotetest.Server, p Place, s *store.Store, r *Sender, prune func() Pruned) {
 	t.Helper()
 	srv = remotetest.New(t)
@@ -368,7 +367,7 @@ func writeSend(t *testing.T, s *store.Store, r *Sender, text string) {
 	sendAll(t, r)
 }
 
-// wantText reads a history back, whose f is text.
+// wantText reads a history from the bucket; f must have this text.
 func wantText(t *testing.T, p Place, r *Sender, text string) {
 	t.Helper()
 	if got := storetest.Content(t, readable(t, p, r), "f"); got != text {
@@ -376,8 +375,8 @@ func wantText(t *testing.T, p Place, r *Sender, text string) {
 	}
 }
 
-// A text that was dropped is sent again when it comes again, by the daemon that has heard
-// of it at its next head, and by a new one.
+// A text that was dropped and comes back is sent again: by the daemon that learned of the prune
+// at its next head, and by a new one.
 func TestDroppedAndWrittenAgain(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		srv, p, s, r, prune := pruned(t)
@@ -401,8 +400,8 @@ func TestDroppedAndWrittenAgain(t *testing.T) {
 	}
 }
 
-// A text that comes again between the look at the heads and the mark keeps the mark from
-// being made; one that comes again after it keeps it from being deleted, or is there twice.
+// If a text comes back between the reading of the heads and the mark, no mark is made. If it
+// comes back after the mark, it is not deleted, or it is there twice.
 func TestWrittenAgainWithinTheMark(t *testing.T) {
 	srv, p, s, r, prune := pruned(t)
 	srv.Pass(2 * pruneAge)
@@ -423,7 +422,7 @@ func TestWrittenAgainWithinTheMark(t *testing.T) {
 		prune()
 		wantText(t, p, r, "old\n")
 	}
-	if u := unnamed(t, p); u != 0 { // the list that was written for the mark goes too
+	if u := unnamed(t, p); u != 0 { // the list that was written for the mark is removed too
 		t.Errorf("%d objects are left", u)
 	}
 }
@@ -441,10 +440,10 @@ func unnamed(t *testing.T, p Place) int {
 	return c.Unnamed
 }
 
-// A machine has resumed a history and is silent for long. The other one goes on, and what
-// only the silent one still has is dropped: when it comes, it sends all of it.
+// A machine has resumed a history and sends nothing for long. The other one continues, and
+// contents that only the silent one still has are dropped. When it returns, it sends all of them.
 func TestDroppedBehindTheBack(t *testing.T) {
-	for _, early := range []bool{false, true} { // with a head of its own before the mark
+	for _, early := range []bool{false, true} { // it has a head of its own before the mark
 		srv := remotetest.New(t)
 		p, s := place(t, srv, "app"), storetest.Fresh(t)
 		r := added(t, s, p)
@@ -461,7 +460,7 @@ func TestDroppedBehindTheBack(t *testing.T) {
 		if err := SetOrigin(next, p, h); err != nil {
 			t.Fatal(err)
 		}
-		rn := added(t, next, p) // the other one holds its id: this gets its own
+		rn := added(t, next, p) // the other one holds its id, so this one gets its own
 		other := func() {
 			storetest.Apply(t, next, storetest.Closed(store.OpWrite, "g", "of the next\n"))
 			sendAll(t, rn)
@@ -491,7 +490,7 @@ func TestDroppedBehindTheBack(t *testing.T) {
 	}
 }
 
-// What a killed sender left behind goes, and nothing that one is about to name.
+// Objects of a killed sender are removed, but none that a sender is about to name.
 func TestLeftBehindGoes(t *testing.T) {
 	srv, p, s, r, prune := pruned(t)
 	kill := func() {

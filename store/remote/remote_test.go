@@ -101,7 +101,7 @@ func readable(t testing.TB, p Place, r *Sender) *store.Store {
 	return s
 }
 
-// sameHistory compares all versions with their contents, and what goes with them.
+// sameHistory compares all versions with their contents, and the other records.
 func sameHistory(t testing.TB, want, got *store.Store) {
 	t.Helper()
 	a, err := want.Since(0, 1<<20)
@@ -142,7 +142,7 @@ func sameHistory(t testing.TB, want, got *store.Store) {
 	}
 }
 
-// life changes a few files, and what else a history holds.
+// life changes a few files, and adds other records of a history.
 func life(t testing.TB, s *store.Store, rnd *rand.Rand, round int) {
 	t.Helper()
 	for range 1 + rnd.Intn(6) {
@@ -167,8 +167,8 @@ func life(t testing.TB, s *store.Store, rnd *rand.Rand, round int) {
 	}
 }
 
-// Whatever the link does, and wherever the daemon is killed: what a machine stored is in
-// the bucket at the end, each version once, in order, with all that belongs to it.
+// Whatever happens to the link, and wherever the daemon is killed: in the end everything that a
+// machine stored is in the bucket, each version once, in order, with all that belongs to it.
 func TestNothingIsLostOnTheWay(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -191,7 +191,7 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 		if _, err := r.Send(t.Context()); err != nil {
 			failed++
 		}
-		if rnd.Intn(4) == 0 { // what another daemon finds is what lies in the store
+		if rnd.Intn(4) == 0 { // another daemon finds only what is in the store
 			r = sender(t, s)
 			killed++
 		}
@@ -217,7 +217,7 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 			t.Errorf("%s holds a secret", key)
 		}
 	}
-	// Nothing new is nothing to do.
+	// If nothing is new, there is nothing to do.
 	before := srv.Asked()
 	sendAll(t, r)
 	if n := srv.Asked() - before; n > 0 {
@@ -225,8 +225,8 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 	}
 }
 
-// A killed daemon's head may have been written without its knowing: at each of its
-// requests in turn, the connection ends after it was carried out, and a new one goes on.
+// A killed daemon may not know that its head was written. At each of its requests in turn, the
+// connection ends after the request was carried out, and a new daemon continues.
 func TestKilledAtEachRequest(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -251,8 +251,8 @@ func TestKilledAtEachRequest(t *testing.T) {
 	sameHistory(t, s, readable(t, p, r))
 }
 
-// Two machines on one prefix do not disturb each other, and a copied state directory is
-// a machine of its own from the first version on that only it has.
+// Two machines on one prefix do not disturb each other. A copied state directory becomes a
+// machine of its own from its first new version on.
 func TestEachMachineItsOwn(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -293,7 +293,7 @@ func TestEachMachineItsOwn(t *testing.T) {
 	sameHistory(t, b, readable(t, p, rb))
 }
 
-// A history that came from a bucket goes on there without being sent again.
+// A history that came from a bucket continues there without being sent again.
 func TestGoesOnWhereItCameFrom(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -309,7 +309,7 @@ func TestGoesOnWhereItCameFrom(t *testing.T) {
 		if err := SetOrigin(next, p, r.Head()); err != nil {
 			t.Fatal(err)
 		}
-		life(t, s, rnd, 50+hop) // the old one lives on
+		life(t, s, rnd, 50+hop) // the old one continues too
 		sendAll(t, r)
 		nr := added(t, next, p)
 		life(t, next, rnd, 60+hop)
@@ -322,7 +322,7 @@ func TestGoesOnWhereItCameFrom(t *testing.T) {
 	}
 }
 
-// Whatever lies in the bucket, what is not what was sent is not taken for it.
+// Whatever is in the bucket, objects other than those that were sent are not accepted.
 func TestHostileBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -399,9 +399,10 @@ func TestHostileBucket(t *testing.T) {
 		refused(fmt.Sprintf("a head that says %+v", h))
 		srv.Set(key, was)
 	}
-	sameHistory(t, s, readable(t, p, r)) // and as it was, it is read
+	sameHistory(t, s, readable(t, p, r)) // unchanged, it can be read
 
-	// The bucket as it was before: who sent it knows, and sends no more to it unasked.
+	// The bucket is in an earlier state. The machine that sent to it notices, and sends nothing
+	// more to it without being asked.
 	for k, b := range early {
 		srv.Set(k, b)
 	}
@@ -423,9 +424,9 @@ func TestHostileBucket(t *testing.T) {
 	sameHistory(t, s, readable(t, p, again))
 }
 
-// An answer without an end is no memory without an end.
+// An endless answer does not use endless memory.
 func TestEndlessAnswer(t *testing.T) {
-	remotetest.New(t) // credentials
+	remotetest.New(t) // for the credentials
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", `"x"`)
 		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))

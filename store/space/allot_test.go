@@ -31,8 +31,8 @@ func TestAllot(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}
-	// When all keep to their shares the cap holds; what fits is not cut, and
-	// nobody is pushed below the floor.
+	// If all keep to their shares, the cap holds. What fits is not cut, and nobody gets less than
+	// the floor.
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		limit := random.Int64N(1000) + 100

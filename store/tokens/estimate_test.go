@@ -7,8 +7,7 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// The promise is ±10 % over a code corpus; each language may be off a little
-// more than the whole.
+// The promise is ±10 % over a corpus of code; a single language may deviate a little more.
 func TestEstimateAgainstTokenizer(t *testing.T) {
 	enc, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
@@ -47,8 +46,7 @@ func TestEstimateAgainstTokenizer(t *testing.T) {
 	}
 }
 
-// The words we send ourselves are counted too, so that they must not be far
-// off although they are no code.
+// The texts of cachebro itself are estimated too. They are not code, but must not deviate much.
 func TestEstimateOfOwnWords(t *testing.T) {
 	enc, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {

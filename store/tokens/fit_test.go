@@ -18,10 +18,9 @@ var corpusDir = flag.String("corpus", "", "one more directory with JavaScript an
 
 var fit = flag.Bool("fit", false, "print costs.go fitted anew to the training half of the corpus")
 
-// corpus is the source text of several languages that a machine with Go and
-// Python has; what is missing is left out. Files go to the training or the
-// test half by a hash of their names, so that the estimate is checked on text
-// it was not fitted to.
+// corpus is source text of several languages that exists on a machine with Go and Python; missing
+// languages are left out. Files are assigned to the training or the test half by a hash of their
+// names, so that the estimate is checked on text to which it was not fitted.
 type source struct {
 	lang string
 	dirs []string
@@ -51,7 +50,7 @@ func sources() []source {
 	}
 }
 
-// collect gathers up to limit bytes of each language's training or test half.
+// collect returns up to limit bytes of each language's training or test half.
 func collect(src source, test bool, limit int) (text []string) {
 	size := 0
 	for _, dir := range src.dirs {
@@ -91,8 +90,8 @@ func hasExt(path string, exts []string) bool {
 	return false
 }
 
-// TestFit prints the tables: the mean token count of all pieces of a shape and
-// length; cells seen too seldom take the trend of their row.
+// TestFit prints the tables: the mean token count of all pieces of a shape and length. Cells with
+// too few samples follow the trend of their row.
 func TestFit(t *testing.T) {
 	if !*fit {
 		t.Skip("only with -fit")
@@ -111,7 +110,7 @@ func TestFit(t *testing.T) {
 				end, shape, n := piece(b, i)
 				p := string(b[i:end])
 				i = end
-				// A wide rune is counted in its run: a run is encoded as one.
+				// A wide rune is counted in its run, because a run is encoded as one.
 				if shape >= sLatin {
 					for i < len(b) {
 						e, s, _ := piece(b, i)

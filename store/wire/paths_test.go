@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The socket of a daemon that was killed stays; it must not stand in the way,
-// and a living one must not be pushed aside.
+// The socket of a killed daemon stays. It must not prevent the start of another one, and a living
+// daemon's socket must not be replaced.
 func TestStaleSocket(t *testing.T) {
 	p, root := testPaths(t)
 	state, _ := p.MakeState(root)
@@ -51,7 +51,7 @@ func TestForeignDirectories(t *testing.T) {
 	if err := ownDir(sock, true); !errors.Is(err, ErrForeign) {
 		t.Errorf("a directory open to others: %v", err)
 	}
-	// The temp directory still serves.
+	// The temporary directory can still be used.
 	l, path, err := Listen(p, root, state)
 	if err != nil || filepath.Dir(path) == sock {
 		t.Fatalf("listen at %s: %v", path, err)
@@ -68,8 +68,8 @@ func TestForeignDirectories(t *testing.T) {
 	}
 }
 
-// Another user who makes our directory first in a temporary directory that all
-// share kept the daemon from starting, and could have had clients talk to them.
+// If another user created our directory first in a shared temporary directory, the daemon could
+// not start, or clients could talk to that user.
 func TestNobodyBlocksTheSocket(t *testing.T) {
 	for name, block := range map[string]func(dir string) error{
 		"open to others": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
@@ -100,7 +100,7 @@ func TestNobodyBlocksTheSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 			theirs := filepath.Join(dir, Key(root)+".sock")
-			if l, err := net.Listen("unix", theirs); err == nil { // who answers there is no daemon of ours
+			if l, err := net.Listen("unix", theirs); err == nil { // a foreign daemon
 				defer l.Close()
 			}
 			l, path, err := Listen(p, root, state)

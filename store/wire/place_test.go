@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What happens to a place is reported by the kernel: a look every few seconds would
-// be late, and one many times a second would keep a process at rest awake.
+// The kernel reports changes of a path: checking every few seconds would be late, and checking
+// many times a second would keep an idle process awake.
 func TestWait(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		defer func(d time.Duration) { placeLookEvery = d }(placeLookEvery)
@@ -48,7 +48,7 @@ func TestWait(t *testing.T) {
 			file := filepath.Join(dir, "file")
 			must(os.MkdirAll(dir, 0o700))
 			must(os.WriteFile(file, nil, 0o600))
-			held, err := os.Open(file) // as a lock is, which keeps its directories from telling of their end
+			held, err := os.Open(file) // like a lock, which keeps its directories from reporting their removal
 			must(err)
 			defer held.Close()
 			there, err := SamePlace(file)
@@ -66,7 +66,7 @@ func TestWait(t *testing.T) {
 			defer cancel()
 			told := make(chan error, 1)
 			go func() { told <- WaitGone(ctx, p) }()
-			<-looked // it watches
+			<-looked // it is watching
 			c.do(top, dir, file)
 			if err := <-told; err == nil {
 				t.Error("not noticed")

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// A daemon that has nothing to do ends while clients may be about to ask. None of
-// their requests is lost or done twice, and none fails, those that must not be
-// asked again included.
+// An idle daemon ends while clients may be about to send requests. No request is lost, done
+// twice, or fails, including those that must not be repeated.
 func TestRetireLosesNothing(t *testing.T) {
 	paths, root := testPaths(t)
 	var done atomic.Int64
@@ -23,7 +22,7 @@ func TestRetireLosesNothing(t *testing.T) {
 	for range 4 {
 		c := dialTest(t, paths, root)
 		dial := c.open
-		c.open = func(ctx context.Context) (*clientConn, error) { // as one that starts a daemon
+		c.open = func(ctx context.Context) (*clientConn, error) { // like one that starts a daemon
 			for {
 				cc, err := dial(ctx)
 				if !errors.Is(err, ErrNoDaemon) {

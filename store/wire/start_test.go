@@ -17,8 +17,8 @@ import (
 
 const childDir = "CACHEBRO_WIRE_TEST_DIR"
 
-// childMain is the daemon of these tests: this very binary, started by
-// DialOrStart as `self daemon --root ROOT`.
+// childMain is the daemon of these tests: the test binary itself, started by DialOrStart as `self
+// daemon --root ROOT`.
 func childMain() int {
 	root := os.Args[3]
 	if strings.HasSuffix(root, "broken") {
@@ -36,7 +36,7 @@ func childMain() int {
 	}
 	fmt.Fprintln(f, os.Getpid())
 	f.Close()
-	time.Sleep(50 * time.Millisecond) // the time a store takes to open
+	time.Sleep(50 * time.Millisecond) // as long as opening a store takes
 	l, _, err := Listen(p, root, state)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -104,7 +104,7 @@ func TestDialOrStart(t *testing.T) {
 		t.Errorf("the daemon works in %s", cwd)
 	}
 
-	// Killed: the next call starts another.
+	// After a kill, the next call starts another one.
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestDialOrStart(t *testing.T) {
 		t.Fatalf("after kill -9: %+v, %v", s, err)
 	}
 
-	// Older: replaced, but only if asked for.
+	// An older one is replaced, but only on request.
 	_, err = DialOrStart(context.Background(), p, Hello{Version: "1.1", Root: root}, Timeouts{}, Start{Self: self})
 	if !errors.Is(err, ErrVersion) {
 		t.Fatalf("an older daemon: %v", err)

@@ -64,7 +64,7 @@ func (d *daemon) stop() {
 }
 
 func testPaths(t testing.TB) (Paths, string) {
-	// A test's own directory has its name in its path, and a socket's is short.
+	// The path of t.TempDir contains the test's name, and a socket's path must be short.
 	dir, err := os.MkdirTemp("", "w")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	}
 }
 
-// A client that gives up must not leave its handler at work.
+// A handler must not keep running after its client gave up.
 func TestCancelReachesTheHandler(t *testing.T) {
 	p, root := testPaths(t)
 	ended := make(chan error, 2)
@@ -235,7 +235,8 @@ func TestAttachPassesADescriptor(t *testing.T) {
 	}
 }
 
-// A daemon that is stopped still has a backlog: connects succeed, answers never come.
+// A daemon that was stopped by a signal still has a backlog: connects succeed, but no answer
+// comes.
 func TestHungDaemon(t *testing.T) {
 	p, root := testPaths(t)
 	state, _ := p.MakeState(root)
@@ -251,7 +252,7 @@ func TestHungDaemon(t *testing.T) {
 	}
 }
 
-// One client that does not read its answer holds up nobody else.
+// A client that does not read its answer delays no other client.
 func TestSlowClient(t *testing.T) {
 	p, root := testPaths(t)
 	big := make([]byte, 30<<20)
@@ -297,7 +298,7 @@ func TestBadFrames(t *testing.T) {
 	for _, raw := range []string{
 		"\xff\xff\xff\xff\x00\x00\x00\x00", // a header of 4 GiB
 		"\x02\x00\x00\x00\x00\x00\x00\x00{]",
-		"\x40\x00\x00\x00\x00\x00\x00\x00{\"id\":1", // and gone
+		"\x40\x00\x00\x00\x00\x00\x00\x00{\"id\":1", // and the connection ends
 		"GET / HTTP/1.1\r\n\r\n",
 		`` + "\x1a\x00\x00\x00\x00\x00\x00\x00" + `{"id":1,"method":"status"}`, // no hello
 	} {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// say runs a command line in an environment that knows nothing.
+// say runs a command line in an environment without any settings.
 func say(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -36,12 +36,12 @@ func eachCommand(do func(c *cobra.Command, words []string)) {
 	walk(Root(e))
 }
 
-// TestEveryCommandHasHelp: a page that names all flags, with an example and within the
-// width of a terminal; the completion knows the same flags.
+// TestEveryCommandHasHelp: each command has a page that names all flags, with an example and
+// within the width of a terminal. The completion knows the same flags.
 func TestEveryCommandHasHelp(t *testing.T) {
 	n := 0
 	eachCommand(func(c *cobra.Command, words []string) {
-		if len(words) > 0 && words[0] == "completion" { // cobra's
+		if len(words) > 0 && words[0] == "completion" { // cobra's own
 			return
 		}
 		n++
@@ -56,7 +56,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			}
 		}
 		if c.Hidden && c.Example == "" {
-			return // started by cachebro itself
+			return // started only by cachebro itself
 		}
 		if !c.HasSubCommands() && !strings.Contains(out, "Examples:") {
 			t.Errorf("%s --help shows no example:\n%s", name, out)
@@ -79,7 +79,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	}
 }
 
-// TestFirstPage: what people do every day, a line each.
+// TestFirstPage: everyday commands have a line each.
 func TestFirstPage(t *testing.T) {
 	_, out, _ := say(t)
 	_, everyday, _ := strings.Cut(out, "\nEveryday:\n")

@@ -19,8 +19,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// subject is a project behind a socket. On a mount, what it writes is spooled
-// as the overlay would; without one, the daemon has to find out by looking.
+// subject is a project behind a socket. On a mount, its writes are spooled as the overlay does;
+// without one, the daemon has to scan for them.
 type subject struct {
 	*project
 	mounted bool
@@ -195,8 +195,8 @@ func (o *overSocket) Edit(t testing.TB, path, old, new string) {
 	}
 }
 
-// The read decision through the socket, over a real store: the same suite that
-// the decision itself passes.
+// The read decision through the socket, over a real store. It passes the same suite as the
+// decision itself.
 func TestConformance(t *testing.T) {
 	t.Run("mounted", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject { return newSubject(t, true) })

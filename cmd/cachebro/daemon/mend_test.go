@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestUndoSaysThatTheHistoryIsBehind: with the state's disk full an undo said that
-// there was nothing to undo, with hundreds of records unread.
+// TestUndoSaysThatTheHistoryIsBehind: while the state's disk was full, an undo said that there
+// was nothing to undo, although hundreds of records were unread.
 func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 	p := newProject(t)
 	p.closed(event.OpCreate, "a", []byte("1\n"), nil)
@@ -22,7 +22,7 @@ func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 	p.closed(event.OpWrite, "a", []byte("2\n"), nil)
 	o := p.opt
 	o.Log = slog.New(slog.DiscardHandler)
-	d, err := open(t.Context(), o, p.state) // nobody ingests
+	d, err := open(t.Context(), o, p.state) // without ingesting
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestNotes: what was noted is listed, found by its words, its id and for a
-// prompt, and told after a compaction; it follows its file, says when that is
-// gone, and is there after a restart, whatever else was collected or reindexed.
+// TestNotes: notes are listed, found by their words, by id and for a prompt, and shown after a
+// compaction. A note follows its file, says when the file is gone, and survives restarts,
+// collections and reindexing.
 func TestNotes(t *testing.T) {
 	p := newProject(t)
 	p.start()

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each step of the start that can fail does: the daemon said "invalid memory
-// address" then, and not what was wrong.
+// Each step of the start that can fail fails in turn. The daemon then said "invalid memory
+// address" instead of the cause.
 func TestEachStepOfTheStartFails(t *testing.T) {
 	file := func(path string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -28,7 +28,7 @@ func TestEachStepOfTheStartFails(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(p *project) error
-		want string // in the error; "": it starts all the same
+		want string // expected in the error; "": it starts nevertheless
 	}{
 		{"the state is a file", func(p *project) error {
 			if err := os.RemoveAll(p.state); err != nil {
@@ -55,7 +55,7 @@ func TestEachStepOfTheStartFails(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			o := p.opt
-			o.Ready = cancel // it has started, and may end
+			o.Ready = cancel // it has started and may end
 			err := Run(ctx, o)
 			switch {
 			case c.want == "" && err != nil:
@@ -67,7 +67,7 @@ func TestEachStepOfTheStartFails(t *testing.T) {
 	}
 }
 
-// limited makes the state lie on a file system of size bytes.
+// limited puts the state on a file system of size bytes.
 func (p *project) limited(size string) {
 	p.t.Helper()
 	if os.Getuid() != 0 {
@@ -87,7 +87,7 @@ func (p *project) limited(size string) {
 	}
 }
 
-// disk makes the state lie on a disk of its own with a file system like most.
+// disk puts the state on a disk of its own with an ordinary file system.
 func (p *project) disk(size int64) {
 	p.t.Helper()
 	if os.Getuid() != 0 {
@@ -116,8 +116,8 @@ func (p *project) disk(size int64) {
 	}
 }
 
-// startOrSay starts a child and waits until it answers, or has ended with a
-// reason, which is returned.
+// startOrSay starts a child and waits until it answers, or has ended and given a reason, which is
+// returned.
 func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 	p.t.Helper()
 	ended := make(chan struct{})
@@ -142,9 +142,9 @@ func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 	return "", false
 }
 
-// A state directory with little room made the daemon panic at its start, and the
-// true reason was lost. Where mount finds room enough the daemon starts: what
-// comes waits in the spool.
+// If there was little room for the state directory, the daemon panicked at its start and hid the
+// real reason. Wherever mount finds enough room, the daemon starts; new records wait in the
+// spool.
 func TestLittleRoom(t *testing.T) {
 	enough := map[string]bool{"46m": true, "41m": true, "38m": true, "35m": true, "33m": true} // mount asks for 32
 	for _, size := range []string{"46m", "41m", "38m", "35m", "33m", "12m", "1m"} {
@@ -160,8 +160,8 @@ func TestLittleRoom(t *testing.T) {
 	}
 }
 
-// A daemon starts on a disk that is full to the last byte, with no ballast left to
-// give up: the history is there to be read.
+// A daemon starts on a disk that is completely full and has no ballast left to release. Its
+// history can be read.
 func TestFullDiskStarts(t *testing.T) {
 	p := newProject(t)
 	p.disk(160 << 20)

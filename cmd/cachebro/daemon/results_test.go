@@ -34,14 +34,14 @@ func countsOf(p *project, c *wire.Client) (n toolCounts) {
 	return n
 }
 
-// indexed waits for the index: an answer given without it says so, and is not kept.
+// indexed waits for the index, because an answer without the index says so and is not cached.
 func indexed(p *project, c *wire.Client) {
 	p.t.Helper()
 	eventually(p.t, "the index is ready", func() bool { return exact(p, c, "warm", "").Warning == "" })
 }
 
-// quiet waits until all that was spooled is in the log and nothing else is being
-// put there: a search waits for a moment only, and keeps nothing while it is not.
+// quiet waits until everything spooled is in the log and nothing else is being ingested: a search
+// waits only a moment for that, and otherwise caches nothing.
 func quiet(p *project, c *wire.Client) {
 	p.t.Helper()
 	eventually(p.t, "the log is caught up", func() bool {
@@ -63,8 +63,8 @@ func linesOf(a wire.SearchAnswer) (out []string) {
 	return out
 }
 
-// The same search twice is computed once, until a file in its scope changes; a
-// state that comes back finds its answer again.
+// The same search twice is computed once until a file in its scope changes. If an earlier state
+// returns, its answer is found again.
 func TestSearchAnswersAreKept(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -97,7 +97,7 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	}
 	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpRename, Path: "doc/b.md", Path2: "src/b.md", Stat: p.statOf("src/b.md")})
 	step("moved into the directory", "needle", "src", 2, 4)
-	// A file that is being written: nobody knows what it says a moment later.
+	// A file that is being written: its content may change at any moment.
 	p.append(&spool.Record{Kind: spool.KindDirty, Time: now(), Path: "src/a.go", Node: 99})
 	p.write("src/a.go", "needle\nneedle\n")
 	step("half-written", "needle", "src", 3, 4)
@@ -108,7 +108,7 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	step("closed, again", "needle", "src", 4, 5)
 }
 
-// Whatever is written, a kept answer is what the files say.
+// Whatever is written, a cached answer agrees with the files.
 func TestKeptSearchEqualsFresh(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -162,7 +162,7 @@ func TestKeptSearchEqualsFresh(t *testing.T) {
 	t.Logf("%+v", n)
 }
 
-// 1,000 clients ask for the same at once.
+// 1,000 clients send the same request at once.
 func TestManySearchesComputeOnce(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -189,7 +189,7 @@ func TestManySearchesComputeOnce(t *testing.T) {
 	}
 }
 
-// Two daemons on two clones: what one found, the other has.
+// Two daemons with two clones: each has the other's answers.
 func TestTwoClonesShareResults(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	if errors.Is(err, redistest.ErrNone) && os.Getenv("CACHEBRO_NEED_REDIS") == "" {
@@ -231,7 +231,7 @@ func TestTwoClonesShareResults(t *testing.T) {
 		if countsOf(ps[1], cs[1]).Stores["redis"] == before+1 {
 			return true
 		}
-		// A miss is computed and kept: begin anew.
+		// A miss is computed and cached, which starts the count again.
 		for _, c := range cs {
 			if _, err := c.Call(context.Background(), wire.MResults, wire.ResultsRequest{Do: "clear"}, nil, nil); err != nil {
 				t.Fatal(err)
@@ -240,7 +240,7 @@ func TestTwoClonesShareResults(t *testing.T) {
 		exact(ps[0], cs[0], "needle", "")
 		return false
 	})
-	// A clone that is not the same does not get it.
+	// A clone with other contents does not get the answer.
 	ps[1].through(event.OpWrite, "src/b.go", "package b // needle\n", nil)
 	if got := linesOf(exact(ps[1], cs[1], "needle", "")); len(got) != 2 {
 		t.Fatal(got)

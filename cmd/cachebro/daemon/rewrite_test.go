@@ -8,8 +8,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// A client's built-in read: pending, committed by its exact text, then replaced
-// by a stub for which the client prints its own line; asked again, it is full.
+// A read by a client's built-in tool is pending, then committed with its exact text, then
+// replaced by a stub for which the client prints its own line. If it is requested again, it is
+// full.
 func TestRewriteOfABuiltInRead(t *testing.T) {
 	p := newProject(t)
 	text := strings.Repeat("a line of a file that is read by the client itself\n", 200)
@@ -64,8 +65,8 @@ func TestRewriteOfABuiltInRead(t *testing.T) {
 	}
 }
 
-// A tool call that the hook announced tells the reader of an MCP call; the
-// session that the server believes in does not.
+// The reader of an MCP call is determined by a tool call that the hook announced, not by the
+// session that the server believes to be in.
 func TestReaderOfAnMCPCall(t *testing.T) {
 	p := newProject(t)
 	p.write("a.txt", strings.Repeat("text of some length that is worth a stub\n", 100))

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Where the spool cannot be looked at, a request for everything reports that, and the
-// look for changes is tried again later: neither asks as fast as it can.
+// If the spool cannot be watched, a request for everything reports that, and the scan for changes
+// is retried later. Neither retries as fast as it can.
 func TestSpoolCannotBeLookedAt(t *testing.T) {
 	p := newProject(t)
 	p.write("a.go", "package p\n")

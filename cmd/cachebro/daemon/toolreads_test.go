@@ -9,14 +9,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// Reads are entered behind the answers, by many readers at once; who asks for the
-// working set finds every one of them, and so does the next daemon.
+// Reads are recorded after their answers, by many readers at once. A request for the working set
+// finds all of them, and so does the next daemon.
 func TestReadsAreInTheWorkingSetAtOnce(t *testing.T) {
 	p := newProject(t)
 	p.write("a.txt", "one\n")
 	p.write("b.txt", "two\n")
 	p.start()
-	const readers, each = 8, 37 // more than are kept waiting
+	const readers, each = 8, 37 // more than the queue holds
 	var wg sync.WaitGroup
 	for range readers {
 		c := p.dial("hook")

@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestBackupFinding: a backup that stays on one file system left a mounted project out,
-// and nothing that users look at said so.
+// TestBackupFinding: a backup that does not cross file systems skipped a mounted project, and no
+// output for users said so.
 func TestBackupFinding(t *testing.T) {
 	says := func(t cli.Target) (all string) {
 		for _, f := range captureFindings(wire.Status{}, t) {

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// What waits for the store is shown with its limit, above which writers wait.
+// Status shows the size of the spool with the limit above which writers wait.
 func TestStatusShowsTheSpoolsLimit(t *testing.T) {
 	var st wire.Status
 	st.Capture = wire.CaptureState{Spooled: 40 << 20, MaxSpool: 512 << 20}
@@ -19,7 +19,7 @@ func TestStatusShowsTheSpoolsLimit(t *testing.T) {
 	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "a process that would destroy one waits") {
 		t.Error(got)
 	}
-	st.Capture.MaxSpool = 0 // of an older mountd
+	st.Capture.MaxSpool = 0 // reported by an older mountd
 	if got := captureLine(cli.Paint{}, st); strings.Contains(got, " of ") {
 		t.Error(got)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// facts is all that a person can see of the project: names, kinds, modes, owners,
+// facts returns everything that a user can see of the project: names, kinds, modes, owners,
 // contents, links, access control lists, attributes and capabilities.
 func facts(p *project) string {
 	p.t.Helper()
@@ -20,7 +20,7 @@ func facts(p *project) string {
 	return out
 }
 
-// diffLines names what two texts do not share.
+// diffLines returns the lines that only one of two texts has.
 func diffLines(a, b string) string {
 	count := map[string]int{}
 	for _, l := range strings.Split(a, "\n") {
@@ -41,9 +41,9 @@ func diffLines(a, b string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestOwnersAndAttributesComeBack: an undo said "done" and the owners, groups, access
-// control lists and attributes of what it brought back were lost; a change of nothing
-// else left nothing to undo.
+// TestOwnersAndAttributesComeBack: an undo said "done", but the owners, groups, access control
+// lists and attributes of the restored files were lost. A change of only these could not be
+// undone.
 func TestOwnersAndAttributesComeBack(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives files away")

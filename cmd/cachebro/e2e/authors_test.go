@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// TestAuthorsSurviveMountdKilled: who wrote a file that was open when mountd, or
-// the store daemon, was killed is known when it is closed at last, and what the
-// session did is taken back as a whole. The scan that follows leaves such files
-// to their writers.
+// TestAuthorsSurviveMountdKilled: the author of a file that was open when mountd or the store
+// daemon was killed is known when the file is finally closed, and the session's changes are
+// undone as a whole. The scan that follows leaves such files to their writers.
 func TestAuthorsSurviveMountdKilled(t *testing.T) {
 	files := map[string]string{}
 	for i := range 8 {
@@ -44,7 +43,7 @@ func TestAuthorsSurviveMountdKilled(t *testing.T) {
 			}
 		}
 		var open []string
-		hold := func(kind string, n int) { // new files, and old ones with other content
+		hold := func(kind string, n int) { // new files, and existing ones with other content
 			for i := range n {
 				name := fmt.Sprintf("%s%d-%d", kind, round, i)
 				do("make", name, "new\n")
@@ -107,8 +106,8 @@ func TestAuthorsSurviveMountdKilled(t *testing.T) {
 	}
 }
 
-// rescanned waits until the first scan of the mount is done, or that which follows
-// the death of a process.
+// rescanned waits until the first scan of the mount is done, or the scan that follows the death
+// of a process.
 func (p *project) rescanned(after int) {
 	p.t.Helper()
 	eventually(p.t, 60*time.Second, "the scan is done", func() bool {

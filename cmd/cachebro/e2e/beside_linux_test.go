@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// besideDelay is how long names and modes that were changed by another way may
-// be shown as they were, and a little.
+// besideDelay is somewhat longer than the time for which names and modes that were changed
+// bypassing the mount may be shown as before.
 const besideDelay = 1500 * time.Millisecond
 
-// bind shows the source once more, as a container's volume would: what is bound
-// is the directory above, without the overlay in it.
+// bind mounts the source a second time, as a container's volume would: it binds the directory
+// above, without the overlay in it.
 func (p *project) bind() (dir string) {
 	p.t.Helper()
 	at := filepath.Join(p.base, "beside")
@@ -37,8 +37,8 @@ func (p *project) bind() (dir string) {
 	return filepath.Join(at, "project")
 }
 
-// namespace is the source as a process sees it that has had a mount namespace of
-// its own since before the overlay.
+// namespace is the source as seen by a process with a mount namespace that was made before the
+// overlay.
 func (p *project) namespace() (dir string) {
 	p.t.Helper()
 	cmd := exec.Command("cat") // until its input ends
@@ -57,14 +57,14 @@ func (p *project) namespace() (dir string) {
 	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, p.dir)
 }
 
-// outside reports whether a way beside the mount is noticed: somebody uses it, or it is
-// watched for the first who does.
+// outside reports whether a way to bypass the mount is noticed: somebody uses it, or it is
+// watched in case somebody does.
 func (p *project) outside() bool {
 	used, watched := p.besides()
 	return used || watched
 }
 
-// besides reports whether somebody uses a way beside the mount, and whether it is watched.
+// besides reports whether somebody uses a way to bypass the mount, and whether it is watched.
 func (p *project) besides() (used, watched bool) {
 	p.t.Helper()
 	var st struct {
@@ -77,11 +77,10 @@ func (p *project) besides() (used, watched bool) {
 	return st.Outside, st.Watched
 }
 
-// TestSecondWayIn: two mounts of one source, one of them ours. Who stood outside
-// was found by comparing paths, and a bind mount was no one: its new files were
-// absent for as long as an hour, its chmod was not seen, its appends were
-// overwritten. A model of what is where is not needed, because the source is one:
-// both ways must show the same, bytes at once, names and modes after a second.
+// TestSecondWayIn: one source is mounted twice, once by cachebro. Processes outside were found by
+// comparing paths, which missed bind mounts: new files were absent for up to an hour, a chmod was
+// not seen, and appends were overwritten. No model of the files is needed, because the source is
+// one: both sides must show the same bytes at once, and the same names and modes after a second.
 // CACHEBRO_BESIDE=10m makes it longer.
 func TestSecondWayIn(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -112,7 +111,7 @@ func TestSecondWayIn(t *testing.T) {
 	})
 }
 
-// besideModel changes the project's files in both ways for so long.
+// besideModel changes the project's files on both sides for some time.
 func besideModel(p *project, beside string, length time.Duration) {
 	t := p.t
 	side := [2]string{p.dir, beside}
@@ -124,7 +123,7 @@ func besideModel(p *project, beside string, length time.Duration) {
 	if err := os.Mkdir(filepath.Join(side[1], "e"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	moved := map[string]time.Time{} // names that came or went by the other way
+	moved := map[string]time.Time{} // names that the other side made or removed
 	last := map[string]string{}
 	held := [2]map[string]*os.File{{}, {}}
 	for i := range held {
@@ -181,7 +180,7 @@ func besideModel(p *project, beside string, length time.Duration) {
 			_, err = held[i][name].WriteAt(text, int64(rng.Intn(5000)))
 		}
 		if renames {
-			moved[name] = time.Now() // the other way may still believe it to be absent, or another file
+			moved[name] = time.Now() // the other side may still believe that it is absent, or another file
 		}
 		last[name] = fmt.Sprintf("%d: %s by %d", ops, what, i)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -205,8 +204,8 @@ func besideModel(p *project, beside string, length time.Duration) {
 	t.Logf("%d operations, %d times a content was compared at once", ops, compared)
 }
 
-// A restore takes back what was removed beside the mount as well: "nothing to do" is said
-// of the files, not of the log.
+// A restore also restores what was removed bypassing the mount. "Nothing to do" refers to the
+// files, not to the log.
 func TestRestoreAfterRemovalBeside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -247,7 +246,7 @@ func besideWrite(path string, flags int, off int64, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// besideTree is everything in a directory: names, modes, sizes, content.
+// besideTree returns everything in a directory: names, modes, sizes, contents.
 func besideTree(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -272,8 +271,8 @@ func besideTree(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// Who stands in the project when it is mounted is named, but not what npx has between the
-// shell and us: that waits for us and ends.
+// Processes whose working directory is in the project when it is mounted are named. Those that
+// npx runs between the shell and cachebro are not: they wait for cachebro and end.
 func TestMountNamesWhoStandsThere(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n"})
 	npx := filepath.Join(p.base, "npx")
@@ -291,9 +290,9 @@ func TestMountNamesWhoStandsThere(t *testing.T) {
 	}
 }
 
-// TestUnmountedHereAlone: a mount namespace that was made meanwhile, a container's for
-// one, keeps a copy of the mount when it has gone from here. Its mountd was still taken
-// for one that sees all changes, and an answer contained none that were made here since.
+// TestUnmountedHereAlone: a mount namespace that was made while the project was mounted, for
+// example by a container, keeps a copy of the mount after an umount here. Its mountd still
+// counted as one that sees all changes, so answers lacked the changes made here since.
 func TestUnmountedHereAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -301,7 +300,7 @@ func TestUnmountedHereAlone(t *testing.T) {
 	p := newProject(t, map[string]string{"changed.txt": "one\n", "removed.txt": "two\n", "inside.txt": "three\n"})
 	p.mount()
 	copied := p.namespace()
-	out, _ := p.try("umount", p.dir) // names who has the copy
+	out, _ := p.try("umount", p.dir) // names the processes that have the copy
 	if mounted(p.dir) {
 		t.Fatalf("umount: %s", out)
 	}
@@ -325,19 +324,19 @@ func TestUnmountedHereAlone(t *testing.T) {
 		t.Error("status says that the project is mounted")
 	}
 
-	// What the other namespace does is reported as before, and shows here.
+	// What the other namespace changes is recorded as before, and visible here.
 	if err := os.WriteFile(filepath.Join(copied, "inside.txt"), []byte("four\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 10*time.Second, "the version of the copy", func() bool { return len(p.log("inside.txt")) == 2 })
-	// And what is done here shows there.
+	// And what is changed here is visible there.
 	p.write("changed.txt", "again\n")
 	eventually(t, 5*time.Second, "the change in the copy", func() bool {
 		b, err := os.ReadFile(filepath.Join(copied, "changed.txt"))
 		return err == nil && string(b) == "again\n"
 	})
 
-	// A daemon that is started now hears of it by mountd's introduction.
+	// A daemon that is started now learns of it when mountd attaches.
 	if err := syscall.Kill(p.process("daemon"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -348,9 +347,9 @@ func TestUnmountedHereAlone(t *testing.T) {
 	})
 }
 
-// TestWayThatNobodyUses: one process of another mount namespace, as each service and sandbox
-// is, took the kernel's caches away for as long as it ran. They stay until somebody there
-// opens a file of the project.
+// TestWayThatNobodyUses: a single process in another mount namespace, such as a service or a
+// sandbox, switched the kernel's caches off for as long as it ran. Now they stay on until a
+// process there opens a file of the project.
 func TestWayThatNobodyUses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace here")
@@ -368,7 +367,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 	if _, err := os.Stat(p.path("a")); err != nil { // the kernel may keep this for an hour
 		t.Fatal(err)
 	}
-	h, err := os.Open(filepath.Join(side, "d/b")) // only opened
+	h, err := os.Open(filepath.Join(side, "d/b")) // opened, but not changed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +384,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 		})
 	}
 	eventually(t, time.Minute, "nobody uses it any more", func() bool { outside, _ := p.besides(); return !outside })
-	// Changes are seen though everything is cached.
+	// Changes are seen although everything is cached.
 	for i := range 20 {
 		text := strings.Repeat("x", i)
 		if err := os.WriteFile(filepath.Join(side, "a"), []byte(text), 0o644); err != nil {
@@ -398,8 +397,8 @@ func TestWayThatNobodyUses(t *testing.T) {
 	}
 }
 
-// TestEventsLost: where more happens on the file system than the kernel remembers, all is
-// looked at. The kernel's caches stayed off after that until somebody used the way.
+// TestEventsLost: if more happens on the file system than the kernel's queue holds, all files are
+// scanned. The kernel's caches then stayed off until somebody used the other way.
 func TestEventsLost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root watches the whole file system")
@@ -438,10 +437,10 @@ func TestEventsLost(t *testing.T) {
 	eventually(t, time.Minute, "the caches are back", quiet)
 }
 
-// TestHistoryBeside: 200 random changes by processes that do not go through the mount. The
-// guide said that they are seen within a second, but six saves became one version, found
-// when somebody looked, and what was removed stayed in every answer until the next mount.
-// At 50 pauses log, diff and undo must say what the tree says.
+// TestHistoryBeside: 200 random changes by processes that bypass the mount. The guide said that
+// they are seen within a second, but six saves became one version, found only at the next scan,
+// and removed files stayed in every answer until the next mount. At 50 pauses, log, diff and undo
+// must agree with the tree.
 func TestHistoryBeside(t *testing.T) {
 	files := map[string]string{"s": "x\n", "t": "y\n", "d/s": "z\n", "d/deep/er": "w\n"}
 	t.Run("root", func(t *testing.T) {
@@ -477,8 +476,9 @@ func TestHistoryBeside(t *testing.T) {
 	})
 }
 
-// TestMadeAgainBeside: mountd may learn late that a directory was removed beside the mount, when
-// another one has its name. What is in that one was made, and did not just come to be seen.
+// TestMadeAgainBeside: mountd may learn that a directory was removed bypassing the mount only
+// when another directory has its name. The files in the new one were then made, not merely seen
+// for the first time.
 func TestMadeAgainBeside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace here")
@@ -512,8 +512,8 @@ func TestMadeAgainBeside(t *testing.T) {
 	}
 }
 
-// waitWatched waits until the files that were there are in the log and the source is watched. It
-// returns the number of the last version.
+// waitWatched waits until the existing files are in the log and the source is watched. It returns
+// the number of the last version.
 func waitWatched(t *testing.T, cb func(...string) string, dir string) (first uint64) {
 	t.Helper()
 	eventually(t, time.Minute, "what was there is in the log, and the source is watched", func() bool {
@@ -534,8 +534,8 @@ func waitWatched(t *testing.T, cb func(...string) string, dir string) (first uin
 	return first
 }
 
-// historyBeside runs the scenario: cb asks cachebro, run has a process beside the mount run
-// a script.
+// historyBeside runs the scenario. cb runs cachebro, and run runs a script in a process that
+// bypasses the mount.
 func historyBeside(p *project, beside string, cb func(...string) string, run func(script string)) {
 	t := p.t
 	t.Helper()
@@ -577,7 +577,7 @@ func historyBeside(p *project, beside string, cb func(...string) string, run fun
 	}
 }
 
-// changeBeside is a random change of what is there, as a line of shell.
+// changeBeside returns a random change of the existing files as a line of shell.
 func changeBeside(rng *rand.Rand, dir string, n int) string {
 	names := []string{"s", "t", "d/s", "a", "b", "d/a", "e/a", "e/b", "link"}
 	dirs := []string{"d", "e", "d/deep", "f"}
@@ -604,7 +604,7 @@ func changeBeside(rng *rand.Rand, dir string, n int) string {
 	return fmt.Sprintf("[ ! -f %[1]s ] || chmod %[2]o %[1]s; ln -sfn to.%[3]d link", name, 0o600+rng.Intn(8)*8, n)
 }
 
-// asLogged is what is at each path below a directory, as far as a version tells it.
+// asLogged returns what is at each path below a directory, according to the versions.
 func asLogged(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -647,7 +647,7 @@ func entriesOf(t *testing.T, out string) (all []entry) {
 	return all
 }
 
-// disagreement says where log, diff or undo say something else than the tree.
+// disagreement returns where log, diff or undo do not agree with the tree.
 func disagreement(t *testing.T, dir string, before map[string]string, first uint64, project string, cb func(...string) string) string {
 	t.Helper()
 	tree := asLogged(t, dir)
@@ -731,8 +731,8 @@ func disagreement(t *testing.T, dir string, before map[string]string, first uint
 	return ""
 }
 
-// TestMountAgain: a mount namespace that was made while the project was mounted keeps a copy
-// of the mount for as long as a process is in it. Nobody used it, and yet umount failed with
+// TestMountAgain: a mount namespace that was made while the project was mounted keeps a copy of
+// the mount as long as a process is in it. Although nobody used the copy, umount failed with
 // status 3, and the next mount was refused until that process was killed.
 func TestMountAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -808,7 +808,7 @@ func mountAgain(p *project, ask func(...string) (string, error), run func(string
 	})
 	_ = holder.Process.Kill()
 	_ = holder.Wait()
-	inside := hold("cd " + p.dir) // and one that stands in the mount
+	inside := hold("cd " + p.dir) // and one with its working directory in the mount
 	if out, err := ask("umount", p.dir); err == nil || !strings.Contains(out, "still in use by sleep") {
 		t.Errorf("umount with somebody inside: %v: %s", err, out)
 	}

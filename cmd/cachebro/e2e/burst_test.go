@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// burst makes n random changes below a root, from a seed. Several processes
-// make bursts over the same few names, so that most of what one finds, another
-// has left; operations that fail are part of it.
+// burst makes n random changes below a root, from a seed. Several processes do this with the same
+// few names, so that most of what one finds was left by another. Some operations fail, which is
+// part of the test.
 type burst struct {
 	r    *rand.Rand
 	root string

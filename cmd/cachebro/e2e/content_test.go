@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestContents walks through the ways in which files really change and checks
-// that each content that was closed, or was there before, can be shown again
-// byte for byte.
+// TestContents covers the ways in which programs change files, and checks that each content that
+// was closed, or existed before, can be shown again byte for byte.
 func TestContents(t *testing.T) {
 	t.Parallel()
 	random := make([]byte, 300_000)
@@ -65,7 +64,7 @@ func TestContents(t *testing.T) {
 	})
 	t.Run("O_TRUNC without a write", func(t *testing.T) {
 		p.sh(": > otrunc.txt")
-		// It is closed with its RELEASE, which the kernel sends when it likes.
+		// It counts as closed with its RELEASE, which the kernel sends at any later time.
 		eventually(t, time.Second, "the emptied file is in the log", func() bool { return len(p.contents("otrunc.txt")) > 1 })
 		p.wantContents("otrunc.txt", old, "")
 	})
@@ -93,7 +92,7 @@ func TestContents(t *testing.T) {
 		p.sh(`for i in 1 2 3 4 5 6 7 8 9; do echo a$i >> append.txt; done & for i in 1 2 3 4 5 6 7 8 9; do echo b$i >> append.txt; done; wait`)
 		final, _ := os.ReadFile(p.path("append.txt"))
 		c := p.contents("append.txt")
-		// Two that write at the same moment may share a close.
+		// Two processes that write at the same moment may share a close.
 		if len(c) < 10 || c[len(c)-1] != string(final) {
 			t.Errorf("%d versions, newest %s, file %s", len(c), brief(c[len(c)-1]), brief(string(final)))
 		}
@@ -207,8 +206,7 @@ func TestContents(t *testing.T) {
 	})
 }
 
-// TestTrackedThoughIgnored: git does not care about .gitignore once a file is
-// in its index, so neither do we.
+// TestTrackedThoughIgnored: git ignores .gitignore for a file in its index, and so does cachebro.
 func TestTrackedThoughIgnored(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "*.log\n", "kept.log": "kept 1\n", "free.log": "free 1\n"})
 	p.sh("git init -q . && git add -f kept.log .gitignore && git -c user.name=t -c user.email=t@example.org commit -qm x")
@@ -218,8 +216,8 @@ func TestTrackedThoughIgnored(t *testing.T) {
 	p.wantContents("free.log", "free 1\n", "free 2\n")
 }
 
-// TestShowsWhoDidIt checks that process name and pid of short-lived writers
-// are right, which they are only when they are looked up while they live.
+// TestShowsWhoDidIt checks the process name and pid of short-lived writers, which are right only
+// if they are looked up while the writer runs.
 func TestShowsWhoDidIt(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n", "b.txt": "1\n"})
 	p.mount()
@@ -236,9 +234,8 @@ func TestShowsWhoDidIt(t *testing.T) {
 	t.Errorf("no version of a.txt by sed (pid %d): %+v", pid, p.log("a.txt"))
 }
 
-// TestLeavesAccessTimesAlone: the baseline, a capture and the index read every
-// file, and a posix test saw an access time move between two stats of a file
-// that nobody had read.
+// TestLeavesAccessTimesAlone: the baseline, a capture and the index read every file. A POSIX test
+// saw an access time change between two stats of a file that nobody had read.
 func TestLeavesAccessTimesAlone(t *testing.T) {
 	p := newProject(t, map[string]string{"old.txt": "a walrus\n", "dir/other.txt": "another walrus\n"})
 	past := time.Unix(1_000_000_000, 0)
@@ -255,7 +252,7 @@ func TestLeavesAccessTimesAlone(t *testing.T) {
 	}
 	p.wantContents("new.txt", "a third walrus\n")
 	names := []string{"old.txt", "dir/other.txt", "new.txt"}
-	for i := range 40 { // what a close itself has copied, by whichever way
+	for i := range 40 { // contents that were copied at a close, in whichever way
 		name := fmt.Sprintf("closed%d.txt", i)
 		f, err := os.Create(p.path(name))
 		if err != nil {
@@ -276,7 +273,7 @@ func TestLeavesAccessTimesAlone(t *testing.T) {
 		out, err := p.try("search", "--json", "walrus", "--dir", p.dir)
 		return err == nil && strings.Contains(out, "old.txt") && strings.Contains(out, "other.txt") && strings.Contains(out, "new.txt")
 	})
-	f, err := os.OpenFile(p.path("old.txt"), os.O_WRONLY, 0) // closes nothing, reads nothing
+	f, err := os.OpenFile(p.path("old.txt"), os.O_WRONLY, 0) // this close stores nothing and reads nothing
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Other processes write on the mount; a bundle that was kept is the one that is
-// made from nothing, a reader gets "unchanged" for no other, and both count
-// what the files really have.
+// Other processes write on the mount. A cached bundle equals one that is built anew, a reader
+// gets "unchanged" only for an equal one, and both count what the files really contain.
 func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	p := newProject(t, map[string]string{
 		"go.mod": "module example.org/app\n", "a/a.go": "package a\n", "b/b.go": "package b\n\nimport _ \"example.org/app/a\"\n",
@@ -47,7 +46,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 		}
 		return a, string(text)
 	}
-	// size is what the files below a directory have now.
+	// size returns the present size of the files in a directory's subtree.
 	size := func(dir string) string {
 		out, err := exec.Command("sh", "-c", "cd "+p.dir+" && find "+dir+" -type f | wc -l && find "+dir+" -type f -exec cat {} + | wc -l").Output()
 		if err != nil {
@@ -63,7 +62,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 		return say(n[0], "file") + ", " + say(n[1], "line")
 	}
 	refs := []string{"a/", "a/a.go", "b/", "docs/a.md", "g", "./"}
-	held := map[string]string{} // the etag that the reader was given
+	held := map[string]string{} // the etag that the reader received
 	kept, stubs := 0, 0
 	check := func(step int) {
 		t.Helper()
@@ -88,7 +87,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 			mine, _ := ask(wire.ContextRequest{Ref: ref, Reader: wire.Reader{Session: "s"}})
 			a, text := ask(wire.ContextRequest{Ref: ref})
 			after, anew := ask(wire.ContextRequest{Ref: ref, Anew: true})
-			if before.Etag == after.Etag { // nothing came late in between
+			if before.Etag == after.Etag { // nothing was ingested in between
 				if text != anew {
 					t.Fatalf("seed %d, step %d: %s: kept\n%s\nmade anew\n%s", seed, step, ref, text, anew)
 				}
@@ -139,7 +138,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	if kept == 0 {
 		t.Error("no bundle was kept: nothing was tried")
 	}
-	// With nothing going on the reader gets "unchanged"; on a busy machine not at once.
+	// When nothing changes, the reader gets "unchanged", on a busy machine not at once.
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if a, _ := ask(wire.ContextRequest{Ref: "a/", Reader: wire.Reader{Session: "s"}}); a.Kind == wire.ReadUnchanged {
 			break
@@ -148,12 +147,12 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 			t.Fatal("a reader is never told that a bundle is unchanged")
 		}
 	}
-	// What a session reads before it writes is an edge, from either side.
+	// A file that a session reads before it writes another is linked to it, in both directions.
 	sh("CLAUDE_CODE_SESSION_ID=s9 sh -c 'cat docs/a.md > /dev/null; echo more > b/made.txt'")
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		of := ""
 		if text, err := c.Call(context.Background(), wire.MContext, wire.ContextRequest{Ref: "b/made.txt", Depth: 1}, nil, nil); err == nil {
-			of = string(text) // else it has not been taken in yet
+			of = string(text) // otherwise it has not been recorded yet
 		}
 		_, from := ask(wire.ContextRequest{Ref: "docs/a.md", Depth: 1})
 		if strings.Contains(of, `{"ref":"docs/a.md","kind":"file","edges":"read before writing"`) && strings.Contains(from, `{"ref":"b/made.txt","kind":"file","edges":"written after reading"`) {

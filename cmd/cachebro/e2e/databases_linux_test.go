@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// holdsOpen starts a shell that has a file open for reading and writing until the test
-// ends.
+// holdsOpen starts a shell that has a file open for reading and writing until the test ends.
 func (p *project) holdsOpen(file string) *exec.Cmd {
 	p.t.Helper()
 	cmd := exec.Command("sh", "-c", `exec 3<>"$1"; echo ready; read x`, "sh", file)
@@ -36,9 +35,9 @@ func (p *project) holdsOpen(file string) *exec.Cmd {
 	return cmd
 }
 
-// TestDatabaseOpenBeforeMount: a server that had its database open before the mount was
-// left beside it, and both sides damaged the database. It is named and the mount is
-// refused, unless --beside says otherwise.
+// TestDatabaseOpenBeforeMount: a server that had its database open before the mount kept
+// bypassing it, and both sides damaged the database. Now mount names the database and refuses,
+// unless --beside is given.
 func TestDatabaseOpenBeforeMount(t *testing.T) {
 	p := newProject(t, map[string]string{"data.db": "x\n"})
 	server := p.holdsOpen(p.path("data.db"))
@@ -57,12 +56,11 @@ func TestDatabaseOpenBeforeMount(t *testing.T) {
 	}
 }
 
-// TestSQLiteOnBothSides: two writers on the mount and two beside it, over connections that
-// make one transaction or many. With locks that were the mount's own, both sides reported
-// success and the database was malformed. Both sides use a database with a rollback
-// journal at once. One with a write-ahead log is used by one side at a time, and the other
-// one is refused. No row whose commit succeeded may be missing. CACHEBRO_BESIDE=5m makes
-// it longer.
+// TestSQLiteOnBothSides: two writers on the mount and two that bypass it, over connections that
+// make one transaction or many. When locks were local to the mount, both sides reported success
+// and the database was malformed. Both sides can use a database with a rollback journal at the
+// same time. One with a write-ahead log is used by one side at a time, and the other side is
+// refused. No row whose commit succeeded may be missing. CACHEBRO_BESIDE=5m makes it longer.
 func TestSQLiteOnBothSides(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")
@@ -97,8 +95,8 @@ func TestSQLiteOnBothSides(t *testing.T) {
 	}
 }
 
-// sqliteOnBothSides runs the scenario: run runs the sqlite3 program, and mount mounts the
-// project and returns its directory beside the mount.
+// sqliteOnBothSides runs the scenario. run runs the sqlite3 program, and mount mounts the project
+// and returns its directory as seen bypassing the mount.
 func sqliteOnBothSides(p *project, mode string, length time.Duration, run func(args ...string) (string, error), mount func() string) {
 	t := p.t
 	t.Helper()
@@ -162,8 +160,8 @@ type writerResult struct {
 	refused map[string]int
 }
 
-// writeRows inserts rows until a moment, by the sqlite3 program, whose every connection
-// makes one transaction or ten.
+// writeRows inserts rows until a moment, with the sqlite3 program, each connection of which makes
+// one transaction or ten.
 func writeRows(db string, writer int, end time.Time, run func(args ...string) (string, error)) writerResult {
 	r := writerResult{writer: writer, refused: map[string]int{}}
 	for row := 0; time.Now().Before(end); {
@@ -179,7 +177,7 @@ func writeRows(db string, writer int, end time.Time, run func(args ...string) (s
 			r.acked = append(r.acked, rows...)
 			continue
 		}
-		// What was refused may be there in part: nothing of it was promised.
+		// Refused rows may be there in part: nothing was promised about them.
 		_, why, _ := strings.Cut(strings.TrimSpace(out), ": ")
 		why = strings.TrimPrefix(strings.TrimPrefix(why, "stepping, "), "in prepare, ")
 		if before, _, ok := strings.Cut(why, " ("); ok {

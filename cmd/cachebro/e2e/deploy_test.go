@@ -23,7 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// enforced refuses what a policy of Amazon's does not allow.
+// enforced refuses requests that an Amazon policy does not allow.
 func enforced(t *testing.T, policy string) func(*http.Request) remotetest.Fault {
 	t.Helper()
 	var p struct {
@@ -58,7 +58,7 @@ func enforced(t *testing.T, policy string) func(*http.Request) remotetest.Fault 
 	}
 }
 
-// fleetBinary is the directory of a cachebro-fleet that was built for the test.
+// fleetBinary is the directory with a cachebro-fleet that was built for the test.
 func fleetBinary(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -68,14 +68,15 @@ func fleetBinary(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestIndexersBesideSenders: three indexers behind a pgbouncer, which end and begin
-// again (with CACHEBRO_FLEET_FOR, which is how long, they are killed), bring in what three machines send meanwhile, while what is old goes from the bucket:
-// in the end the database has what the bucket has, once.
+// TestIndexersBesideSenders: three indexers behind a pgbouncer, which stop and start again (with
+// CACHEBRO_FLEET_FOR, a duration, they are killed), bring in what three machines send meanwhile,
+// while old contents are dropped from the bucket. In the end the database has what the bucket
+// has, once.
 func TestIndexersBesideSenders(t *testing.T) {
 	lasts, end := 3*time.Second, syscall.SIGTERM
 	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {
 		var err error
-		end = syscall.SIGKILL // what it had begun, others pass over for a minute
+		end = syscall.SIGKILL // other indexers skip what it had begun for a minute
 		lasts, err = time.ParseDuration(s)
 		if err != nil {
 			t.Fatal(err)
@@ -152,9 +153,9 @@ func TestIndexersBesideSenders(t *testing.T) {
 	t.Logf("%d indexers ended, %d daemons killed, %d prunes; %s", indexers.Load(), kills.Load(), prunes.Load(), out)
 }
 
-// TestPlatformEngineer goes through doc/fleet.md from the top, with nothing but what stands
-// there: the services are those of the compose file with its commands and environment, on
-// what this machine has, and the bucket allows no more than the policies do.
+// TestPlatformEngineer follows doc/fleet.md from the top, with nothing but what it says. The
+// services are those of the compose file with its commands and environment, run on this machine,
+// and the bucket allows no more than the policies.
 func TestPlatformEngineer(t *testing.T) {
 	db := fleettest.Postgres(t)
 	srv := remotetest.New(t)
@@ -301,7 +302,7 @@ func TestPlatformEngineer(t *testing.T) {
 		t.Errorf("%q: %v: %s", args, err, out)
 	}
 
-	// The bucket is lost. The machine says so, and sends all of it again under another id.
+	// The bucket is lost. The machine says so, and sends everything again under another id.
 	was := p.machine()
 	for _, key := range srv.Objects() {
 		srv.Set(key, nil)

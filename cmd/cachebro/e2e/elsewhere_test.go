@@ -12,9 +12,9 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 )
 
-// What another machine did is taken back here, and what it had is restored, while one
-// request in three fails and the command is killed anywhere: in the end all of it is done,
-// or nothing, a redo brings back every byte, and the log is whole.
+// Another machine's changes are undone here, and its state is restored here, while one request in
+// three fails and the command is killed at any point. In the end the whole plan is carried out or
+// nothing of it, a redo restores every byte, and the log is complete.
 func TestElsewhereUnderFaults(t *testing.T) {
 	srv := remotetest.New(t)
 	files := map[string]string{}
@@ -59,7 +59,7 @@ func TestElsewhereUnderFaults(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			ended := make(chan struct{}) // closed once it has
+			ended := make(chan struct{}) // closed when it has ended
 			go func() { _ = cmd.Wait(); close(ended) }()
 			select {
 			case <-ended:
@@ -69,7 +69,7 @@ func TestElsewhereUnderFaults(t *testing.T) {
 			}
 		}
 		srv.Break(nil)
-		out, _ := p.try("undo", "--machine", id, "--since", "1h", "--yes", "--dir", p.dir) // finishes what is under way
+		out, _ := p.try("undo", "--machine", id, "--since", "1h", "--yes", "--dir", p.dir) // finishes the plan under way
 		if out2, err := p.try("restore", "--machine", id, "--at", "1", "--yes", "--dir", p.dir); err != nil {
 			t.Errorf("round %d: %s%s", round, out, out2)
 		}
@@ -78,7 +78,7 @@ func TestElsewhereUnderFaults(t *testing.T) {
 				t.Errorf("round %d: %s is not what it was: %d bytes, want %d\n%s", round, name, len(got), len(want), out)
 			}
 		}
-		for range 12 { // each plan that was carried out, back
+		for range 12 { // reverses each plan that was carried out
 			if maps.Equal(plainTree(t, p.dir), start) {
 				break
 			}
@@ -93,8 +93,9 @@ func TestElsewhereUnderFaults(t *testing.T) {
 	}
 }
 
-// The bucket is set back to an older state. Who had read more keeps it and says so; who
-// wrote it says so and sends nothing there, until it begins a new history behind nothing.
+// The bucket is set back to an older state. A machine that had read more keeps that and says so.
+// The machine that wrote it says so and sends nothing there, until it begins a new history that
+// does not continue the old one.
 func TestOlderBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p, other := newProject(t, map[string]string{"a.txt": "one\n"}), newProject(t, map[string]string{"a.txt": "one\n"})

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDaemonKilled kills the store daemon again and again in the middle of a
-// write loop: no program may notice, and every closed content must be in the log.
+// TestDaemonKilled kills the store daemon again and again during a write loop. No program may
+// notice, and every closed content must be in the log.
 func TestDaemonKilled(t *testing.T) {
 	p := newProject(t, map[string]string{"f0": "start\n"})
 	p.mount()
@@ -60,7 +60,7 @@ func TestDaemonKilled(t *testing.T) {
 		}
 	}
 	if out := p.cb("store", "fsck", "--dir", p.dir); !strings.Contains(out, "in order") {
-		t.Error(out) // each content is there, with its hash
+		t.Error(out) // each content is stored, with its hash
 	}
 	t.Logf("%d writes, 5 kills", total)
 }
@@ -75,8 +75,7 @@ func find(p *project, sub string) int {
 	return 0
 }
 
-// TestMountdKilled: another one takes over, and every version is known before
-// and after.
+// TestMountdKilled: another mountd takes over, and every version from before and after is known.
 func TestMountdKilled(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
 	p.mount()
@@ -111,8 +110,8 @@ func TestMountdKilled(t *testing.T) {
 	p.wantContents("a.txt", "20\n", "21\n")
 }
 
-// TestMountdKilledWithRemovedFiles: what is removed while it is open has no name, also for
-// another mountd, though the history keeps what git loses by names of its own.
+// TestMountdKilledWithRemovedFiles: a file that is removed while it is open has no name, also for
+// the next mountd, although the history saves what git loses under names of its own.
 func TestMountdKilledWithRemovedFiles(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 8<<10)
 	files := map[string]string{"plain": "1\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/objects/12/34": "blob", ".git/packed-refs": large, ".git/refs/heads/main": "1\n", ".git/config.lock": large}
@@ -140,7 +139,7 @@ func TestMountdKilledWithRemovedFiles(t *testing.T) {
 			if err := syscall.Kill(p.process("mountd"), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			p.write("after", "2\n") // another one answers
+			p.write("after", "2\n") // answered by another mountd
 		}
 		for name, f := range open {
 			fi, err := f.Stat()
@@ -161,8 +160,8 @@ func TestMountdKilledWithRemovedFiles(t *testing.T) {
 	}
 }
 
-// TestSupervisorKilled: the mount goes on without its supervisor and is
-// supervised again, so that a later death of mountd is still harmless.
+// TestSupervisorKilled: the mount continues without its supervisor and gets a new one, so that a
+// later death of mountd does no harm either.
 func TestSupervisorKilled(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
 	p.mount()
@@ -183,11 +182,11 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
-// TestMountdCannotBeReplaced: where nobody can take over (here the binary is
-// gone), the dead mount is detached and the plain project shows again.
+// TestMountdCannotBeReplaced: if no mountd can take over (here because the binary is deleted),
+// the dead mount is detached and the plain project is visible again.
 func TestMountdCannotBeReplaced(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
-	copied := binary + ".copy" // by its name the harness knows it for one of ours
+	copied := binary + ".copy" // by its name the harness recognises it as one of cachebro's
 	t.Cleanup(func() { os.Remove(copied) })
 	if out, err := exec.Command("cp", binary, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -216,8 +215,8 @@ func TestMountdCannotBeReplaced(t *testing.T) {
 	}
 }
 
-// TestStateDiskFull fills the state's file system: programs on the mount go
-// on, the gap is shown, and capture resumes when there is space again.
+// TestStateDiskFull fills the state's file system. Programs on the mount continue, the gap is
+// shown, and capture resumes when there is space again.
 func TestStateDiskFull(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -245,8 +244,8 @@ func TestStateDiskFull(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
 		eventually(t, 15*time.Second, "all processes have ended", func() bool { return len(p.processes()) == 0 })
-		// A process that has just ended lets go of its files a moment later
-		// than of its memory, by which we see it.
+		// A process that has just ended releases its files a moment after its memory, by which we
+		// detect the end.
 		var err error
 		for range 100 {
 			if err = syscall.Unmount(state, 0); err == nil {

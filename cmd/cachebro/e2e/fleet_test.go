@@ -21,8 +21,8 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 )
 
-// story is the history of a machine, "" being this one, and what countFile was in it.
-// Git's own files stay where they are.
+// story is the history of a machine ("" is this one), and what countFile contained in it. Git's
+// own files are not sent.
 func (p *project) story(machine string) (all []string, hashes []string) {
 	p.t.Helper()
 	for _, e := range p.log("", "--baselines", "--machine", machine) {
@@ -37,14 +37,14 @@ func (p *project) story(machine string) (all []string, hashes []string) {
 	return all, hashes
 }
 
-// countFile is written anew and anew by each machine, with another text each time.
+// countFile is written again and again by each machine, each time with another text.
 const countFile = "count.txt"
 
-// work changes files and counts until a time, while the daemon is killed now and then. It
-// answers the hashes of what it closed in countFile.
+// work changes files and counts until a time, while the daemon is killed now and then. It returns
+// the hashes of the contents of countFile that it closed.
 func (p *project) work(r *rand.Rand, until time.Time, kills *atomic.Int32) (closed []string) {
 	src := *p
-	src.dir = p.path("src") // git's own files are not to be changed
+	src.dir = p.path("src") // git's own files must not be changed
 	for n := 0; time.Now().Before(until); n++ {
 		src.change(r)
 		text := fmt.Sprintf("%s %d\n", p.base, n)
@@ -70,9 +70,9 @@ func (p *project) work(r *rand.Rand, until time.Time, kills *atomic.Int32) (clos
 	return closed
 }
 
-// Four machines on clones of one repository come and go on one bucket, over a bad link:
-// all that each closed is there at the end, once, in its order, for the others too. When
-// they are all gone, each one's tree and history come back on another machine.
+// Four machines with clones of one repository use one bucket from time to time, over a bad link.
+// In the end everything that each of them closed is there, once, in its order, for the others
+// too. When all are deleted, the tree and history of each are restored on another machine.
 // CACHEBRO_FLEET_FOR is how long they work.
 func TestFleet(t *testing.T) {
 	lasts := 3 * time.Second

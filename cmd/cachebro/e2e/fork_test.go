@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// fork makes one beside the project and takes it down at the end.
+// fork makes a fork beside the project and removes it at the end.
 func (p *project) fork(name string, more ...string) *project {
 	p.t.Helper()
 	f := *p
@@ -38,8 +38,8 @@ func plainTree(t *testing.T, dir string) map[string]string {
 	return tree
 }
 
-// A fork of any moment of a random history is the tree as it was then: contents, modes,
-// links. It is so after the daemon was killed, and what is written in it stays there.
+// A fork of any moment of a random history equals the tree at that moment: contents, modes,
+// links. This also holds after the daemon was killed, and writes in the fork stay there.
 func TestForkIsTheMoment(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}
@@ -94,9 +94,10 @@ func TestForkIsTheMoment(t *testing.T) {
 	}
 }
 
-// The way of a fork in a git repository: it has the uncommitted, the staged and, when
-// asked for, the ignored; what is done in it comes back line by line, conflicts are named
-// and left, an undo takes the merge back, and nothing that is only there is dropped.
+// A fork in a git repository, from its beginning to its end. It has the uncommitted, the staged
+// and, if requested, the ignored files. Its changes are merged back line by line, conflicts are
+// named and left, an undo reverses the merge, and nothing that exists only in the fork is
+// dropped.
 func TestForkAndMerge(t *testing.T) {
 	lines := strings.Join([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "\n") + "\n"
 	p := newProject(t, map[string]string{
@@ -127,14 +128,14 @@ func TestForkAndMerge(t *testing.T) {
 	if d := differ(plainTree(t, p.dir), plainTree(t, whole.dir)); d != "" {
 		t.Errorf("with what is ignored:\n%s", d)
 	}
-	p.cb("fork", "drop", whole.dir) // nothing of its own is in it
+	p.cb("fork", "drop", whole.dir) // it has nothing of its own
 	if out := p.sh("git worktree list"); strings.Contains(out, whole.dir) {
 		t.Errorf("git knows the dropped fork:\n%s", out)
 	}
 	p.refuse(1, "fork", f.dir, "--dir", p.dir)
 	p.refuse(1, "fork", p.path("c/inside"), "--dir", p.dir)
 
-	// Both sides go on. In the project a.txt has another name, and g/log a writer.
+	// Both sides continue. In the project a.txt is renamed, and g/log has a writer.
 	server := p.hold("g/log")
 	f.sh(`sed -i 's/^2$/two/' a.txt; sed -i 's/^5$/five/' b.txt; echo new >new.txt; rm c/gone.txt; chmod 644 c/run.sh; echo x >made.ign; echo two >>g/log`)
 	p.sh(`sed -i 's/^8$/eight/' a.txt; sed -i 's/^5$/FIVE/' b.txt; ln a.txt a.ign`)
@@ -181,7 +182,7 @@ func TestForkAndMerge(t *testing.T) {
 		t.Errorf("merged again:\n%s", out)
 	}
 
-	// The conflict is settled in the fork, and what is committed there on no branch stays.
+	// The conflict is resolved in the fork, and commits made there on no branch stay.
 	f.sh(`sed -i 's/^five$/FIVE/' b.txt; git -c user.name=n -c user.email=e commit -qam two`)
 	if out := p.cb("fork", "merge", f.dir); !strings.Contains(out, "nothing to merge") {
 		t.Errorf("settled:\n%s", out)
@@ -197,9 +198,9 @@ func TestForkAndMerge(t *testing.T) {
 	p.sh("git fsck --full && git log kept -1")
 }
 
-// Directories come and go with a merge, also where a file takes the place of one or gives
-// it up; a second merge finds nothing to do, and the fork can be dropped. A file that was
-// renamed on both sides does not get both names.
+// A merge makes and removes directories, also where a file replaces a directory or the other way
+// round. A second merge finds nothing to do, and the fork can be dropped. A file that was renamed
+// on both sides does not get both names.
 func TestForkMergeOfShapes(t *testing.T) {
 	p := newProject(t, map[string]string{
 		".gitignore": "*.ign\n", "file": "file\n", "dir/x.txt": "x\n", "gone/y.txt": "y\n", "kept/z.txt": "z\n", "name.txt": "one text\n",
@@ -216,7 +217,7 @@ func TestForkMergeOfShapes(t *testing.T) {
 	if out := p.refuseOut(1, "fork", "merge", f.dir); !strings.Contains(out, "conflict: fork.txt: it was renamed from name.txt") || strings.Count(out, "\nconflict: ") != 1 {
 		t.Errorf("merge:\n%s", out)
 	}
-	f.sh("mv fork.txt project.txt") // that settles it
+	f.sh("mv fork.txt project.txt") // that resolves it
 	p.sh("rm kept/own.ign; rmdir kept")
 	if d := differ(plainTree(t, f.dir), plainTree(t, p.dir)); d != "" {
 		t.Errorf("merged:\n%s", d)
@@ -227,9 +228,9 @@ func TestForkMergeOfShapes(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
-// A fork's commits stay when it is dropped where it is a worktree of the project's
-// repository and a branch has them: work that is committed so was called lost, and the
-// drop refused. In a repository of the fork's own they go with it, and were not looked at.
+// The fork is a worktree of the project's repository. Its commits stay when it is dropped if a
+// branch has them. Such commits were called lost, and the drop was refused. In a fork with its
+// own repository the commits are lost with it, but were not checked.
 func TestForkDropAndCommits(t *testing.T) {
 	t.Parallel()
 	const commit = "git -c user.name=n -c user.email=e commit -qm "
@@ -253,7 +254,7 @@ func TestForkDropAndCommits(t *testing.T) {
 		t.Errorf("the branch after the drop: %q", got)
 	}
 
-	// All files are in the project, and the way there is only in the fork's repository.
+	// All files are in the project, but their commits are only in the fork's repository.
 	f = p.fork("own")
 	f.sh("rm .git && git init -q . && git add -A && " + commit + "start && echo draft >>a.txt && " + commit + "draft a.txt && git branch draft && echo a >a.txt && " + commit + "back a.txt")
 	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "a repository of its own") {
@@ -265,7 +266,8 @@ func TestForkDropAndCommits(t *testing.T) {
 		t.Errorf("the draft: %q", got)
 	}
 
-	// A stash of its own has a reflog of many entries: one that is in the project is not all.
+	// The reflog of a fork's own stash has many entries; that one of them is in the project is
+	// not enough.
 	f = p.fork("stash")
 	f.sh("rm .git && git init -q . && git fetch -q " + p.dir + " HEAD && git reset -q FETCH_HEAD")
 	f.sh("for i in 1 2; do echo $i >a.txt; git -c user.name=n -c user.email=e stash -q; done")
@@ -277,9 +279,9 @@ func TestForkDropAndCommits(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
-// What is staged is staged in each of five forks that are made at once, while a git holds
-// the index's lock too. To write the tree of an index, git takes that lock: some of the
-// forks had nothing staged.
+// Staged changes are staged in each of five forks that are made at the same time, while git holds
+// the index's lock too. To write the tree of an index, git takes that lock: some of the forks had
+// nothing staged.
 func TestForksAtOnce(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "a\n"})
 	p.sh("git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; echo b >a.txt; git add -A; echo c >a.txt")
@@ -314,7 +316,7 @@ func TestForksAtOnce(t *testing.T) {
 	}
 }
 
-// answer is what a hook of a client that wants a worktree, or wants it removed, prints.
+// answer is what a hook prints for a client that wants a worktree, or wants it removed.
 func (p *project) answer(event string, in map[string]any) (string, error) {
 	p.t.Helper()
 	text, err := json.Marshal(in)
@@ -332,9 +334,9 @@ func (p *project) answer(event string, in map[string]any) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// The worktrees of a client: of a project they are forks, of what cachebro does not know,
-// or of a repository inside of a project, they are git's. One that holds what is nowhere
-// else is not removed.
+// Worktrees that a client requests. For a project they are forks. For a directory that cachebro
+// does not know, or a repository inside of a project, they are git's. One that holds something
+// that exists nowhere else is not removed.
 func TestWorktreesOfAClient(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": ".env\n", ".env": "KEY=1\n", "a.txt": "a\n", "lib/l.txt": "l\n"})
 	commit := "git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one"

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// monitored is a mounted repository whose git asks cachebro what changed.
+// monitored is a mounted repository whose git asks cachebro for changes.
 type monitored struct {
 	*project
 	r       *rand.Rand
 	workers []*worker
-	short   int // questions of git's that were answered with paths
+	short   int // number of git's requests that were answered with paths
 }
 
 func (m *monitored) git(dir string, args ...string) (string, error) {
@@ -35,8 +35,8 @@ func (m *monitored) git(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// check holds git's status with what we told it against git's own look at
-// everything, which leaves the index as it is.
+// check compares git's status with cachebro's answers to a status for which git looks at every
+// file itself and leaves the index unchanged.
 func (m *monitored) check(what, dir string) {
 	m.t.Helper()
 	trace := filepath.Join(m.base, "trace")
@@ -44,7 +44,7 @@ func (m *monitored) check(what, dir string) {
 		args := []string{"status", "--porcelain", "-z", mode}
 		m.env = append(m.env, "GIT_TRACE_FSMONITOR="+trace)
 		asks := args
-		if dir != m.dir { // a work tree of its own, which init does not know
+		if dir != m.dir { // another work tree, which init does not know
 			asks = append([]string{"-c", "core.fsmonitor=" + binary + " fsmonitor", "-c", "core.fsmonitorHookVersion=2"}, args...)
 		}
 		got, err := m.git(dir, asks...)
@@ -72,7 +72,7 @@ func (m *monitored) check(what, dir string) {
 	}
 }
 
-// blow has all workers make changes, one after the other or at the same time.
+// blow makes all workers change files, one after the other or at the same time.
 func (m *monitored) blow(n int, wait func()) {
 	var wg sync.WaitGroup
 	for _, w := range m.workers {
@@ -109,7 +109,7 @@ func (m *monitored) ready() {
 	})
 }
 
-// commands are what people do with git between two looks; each may fail.
+// commands are what people do with git between two checks; each may fail.
 var commands = [][]string{
 	{"add", "-A"}, {"commit", "-qam", "more"}, {"checkout", "-q", "-f", "side"}, {"checkout", "-q", "-f", "main"}, {"stash", "-q"},
 	{"stash", "pop", "-q"}, {"merge", "-q", "side"}, {"merge", "--abort"}, {"reset", "-q", "--hard"}, {"clean", "-qfd"},
@@ -117,9 +117,9 @@ var commands = [][]string{
 	{"-c", "core.fsmonitor=false", "status"}, {"update-index", "-q", "--refresh"}, {"add", "-A", "-N"}, {"restore", "."},
 }
 
-// TestFsmonitor: whatever several processes do on the mount, to it and
-// underneath, git sees the same by asking us as by looking at every file.
-// CACHEBRO_SEED and CACHEBRO_ROUNDS are for longer runs.
+// TestFsmonitor: whatever several processes change, through the mount or below it, git sees the
+// same by asking cachebro as by looking at every file. CACHEBRO_SEED and CACHEBRO_ROUNDS are for
+// longer runs.
 func TestFsmonitor(t *testing.T) {
 	t.Parallel()
 	number := func(name string, usual int) int {
@@ -153,8 +153,7 @@ func TestFsmonitor(t *testing.T) {
 	}
 	for round := range rounds {
 		what := fmt.Sprintf("seed %d, round %d", seed, round)
-		// git looks while things change: what it then believes must not outlive
-		// the next question.
+		// git runs while files change: what it then believes must not outlive the next request.
 		m.blow(10, func() { _, _ = m.git(m.dir, "status", "--porcelain") })
 		m.check(what, m.dir)
 		m.blow(4, nil)
@@ -164,9 +163,9 @@ func TestFsmonitor(t *testing.T) {
 		}
 		m.check(what+", git", m.dir)
 		switch round % 8 {
-		case 1: // nothing of this is the daemon's
+		case 1: // this does not involve the daemon
 			_ = syscall.Kill(m.process("daemon"), syscall.SIGKILL)
-		case 3: // the list of changes dies with mountd
+		case 3: // the list of changes is lost with mountd
 			pid := m.process("mountd")
 			m.blow(10, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 			m.check(what+", another mountd", m.dir)
@@ -194,8 +193,8 @@ func TestFsmonitor(t *testing.T) {
 	}
 }
 
-// underneath unmounts, changes the source, and mounts again. What the workers
-// have open would be served by nobody.
+// underneath unmounts, changes the source, and mounts again. Files that the workers have open
+// would not be served any more.
 func (m *monitored) underneath() {
 	for i, w := range m.workers {
 		w.stop()

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// gitSetup makes a repository that has everything a disaster can take: branches, tags,
-// packed and loose refs, stashes, a submodule, a worktree, a hook, staged, changed,
-// untracked and ignored files, and a commit that only a reflog holds. R is a directory
-// beside the project.
+// gitSetup makes a repository with everything that can be lost: branches, tags, packed and loose
+// refs, stashes, a submodule, a worktree, a hook, staged, changed, untracked and ignored files,
+// and a commit that only a reflog has. R is a directory beside the project.
 const gitSetup = `
 export GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e GIT_CONFIG_KEY_2=protocol.file.allow GIT_CONFIG_VALUE_2=always
 git init -q -b main "$R"; (cd "$R"; echo lib >lib.c; git add .; git commit -qm lib)
@@ -36,7 +35,7 @@ git config demo.value 1
 echo staged >staged.txt; git add staged.txt; echo changed >>a.txt; echo own >untracked.txt; echo secret >x.ign
 git status >/dev/null; git -C wt status >/dev/null; git -C lib status >/dev/null`
 
-// gitState says how the repositories of a project stand, and what the files hold.
+// gitState describes the state of a project's repositories and the contents of its files.
 const gitState = `
 export GIT_OPTIONAL_LOCKS=0 LC_ALL=C
 for d in . wt lib; do
@@ -48,8 +47,8 @@ cd "$P"; git submodule status
 find .git \( -path .git/objects -o -path .git/modules/lib/objects \) -prune -o -type f ! -name index ! -name COMMIT_EDITMSG ! -name FETCH_HEAD -printf '%p %m %u %g ' -exec sha256sum {} \; | sort
 find . -path ./.git -prune -o -type f -printf '%p %m %u ' -exec sha256sum {} \; | sort`
 
-// disasters are what people's agents did. undo is what takes it back, where it is not
-// undo --git.
+// disasters are commands that agents have run. undo is the command that reverses one, if it is
+// not undo --git.
 var disasters = []struct{ name, do, undo string }{
 	{"reset", "git reset -q --hard HEAD~2", ""},
 	{"branch", "git branch -D feature packed", ""},
@@ -82,13 +81,13 @@ var disasters = []struct{ name, do, undo string }{
 	{"objects", "rm -rf .git/objects", ""},
 }
 
-// quickDisasters are those that every run of the tests has; all with
-// CACHEBRO_GITSAFE=all, as scripts/safety/git.sh runs them.
+// quickDisasters are run by every run of the tests. CACHEBRO_GITSAFE=all runs all, as
+// scripts/safety/git.sh does.
 var quickDisasters = map[string]bool{"index": true, "repository": true, "moved repository": true}
 
-// What agents did to repositories, one disaster after the other in the same, with the
-// daemon or mountd killed before a third of the undos: each time the repository is as it
-// was, by all that git says of it and by its own files.
+// What agents did to repositories, one disaster after the other in the same repository. The
+// daemon or mountd is killed before a third of the undos. Each time the repository is as before,
+// by everything that git says of it and by its own files.
 func TestGitDisasters(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -103,8 +102,8 @@ func TestGitDisasters(t *testing.T) {
 	}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
 }
 
-// The same where the state directory is on another file system than the repository, so that
-// what git removes cannot be kept by a hard link and is copied.
+// The same if the state directory is on another file system than the repository, so that files
+// that git removes are copied, because they cannot be saved by a hard link.
 func TestGitDisastersAcrossFileSystems(t *testing.T) {
 	t.Parallel()
 	state, err := os.MkdirTemp("/dev/shm", "cachebro-e2e")
@@ -128,7 +127,7 @@ func TestGitDisastersAcrossFileSystems(t *testing.T) {
 	endure(t, p.sh, func(int) {}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
 }
 
-// The same of an ordinary user's own mount.
+// The same for the mount of an ordinary user.
 func TestGitDisastersOfAUser(t *testing.T) {
 	t.Parallel()
 	u := newUsers(t, someUser)
@@ -163,9 +162,9 @@ func endure(t *testing.T, sh func(string) string, kill func(int), undo func(stri
 	}
 }
 
-// What an undo of git's own files leaves alone: commits that others made since, a
-// repository that a running git has locked, and whatever was not recorded here. It says
-// what it does before, gives files back to whom they belonged, and can be undone itself.
+// What an undo of git's own files does not change: commits that others made since, a repository
+// that a running git has locked, and anything that was not recorded here. It announces what it
+// will do, gives files their owners back, and can be undone itself.
 func TestGitUndoLeavesOthers(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -177,7 +176,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	p.scanned()
 	undo := []string{"undo", "--git", "--yes", "--dir", p.dir}
 
-	// Others' commits.
+	// Commits of others.
 	p.sh("git branch -D feature; git reset -q --hard HEAD~1")
 	number := p.operation("feature deleted, was")
 	p.sh(who + "echo theirs >theirs.txt; git add .; git commit -qm theirs; git branch feature HEAD~1")
@@ -202,7 +201,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 		t.Errorf("an undo of files does not say what it leaves:\n%s", said)
 	}
 
-	// A git at work.
+	// A running git.
 	p.write(".git/index.lock", "")
 	if said := p.refuse(2, undo...); !strings.Contains(said, ".git/index.lock: a running git has it locked") {
 		t.Errorf("with a lock: %s", said)
@@ -210,19 +209,19 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	p.sh("rm .git/index.lock")
 	reset := p.sh(gitState)
 	p.cb(undo...)
-	p.sh("git config --get branch.feature.description") // is nobody else's
+	p.sh("git config --get branch.feature.description") // nobody else has changed it
 	if diff := lineDiff(before, p.sh(gitState)); diff != "" {
 		t.Errorf("after the undo:\n%s", diff)
 	}
 
-	// The undo of the undo; files are redo's.
+	// The undo of the undo; redo is for other files.
 	p.cb("redo", "--yes", "--dir", p.dir)
 	p.cb("undo", "--git", p.operation("main "), "--yes", "--dir", p.dir)
 	if diff := lineDiff(reset, p.sh(gitState)); diff != "" {
 		t.Errorf("the undo was not undone:\n%s", diff)
 	}
 
-	// Whose it was, and how: the directories too.
+	// Owners and modes, also of directories.
 	before = p.sh(gitState)
 	p.sh("rm -rf .git")
 	p.cb(undo...)
@@ -236,7 +235,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 		t.Errorf("status:\n%s", out)
 	}
 
-	// What comes from elsewhere is data.
+	// Input from elsewhere is treated as data.
 	p.sh("printf '#!/bin/sh\\n' >.git/hooks/post-commit; rm .git/hooks/post-commit .git/hooks/pre-push")
 	whole := filepath.Join(p.base, "whole")
 	p.cb("store", "export", "--dir", p.dir, whole)
@@ -251,8 +250,8 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	}
 }
 
-// What no ref reaches any more is listed with the command that brings it back, also after
-// git itself has removed it.
+// Commits that no ref reaches any more are listed with the command that restores them, also after
+// git itself has removed them.
 func TestGitLost(t *testing.T) {
 	p := newProject(t, nil)
 	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"), "PATH="+p.base+":"+os.Getenv("PATH"))
@@ -274,7 +273,7 @@ func TestGitLost(t *testing.T) {
 	list := p.cb("git", "lost", "--dir", p.dir)
 	for _, id := range strings.Fields(refs) {
 		after, found := list, false
-		for range strings.Count(list, id[:7]+"  ") { // a branch and a tag, say
+		for range strings.Count(list, id[:7]+"  ") { // for example a branch and a tag
 			_, after, found = strings.Cut(after, id[:7]+"  ")
 			for l := range strings.Lines(after) {
 				if l = strings.TrimSpace(l); strings.HasPrefix(l, "git ") || strings.HasPrefix(l, "cachebro git ") {
@@ -299,9 +298,9 @@ func TestGitLost(t *testing.T) {
 	p.refuse(1, "git", "back", "1234567", "--dir", p.dir)
 }
 
-// Of a repository whose git directory is not in the project nothing is kept, and status,
-// doctor and git lost say so. A bare repository in the project has versions of its files, as
-// others have; nothing is written into it.
+// If a repository's git directory is not in the project, its files are not saved, and status,
+// doctor and git lost say so. A bare repository in the project has versions like other files;
+// nothing is written into it.
 func TestGitElsewhere(t *testing.T) {
 	p := newProject(t, nil)
 	who := "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; "
@@ -326,7 +325,7 @@ func TestGitElsewhere(t *testing.T) {
 	}
 	p.wantContents("bare.git/refs/heads/b", was)
 
-	// A further worktree of a repository beside the project.
+	// A second worktree of a repository beside the project.
 	tree := *p
 	tree.dir = filepath.Join(p.base, "tree")
 	p.sh("git worktree add -q ../tree")
@@ -338,9 +337,9 @@ func TestGitElsewhere(t *testing.T) {
 	}
 }
 
-// A git directory in the project that is not called .git, and that of a work tree of which
-// only a part is mounted, are named too: who asks what is lost must not take "nothing" for
-// an answer.
+// A git directory in the project that is not called .git is named too, and so is that of a work
+// tree of which only a part is mounted. Otherwise "nothing" would be a wrong answer to the
+// question what is lost.
 func TestGitByAnotherName(t *testing.T) {
 	for _, c := range []struct{ make, want string }{
 		{"git init -q --separate-git-dir=meta.git", "project/meta.git is not called .git"},
@@ -357,7 +356,7 @@ func TestGitByAnotherName(t *testing.T) {
 	}
 }
 
-// operation is the number of the newest operation of git's of which log says so.
+// operation returns the number of the newest git operation that log shows.
 func (p *project) operation(says string) string {
 	p.t.Helper()
 	log := p.cb("log", "-n", "5", p.dir)

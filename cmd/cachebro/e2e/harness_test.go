@@ -56,7 +56,7 @@ func testMain(m *testing.M) int {
 // project is a directory with its own cachebro state.
 type project struct {
 	t    *testing.T
-	dir  string // the root; after mount the mountpoint (in place)
+	dir  string // the root; after a mount also the mountpoint (in place)
 	base string // holds everything of this test
 	env  []string
 }
@@ -64,8 +64,8 @@ type project struct {
 func newProject(t *testing.T, files map[string]string) *project {
 	t.Helper()
 	needFuse(t)
-	// Not t.TempDir: its removal would walk into a mount that a failed test
-	// left; ours unmounts first.
+	// Not t.TempDir: its removal would walk into a mount that a failed test left. Our cleanup
+	// unmounts first.
 	base, err := os.MkdirTemp("", "cachebro-e2e")
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +165,8 @@ func (p *project) dumpLogs() {
 	}
 }
 
-// processes lists the cachebro processes of this project: those with its
-// runtime directory in their environment.
+// processes lists the cachebro processes of this project, which have its runtime directory in
+// their environment.
 func (p *project) processes() []int {
 	mark := []byte("XDG_RUNTIME_DIR=" + filepath.Join(p.base, "run"))
 	var pids []int
@@ -185,7 +185,7 @@ func (p *project) processes() []int {
 	return pids
 }
 
-// process returns the pid of the one process of a sub-command.
+// process returns the pid of the only process of a sub-command.
 func (p *project) process(sub string) int {
 	p.t.Helper()
 	for _, pid := range p.processes() {
@@ -215,7 +215,7 @@ func (p *project) try(args ...string) (string, error) {
 	return string(out), err
 }
 
-// cb runs cachebro and fails the test when it fails; it returns its stdout.
+// cb runs cachebro, fails the test if it fails, and returns its stdout.
 func (p *project) cb(args ...string) string {
 	p.t.Helper()
 	cmd := p.command(args...)
@@ -228,8 +228,7 @@ func (p *project) cb(args ...string) string {
 	return string(out)
 }
 
-// refuse runs cachebro, which must fail with the given exit code, and returns
-// its stderr.
+// refuse runs cachebro, which must fail with the given exit status, and returns its stderr.
 func (p *project) refuse(code int, args ...string) string {
 	p.t.Helper()
 	cmd := p.command(args...)
@@ -329,7 +328,7 @@ func (p *project) log(path string, more ...string) []entry {
 	return entries
 }
 
-// contents returns what each version of a path with content holds, oldest first.
+// contents returns the contents of a path's versions, oldest first.
 func (p *project) contents(path string) []string {
 	p.t.Helper()
 	var texts []string
@@ -341,8 +340,8 @@ func (p *project) contents(path string) []string {
 	return texts
 }
 
-// wantContents checks that the wanted contents are in the history in order;
-// others may stand between them (captured while idle).
+// wantContents checks that the wanted contents are in the history in order. Others (captured
+// while the file was idle) may be between them.
 func (p *project) wantContents(path string, want ...string) {
 	p.t.Helper()
 	got := p.contents(path)

@@ -18,7 +18,7 @@ import (
 type typist struct {
 	p      *project
 	master *os.File
-	done   string // beside the project; a line ends by writing its number there
+	done   string // file beside the project into which the end of each line writes its number
 	n      int
 }
 
@@ -49,7 +49,7 @@ func (p *project) typist(shell ...string) *typist {
 		p.t.Fatal(err)
 	}
 	read := make(chan struct{})
-	go func() { // nobody reads what is shown
+	go func() { // nobody reads the output
 		defer close(read)
 		buf := make([]byte, 4096)
 		for {
@@ -67,7 +67,7 @@ func (p *project) typist(shell ...string) *typist {
 	return &typist{p: p, master: master, done: filepath.Join(p.t.TempDir(), "done")}
 }
 
-// line types one and waits until it has been carried out.
+// line types a line and waits until it has been carried out.
 func (y *typist) line(text string) {
 	y.p.t.Helper()
 	y.n++
@@ -81,15 +81,15 @@ func (y *typist) line(text string) {
 	})
 }
 
-// tree is what the project holds, without git's own files.
+// tree returns the project's files without git's own.
 func (p *project) tree() string {
 	return p.sh(`find . -name .git -prune -o -type f -print | sort | while read -r f; do echo "$f: $(od -An -tx1 "$f" | tr -d '\n')"; done`)
 }
 
-// Each line that a person types is one line of the log, whether the shell carries it out
-// by itself or has others do it, and undo takes back one after the other. Two commands of
-// one shell within five seconds were one action, so that an undo deleted a file that was
-// committed before; a line of several commands was many.
+// Each line that a person types is one action of the log, whether the shell carries it out by
+// itself or starts other processes, and undo reverses them one after the other. Two commands of
+// one shell within five seconds were one action, so an undo deleted a file that was committed
+// before. A line of several commands was many actions.
 func TestUndoRetracesTypedLines(t *testing.T) {
 	for _, shell := range [][]string{{"bash", "--norc", "--noprofile", "-i"}, {"zsh", "-f", "-i"}} {
 		t.Run(shell[0], func(t *testing.T) {

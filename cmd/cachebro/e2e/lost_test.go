@@ -18,18 +18,18 @@ import (
 
 var lostRuns = flag.Int("lost-runs", 2, "random orders of acts in TestLostUpdatesAtRandom")
 
-// client is a process with a session: it tells cachebro of its tool calls, as Claude Code
-// does, and what it writes by its own tools it writes itself.
+// client is a process with a session. It reports its tool calls to cachebro as Claude Code does,
+// and writes files itself with its own tools.
 type client struct {
 	p  *project
 	w  *worker
 	id string
-	// The transcript is one line of entries, each below the one before.
+	// The transcript is one line of entries, each below the previous one.
 	transcript string
 	entries    int
 	calls      int
 	prompts    int
-	updated    string // what the last tool call's result became for the model; "": it was left
+	updated    string // the text by which the last tool call's result was replaced; "": it was left
 }
 
 // said appends an entry to the transcript.
@@ -54,7 +54,7 @@ func (c *client) said(kind string, message any) {
 	}
 }
 
-// call begins a tool call: the model has asked for it.
+// call begins a tool call, which the model has requested.
 func (c *client) call(tool string, input map[string]any) map[string]any {
 	c.p.t.Helper()
 	c.calls++
@@ -65,7 +65,7 @@ func (c *client) call(tool string, input map[string]any) map[string]any {
 	return call
 }
 
-// ended ends it with what the model is given.
+// ended ends it with the text that the model receives.
 func (c *client) ended(call map[string]any, response any, text string) {
 	c.p.t.Helper()
 	done, given := maps.Clone(call), maps.Clone(call)
@@ -79,7 +79,7 @@ func (p *project) client(id string) *client {
 	return &client{p: p, w: startWorker(p.t, append(p.env, "CACHEBRO_HOOK_WAIT=30s", "CLAUDE_CODE_SESSION_ID="+id)...), id: id, transcript: filepath.Join(p.base, id+".jsonl")}
 }
 
-// run runs a command in the project and answers its output.
+// run runs a command in the project and returns its output.
 func (c *client) run(command, input string) string {
 	c.p.t.Helper()
 	said := c.w.do("run", strconv.Quote("cd "+c.p.dir+" && "+command), input)
@@ -90,7 +90,7 @@ func (c *client) run(command, input string) string {
 	return out
 }
 
-// event reports something that happened, and returns the text that the model gets.
+// event reports an event, and returns the text that the model gets.
 func (c *client) event(name string, more map[string]any) string {
 	c.p.t.Helper()
 	m := map[string]any{"session_id": c.id, "prompt_id": fmt.Sprint(c.id, "-P", c.prompts), "transcript_path": c.transcript, "cwd": c.p.dir, "hook_event_name": name}
@@ -126,7 +126,7 @@ func (c *client) prompt() string {
 	return told
 }
 
-// bash runs a command as a tool call; what it prints is what the model is given.
+// bash runs a command as a tool call; the model receives its output.
 func (c *client) bash(command string) string {
 	c.p.t.Helper()
 	call := c.call("Bash", map[string]any{"command": command})
@@ -135,7 +135,7 @@ func (c *client) bash(command string) string {
 	return out
 }
 
-// write writes a whole file by the client's own tool.
+// write writes a whole file with the client's own tool.
 func (c *client) write(name, text string) {
 	c.p.t.Helper()
 	call := c.call("Write", map[string]any{"file_path": c.p.path(name), "content": text})
@@ -145,7 +145,7 @@ func (c *client) write(name, text string) {
 	c.ended(call, map[string]any{"type": "update", "filePath": c.p.path(name), "content": text}, "The file has been updated.")
 }
 
-// lostIn is how many lost updates the log marks in a file.
+// lostIn returns how many lost updates the log marks in a file.
 func (p *project) lostIn(name string) int {
 	p.t.Helper()
 	n := 0
@@ -157,9 +157,9 @@ func (p *project) lostIn(name string) int {
 	return n
 }
 
-// A session that replaces a file from what it was shown, after another had written, has
-// lost an update: both are informed at their next prompt, once; the log marks it, and one
-// command joins the two changes.
+// If a session replaces a file starting from what it was shown, after another one had written, an
+// update is lost. Both are informed once, at their next prompts; the log marks it, and one
+// command merges the two changes.
 func TestLostUpdate(t *testing.T) {
 	const text = "package a\n\nfunc one() {}\n\nfunc two() {}\n\nfunc three() {}\n"
 	p := newProject(t, map[string]string{"a.go": text, "b.go": text, "c.go": text})
@@ -173,12 +173,12 @@ func TestLostUpdate(t *testing.T) {
 		}
 	}
 	b.bash(`sed -i 's/^func one.*/func one() { work() }/' a.go`)
-	// From what it was shown, with a change of its own.
+	// Starting from what it was shown, with a change of its own.
 	a.bash("printf 'package a\\n\\nfunc one() {}\\n\\nfunc two() {}\\n\\nfunc three() { rest() }\\n' > a.go")
-	// None is lost by who works on what is there, also where that takes lines away.
+	// An edit of the present content loses nothing, even if it removes lines.
 	b.bash(`sed -i 's/^func one.*/func one() { drop() }/' b.go`)
 	a.bash(`sed -i '/drop/d' b.go`)
-	// Or who was shown it.
+	// Nor does a session that was shown the present content.
 	b.bash(`sed -i 's/^func one.*/func one() { drop() }/' c.go`)
 	a.bash("cat c.go")
 	a.bash(`printf 'package a\n' > c.go`)
@@ -216,8 +216,8 @@ func TestLostUpdate(t *testing.T) {
 	}
 }
 
-// A person's undo is reported to the session whose changes it reversed, once, at its next prompt.
-// Nothing is reported if nothing changed, and never the session's own changes.
+// A person's undo is reported once to the session whose changes it reversed, at the session's
+// next prompt. If nothing changed, nothing is reported, and never the session's own changes.
 func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	p := newProject(t, map[string]string{"a.go": "one\ntwo\nthree\n", "b.go": "one\n", "c.go": "one\n"})
 	p.mount()
@@ -248,8 +248,8 @@ func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	}
 }
 
-// The daemon ends while a person thinks. What a session was shown is known all the same
-// when it is there again, and what changed meanwhile is reported, once.
+// The daemon ends while a person thinks. What a session was shown is still known when the daemon
+// is back, and changes since are reported, once.
 func TestBeliefsOutliveTheDaemon(t *testing.T) {
 	text := strings.Repeat("a line that is long enough for a stub to be shorter\n", 20)
 	p := newProject(t, map[string]string{"a.go": text, "b.go": text})
@@ -287,11 +287,11 @@ func TestBeliefsOutliveTheDaemon(t *testing.T) {
 	}
 }
 
-// Two sessions and a person in random order on three files: the log marks what a model of
-// what each of them knows calls lost, and nothing else. After the person has taken back a
-// session's change, the session's next prompt says so, once; no prompt mentions a file that
-// only its own session changed, and what it tells is how the file is now. The lines of a
-// file are numbered and sorted, so that a set of them is one content.
+// Two sessions and a person change three files in random order. The log marks what a model of
+// their knowledge calls lost, and nothing else. After the person has undone a session's change,
+// the session's next prompt says so, once. No prompt mentions a file that only its own session
+// changed, and a prompt describes the file as it is now. The lines of a file are numbered and
+// sorted, so that a set of them is one content.
 func TestLostUpdatesAtRandom(t *testing.T) {
 	p := newProject(t, map[string]string{"README": "x\n"})
 	p.mount()
@@ -314,15 +314,15 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 		}
 		beliefs, others, mine := map[belief]lines{}, map[belief]lines{}, map[belief]lines{}
 		shown := map[belief]lines{} // the text that a session saw last
-		// What a session's next prompt must tell, and what it may: others changed the file.
-		// since: and the session did after that.
+		// What a session's next prompt must report, and what it may: others changed the file.
+		// since means that the session changed it after that.
 		must, may, since := map[belief]bool{}, map[belief]bool{}, map[belief]bool{}
 		type past struct {
 			by *client
-			is lines // before
+			is lines // lines before
 		}
 		history := map[string][]past{}
-		// others are the lines that others put in (true) or took out (false) since.
+		// others are the lines that others added (true) or removed (false) since.
 		set := func(by *client, name string, is lines) {
 			history[name] = append(history[name], past{by, files[name]})
 			for k := range beliefs {
@@ -398,7 +398,8 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 			}
 			again := c.prompt()
 			for i, item := range strings.Split(again, "\n- ") {
-				// What a command of its own lost is sure some seconds after it.
+				// The losses caused by its own command are certain some seconds after the
+				// command.
 				item, _, _ = strings.Cut(item, "\n")
 				if i > 0 && (!strings.Contains(item, " overwrote ") || strings.Contains(said, item)) {
 					t.Errorf("%s is informed again:\n%s", c.id, again)
@@ -451,7 +452,7 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 					c.bash("printf '" + strings.ReplaceAll(text(is), "\n", `\n`) + "' > " + name)
 					knows(c, name)
 				}
-			case 3: // a command that works on what is there
+			case 3: // a command that works on the present content
 				first := slices.Min(slices.Collect(maps.Keys(is)))
 				is = with(is)
 				delete(is, first)
@@ -466,7 +467,7 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 				set(nil, name, is)
 			case 5:
 				p.sh("cat " + name + " > /dev/null")
-			case 6: // the person takes back a session's change
+			case 6: // the person undoes a session's change
 				last := len(history[name]) - 1
 				if last < 0 || history[name][last].by == nil {
 					break

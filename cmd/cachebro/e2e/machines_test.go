@@ -16,7 +16,7 @@ import (
 	"cachebro/store/remote"
 )
 
-// machine is the id under which a project's history is in its bucket.
+// machine returns the id under which a project's history is in its bucket.
 func (p *project) machine() string {
 	p.t.Helper()
 	_, id, ok := strings.Cut(p.cb("remote", "--dir", p.dir), "machine:  ")
@@ -27,8 +27,8 @@ func (p *project) machine() string {
 	return strings.TrimSpace(id)
 }
 
-// Two machines on one project read each other's histories as far as they were sent, and
-// what was fetched is there without the bucket too.
+// Two machines with one project read each other's histories as far as they were sent. What was
+// fetched is available without the bucket too.
 func TestOtherMachines(t *testing.T) {
 	srv := remotetest.New(t)
 	p, other := newProject(t, map[string]string{"a.txt": "one\n", "b.txt": "b\n"}), newProject(t, map[string]string{"a.txt": "one\n", "b.txt": "b\n"})
@@ -36,7 +36,7 @@ func TestOtherMachines(t *testing.T) {
 		q.let(srv)
 		q.scanned()
 	}
-	p.refuse(1, "log", "--machine", "nobody", p.dir) // nothing is sent from here
+	p.refuse(1, "log", "--machine", "nobody", p.dir) // this project sends nothing
 	for _, q := range []*project{p, other} {
 		q.cb("remote", "add", srv.Address("app"), "--dir", q.dir)
 	}
@@ -98,7 +98,7 @@ func TestOtherMachines(t *testing.T) {
 		t.Errorf("the own log: %s", out)
 	}
 
-	// All of them, by time: each machine's own in its order, none twice.
+	// All machines by time: each machine's versions in its own order, none twice.
 	everywhere := func(args ...string) (machines, seqs []string) {
 		for _, line := range strings.Split(strings.TrimSpace(p.cb(append([]string{"log", "--machine", "all", "--json", p.dir}, args...)...)), "\n") {
 			var v struct {
@@ -128,7 +128,7 @@ func TestOtherMachines(t *testing.T) {
 	}
 	p.refuse(2, "log", "--machine", "all", "--stat", p.dir)
 
-	// What the other did is taken back here where it is here too, and nowhere else.
+	// The other machine's change is undone here where it exists here, and nowhere else.
 	p.write("c.txt", "c\n")
 	p.write("b.txt", "b\nchanged there\n")
 	other.write("b.txt", "b\nchanged there\n")
@@ -152,7 +152,7 @@ func TestOtherMachines(t *testing.T) {
 		t.Errorf("after the redo: %q", got)
 	}
 
-	// What is sent later comes too, and nothing comes twice.
+	// What is sent later is read too, and nothing twice.
 	before := p.cb("log", "--versions", "--machine", id, p.dir)
 	other.write("b.txt", "b\nlater\n")
 	other.cb("remote", "send", "--dir", other.dir)
@@ -162,8 +162,8 @@ func TestOtherMachines(t *testing.T) {
 
 	p.cb("remote", "send", "--dir", p.dir) // not in the background, while objects are counted
 
-	// What was replaced since goes from the bucket, after a mark and a while; what was
-	// fetched stays.
+	// Contents that were replaced since are dropped from the bucket after a mark and a wait.
+	// Fetched ones stay.
 	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") {
 		t.Errorf("remote fsck: %s", out)
 	}
@@ -199,7 +199,8 @@ func TestOtherMachines(t *testing.T) {
 		t.Errorf("remote fsck: %s", out)
 	}
 
-	// Without the bucket: what is known, said so; of others an error.
+	// Without the bucket the answer is what is known, and says so. For other machines it is an
+	// error.
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	out, err := p.try("show", "--machine", id, p.path("b.txt"))
 	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "that is used ends at") {
@@ -210,7 +211,7 @@ func TestOtherMachines(t *testing.T) {
 	p.refuse(1, "log", "--machine", "nobody", p.dir)
 }
 
-// called runs cachebro on a host that is called so.
+// called runs cachebro on a host with this name.
 func (p *project) called(host string, args ...string) {
 	p.t.Helper()
 	apart := []string{"--uts"}
@@ -224,8 +225,8 @@ func (p *project) called(host string, args ...string) {
 	}
 }
 
-// An id that was handed over twice: each version is of the machine that wrote it, whatever
-// asks, also where the first one goes on behind all that under an id of its own.
+// A history was handed over twice. Each version belongs to the machine that wrote it in every
+// answer, also when the first machine later continues under an id of its own.
 func TestHandedOverTwice(t *testing.T) {
 	srv := remotetest.New(t)
 	first, watcher := newProject(t, map[string]string{"f.txt": "before\n"}), newProject(t, nil)
@@ -242,7 +243,7 @@ func TestHandedOverTwice(t *testing.T) {
 	work := func(p *project, host string) {
 		for i := range 2 {
 			name := fmt.Sprintf("%s-%d.txt", host, i)
-			p.within("run", "--", "sh", "-c", "echo "+host+" >"+name) // a session of its own
+			p.within("run", "--", "sh", "-c", "echo "+host+" >"+name) // in a session of its own
 			wrote[host] = append(wrote[host], name)
 		}
 		p.within("run", "--", "sh", "-c", "echo "+host+" >>f.txt")
@@ -290,7 +291,7 @@ func TestHandedOverTwice(t *testing.T) {
 		if host == "agent3" {
 			continue
 		}
-		// As the host left it, not as its successors did.
+		// As the host left it, without the changes of its successors.
 		lines := map[string]string{"agent1": "before\nagent1\n", "agent2": "before\nagent1\nagent2\n"}[host]
 		if out := watcher.cb("show", host+":"+watcher.path("f.txt")); out != lines {
 			t.Errorf("f.txt of %s: %q", host, out)
@@ -314,7 +315,7 @@ func TestHandedOverTwice(t *testing.T) {
 	if !strings.Contains(out, "agent2-0.txt") || strings.Contains(out, "agent1-0.txt") || strings.Contains(out, "agent3-0.txt") {
 		t.Errorf("an undo of what agent2 did: %s", out)
 	}
-	// The first one comes back. What it wrote before is its own still.
+	// The first machine comes back. What it wrote before is still its own.
 	first.write("late.txt", "late\n")
 	_, _ = first.try("remote", "send", "--dir", first.dir)
 	first.called("agent1", "remote", "add", address, "--dir", first.dir)
@@ -329,8 +330,8 @@ func TestHandedOverTwice(t *testing.T) {
 	}
 }
 
-// The tree here becomes what another machine's was at a moment, except what was never
-// sent or is known here only; a redo brings back what was here.
+// The tree here becomes that of another machine at a moment, except for what was never sent or is
+// known only here. A redo restores what was here.
 func TestRestoreOfAnotherMachine(t *testing.T) {
 	srv := remotetest.New(t)
 	files := map[string]string{".gitignore": "*.o\n.env\n", "a.txt": "one\n", "src/b.txt": "b\n", "same.txt": "same\n", "empty": "", "x.o": "object\n", ".env": "KEY=theirs\n", "run.sh": "echo\n"}
@@ -400,8 +401,8 @@ func TestRestoreOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// What a machine has begun to ignore it sends no more: what its history says of it is
-// old, and a restore here leaves it alone.
+// Files that a machine has begun to ignore are not sent any more. What its history says of them
+// is old, and a restore here leaves them alone.
 func TestRestoreLeavesWhatIsIgnoredThere(t *testing.T) {
 	srv := remotetest.New(t)
 	files := map[string]string{".gitignore": "*.o\n", "notes.txt": "n\n", "local.conf": "theirs\n", "old.txt": "old\n", "sub/made/x.txt": "x\n", "kept.txt": "k\n"}
@@ -434,8 +435,8 @@ func TestRestoreLeavesWhatIsIgnoredThere(t *testing.T) {
 	}
 }
 
-// What a bucket has lost, damaged or refuses is said in plain words, with what to do; what
-// can be read is read, and nothing is lost here.
+// If a bucket has lost or damaged something, or refuses a request, the message says so plainly
+// and what to do. What can be read is read, and nothing is lost here.
 func TestUncooperativeBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p, other := newProject(t, map[string]string{"a.txt": "one\n"}), newProject(t, map[string]string{"a.txt": "one\n"})
@@ -467,7 +468,7 @@ func TestUncooperativeBucket(t *testing.T) {
 		}
 	}
 	for what, b := range map[string][]byte{"the bucket does not have it": nil, "what the bucket holds is not what was sent": append([]byte("x"), text...)} {
-		fresh := newProject(t, map[string]string{"a.txt": "mine\n"}) // it has seen nothing before
+		fresh := newProject(t, map[string]string{"a.txt": "mine\n"}) // it has no earlier copy
 		fresh.let(srv)
 		fresh.scanned()
 		fresh.cb("remote", "add", srv.Address("app"), "--dir", fresh.dir)

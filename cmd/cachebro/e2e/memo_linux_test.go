@@ -10,8 +10,8 @@ import (
 	"cachebro/scripts/testkit/redistest"
 )
 
-// What a command said in one clone is repeated in another one on another machine, as long
-// as it was made from contents; what depends on times stays, and that is said on both.
+// The output of a command in one clone is replayed in another one on another machine if it
+// depends on contents only. If it depends on times, it is not shared, and both machines say so.
 func TestMemoInAnotherClone(t *testing.T) {
 	redis, err := redistest.Start(t.TempDir())
 	if errors.Is(err, redistest.ErrNone) && os.Getenv("CACHEBRO_NEED_REDIS") == "" {
@@ -36,7 +36,7 @@ func TestMemoInAnotherClone(t *testing.T) {
 	p.within("memo", "--ignore-times", "--", "go", "test", "./...")
 	stays := "it is valid only where it ran, because it depends on times or inode numbers of testdata/x.txt, which dated.test may show (--ignore-times)"
 	p.eventually("it can be repeated here", func() string {
-		p.within("memo", "--", "go", "test", "./...") // a first look moved a time of access
+		p.within("memo", "--", "go", "test", "./...") // the first access changed an access time
 		out := p.within("memo", "--explain", "--", "go", "test", "./...")
 		if strings.Contains(out, "would be repeated") && strings.Contains(out, stays) {
 			return ""
@@ -44,7 +44,7 @@ func TestMemoInAnotherClone(t *testing.T) {
 		return out
 	})
 
-	// Another machine: nothing of the first one's state, and other inodes and times.
+	// Another machine: none of the first one's state, and other inodes and times.
 	p.umount()
 	for _, name := range []string{"project", "state", "home"} {
 		if err := os.Rename(filepath.Join(p.base, name), filepath.Join(p.base, name+"-1")); err != nil {
@@ -59,7 +59,7 @@ func TestMemoInAnotherClone(t *testing.T) {
 	}
 	p.mount()
 	p.scanned()
-	session := p.command("memo", "--", "go", "test", ".") // an agent's, of which the other knows nothing
+	session := p.command("memo", "--", "go", "test", ".") // an agent's session, which the other machine does not know
 	session.Dir, session.Env = p.dir, append(p.env, "CLAUDE_CODE_SESSION_ID=another")
 	if out, err := session.CombinedOutput(); err != nil || string(out) != first {
 		t.Errorf("in another clone: %v, %q, and it was %q", err, out, first)

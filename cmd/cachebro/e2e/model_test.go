@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// node is an inode of the model; several paths may lead to it.
+// node is an inode of the model; several paths may name it.
 type node struct {
 	text   string
 	poked  bool // written through a held descriptor and not closed since
@@ -21,14 +21,14 @@ type node struct {
 	held   string
 }
 
-// model is what the tree and its history have to be.
+// model is the expected state of the tree and its history.
 type model struct {
 	files  map[string]*node
 	dirs   map[string]bool
 	closed map[string][]string // path → contents in the order in which they were closed there
 }
 
-// keep notes that a content was closed under every name of a node.
+// keep records that a content was closed under every name of a node.
 func (m *model) keep(n *node) {
 	for path, other := range m.files {
 		if other == n {
@@ -44,9 +44,9 @@ func (m *model) keepAt(path, text string) {
 	}
 }
 
-// TestRandomOperations lets several processes work on a tree in a random order
-// and holds the overlay against the model: the tree must equal the source all
-// the time, and every closed content must be in the log, in order.
+// TestRandomOperations lets several processes change a tree in a random order and compares the
+// overlay with the model. The tree must equal the source all the time, and every closed content
+// must be in the log, in order.
 func TestRandomOperations(t *testing.T) {
 	ops, seed := 600, int64(1)
 	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
@@ -59,8 +59,8 @@ func TestRandomOperations(t *testing.T) {
 	rng := rand.New(rand.NewSource(seed))
 	p := newProject(t, map[string]string{"a": "first a\n", "b": "first b\n", "d/c": "first c\n"})
 	p.mount()
-	// What moves before the first scan has seen it is kept under its new name
-	// only, which is right, but not what the model says.
+	// A file that is renamed before the first scan has seen it is in the history under its new
+	// name only. That is right, but not what the model says.
 	eventually(t, 20*time.Second, "the baseline is complete", func() bool {
 		return strings.Contains(p.cb("status", "--json", "--dir", p.dir), `"done":true`)
 	})
@@ -144,7 +144,7 @@ func checkHistory(t *testing.T, p *project, m *model, trace []string) {
 	}
 }
 
-// step does one random operation on the mount and on the model.
+// step does one random operation on the mount and in the model.
 func step(m *model, rng *rand.Rand, workers []*worker, p *project) string {
 	id := rng.Intn(len(workers))
 	path := randomPath(m, rng)
@@ -202,7 +202,7 @@ func step(m *model, rng *rand.Rand, workers []*worker, p *project) string {
 		} else {
 			n.text += strings.Repeat("\x00", size-len(n.text))
 		}
-		if n.holder < 0 { // else it is closed with the held descriptor
+		if n.holder < 0 { // otherwise it is closed with the held descriptor
 			m.keep(n)
 		} else {
 			n.poked = true
@@ -304,7 +304,7 @@ func step(m *model, rng *rand.Rand, workers []*worker, p *project) string {
 	return fmt.Sprintf("%d: %s %s → %s", id, op, path, result)
 }
 
-// oneLine: the workers' protocol is one line a command.
+// oneLine puts a command on one line, as the workers' protocol requires.
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "\r") }
 
 func moveDir(m *model, from, to string) {
@@ -346,7 +346,7 @@ func tail(lines []string, n int) []string {
 	return lines
 }
 
-// TestModelKeepsOrder checks the checker: a log that lacks a content must not pass.
+// TestModelKeepsOrder checks the model: a log that lacks a content must not pass.
 func TestModelKeepsOrder(t *testing.T) {
 	m := &model{closed: map[string][]string{}}
 	m.keepAt("a", "1")

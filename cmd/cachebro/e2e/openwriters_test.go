@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// hold opens a file of the project for appending, as a server does with its log.
+// hold opens a file of the project for appending, as a server opens its log.
 func (p *project) hold(name string) *os.File {
 	p.t.Helper()
 	f, err := os.OpenFile(p.path(name), os.O_WRONLY|os.O_APPEND, 0)
@@ -66,8 +66,8 @@ func (p *project) tool(name string, args map[string]any) {
 	p.t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 }
 
-// A server holds its log open; somebody else appends to it, and that is undone.
-// What the server writes afterwards must not go to a file without a name.
+// A server has its log open. Somebody else appends to it, and that is undone. What the server
+// writes afterwards must not go to a file without a name.
 func TestUndoLeavesOpenWritersAlone(t *testing.T) {
 	p := newProject(t, map[string]string{"log.txt": "one\n", "other.txt": "one\n"})
 	p.mount()
@@ -91,8 +91,8 @@ func TestUndoLeavesOpenWritersAlone(t *testing.T) {
 		}
 	}
 
-	// --force writes into the very file, whose holder goes on at its end. What
-	// it would have to delete is still left alone.
+	// --force writes into that very file, whose holder continues at its end. A file that would
+	// have to be deleted is still left alone.
 	if said := p.refuse(1, "undo", "--since", "1h", "--force", "--yes", "--dir", p.dir); strings.Count(said, by) != 1 || !strings.Contains(said, "made.txt") {
 		t.Errorf("undo --force said:\n%s", said)
 	}
@@ -113,8 +113,8 @@ func TestUndoLeavesOpenWritersAlone(t *testing.T) {
 	}
 }
 
-// Without a mount nothing keeps what is written between a look and a change, so
-// there is no --force then either.
+// Without a mount, nothing saves what is written between the check and the change, so --force
+// does not exist there either.
 func TestRevertLeavesOpenWritersAloneUnmounted(t *testing.T) {
 	p := newProject(t, map[string]string{"log.txt": "one\n"})
 	p.mount()
@@ -135,7 +135,7 @@ func TestRevertLeavesOpenWritersAloneUnmounted(t *testing.T) {
 	}
 }
 
-// An edit over MCP writes into a file that somebody has open for writing.
+// An edit over MCP writes into a file that another process has open for writing.
 func TestEditLeavesOpenWritersTheirFile(t *testing.T) {
 	for _, mounted := range []bool{true, false} {
 		p := newProject(t, map[string]string{"log.txt": "one\n", "a.txt": "one\n"})
@@ -157,8 +157,8 @@ func TestEditLeavesOpenWritersTheirFile(t *testing.T) {
 	}
 }
 
-// Processes append to a file that is reverted again and again: each line is in
-// the file at the end, or in a version of it.
+// Processes append to a file that is reverted again and again. In the end each line is in the
+// file or in a version of it.
 func TestAppendersDuringRevertsLoseNothing(t *testing.T) {
 	p := newProject(t, map[string]string{"log.txt": "begin\n"})
 	p.mount()
@@ -227,7 +227,7 @@ func TestAppendersDuringRevertsLoseNothing(t *testing.T) {
 	if lost > 0 {
 		t.Errorf("%d of %d lines are lost", lost, len(lines))
 	}
-	// With nobody beside it succeeds.
+	// It succeeds if nobody has the file open.
 	p.cb("revert", "--yes", "--to", "#"+strconv.FormatUint(first, 10), p.path("log.txt"))
 	t.Logf("%d lines, reverted %d times", len(lines), done)
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// What git ignores is not looked at before it goes. By then its directory may have had other
-// names, and its history begins under the last of them. The moment before shows it where
-// it was all the same, as a restore brings it back, and a fork has it there.
+// Ignored files are not recorded before they are deleted. By then their directory may have been
+// renamed, and their history begins under its last name. The past still shows them under the name
+// of the moment, as a restore does, and so does a fork.
 func TestPastOfIgnoredFilesInMovedDirectories(t *testing.T) {
 	kinds := map[string]string{
 		"moved":      `mv d d2`,
@@ -67,7 +67,7 @@ func TestPastOfIgnoredFilesInMovedDirectories(t *testing.T) {
 	}
 }
 
-// A fork of a moment takes along what git ignores from where its directory is now.
+// A fork of a moment copies ignored files from the place where their directory is now.
 func TestForkTakesIgnoredFilesOfMovedDirectories(t *testing.T) {
 	p := newProject(t, map[string]string{
 		".gitignore": "*.ign\nnode_modules/\n", "web/a.txt": "a\n", "web/node_modules/m/x.js": "x\n", "web/.env.ign": "secret\n",

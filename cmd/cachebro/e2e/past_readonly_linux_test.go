@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every kind of write to the past is refused as one to a read-only file system is: with
-// EROFS, wherever in it, and to root as well. Only a link or a rename between it and
-// the project is EXDEV, because the past is a file system of its own: mv and cp then copy.
+// Every kind of write to the past is refused as on a read-only file system: with EROFS,
+// everywhere in it, and for root as well. Only a link or a rename between the past and the
+// project fails with EXDEV, because the past is a file system of its own; mv and cp then copy.
 func TestPastTakesNoWrites(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "d/empty": ""})
 	p.sh("ln -s a.txt l; mkdir -p e")
@@ -32,7 +32,7 @@ func TestPastTakesNoWrites(t *testing.T) {
 	live := p.path("live.txt")
 	p.write("live.txt", "live\n")
 
-	// Where things can be made, and a file, a directory and a link that are there.
+	// Places where names could be created, and a file, a directory and a link that exist.
 	for _, at := range []struct{ what, dir, file, sub, link string }{
 		{"a moment", moment, moment + "/a.txt", moment + "/d", moment + "/l"},
 		{"a directory of a moment", moment + "/d", moment + "/d/b.txt", moment + "/e", moment + "/l"},
@@ -102,7 +102,7 @@ func TestPastTakesNoWrites(t *testing.T) {
 				t.Errorf("%s: %s: %v", at.what, what, err)
 			}
 		}
-		// These ask the descriptor first, and there is none that may write.
+		// These check the descriptor first, and no descriptor can be opened for writing.
 		for what, try := range map[string]func() error{
 			"ftruncate": byDescriptor(file, func(fd int) error { return unix.Ftruncate(fd, 0) }),
 			"fallocate": byDescriptor(file, func(fd int) error { return unix.Fallocate(fd, 0, 0, 10) }),
@@ -135,7 +135,7 @@ func opened(name string, flags int) func() error {
 	}
 }
 
-// byDescriptor calls do with a descriptor that reads.
+// byDescriptor calls do with a descriptor that is open for reading.
 func byDescriptor(name string, do func(fd int) error) func() error {
 	return func() error {
 		f, err := os.Open(name)
@@ -147,7 +147,7 @@ func byDescriptor(name string, do func(fd int) error) func() error {
 	}
 }
 
-// reopened opens a file for writing through a descriptor that reads it.
+// reopened opens a file for writing through a descriptor that is open for reading.
 func reopened(name string) func() error {
 	return byDescriptor(name, func(fd int) error {
 		return opened("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDWR)()

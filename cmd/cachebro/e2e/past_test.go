@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tree of each moment reads as it was then: contents, modes, links, moved and
-// removed directories; also when the daemon was killed, and read-only.
+// The tree of each moment reads as it was then: contents, modes, links, moved and removed
+// directories. This also holds after the daemon was killed, and the tree is read-only.
 func TestPastIsWhatItWas(t *testing.T) {
 	files := map[string]string{}
 	for i := range 12 {
@@ -57,8 +57,8 @@ func TestPastIsWhatItWas(t *testing.T) {
 		}
 	}
 
-	// What is printed stays the same moment: at/1s is another one a second later, and a
-	// script that goes on with the name would read of both.
+	// The printed path stays the same moment: at/1s means another moment a second later, so a
+	// script that continued with that name would read from both.
 	stands := exec.Command("sh", "-c", `cd "$1"; read x; pwd -P; ls | wc -l`, "sh", strings.TrimSpace(p.cb("at", "1s", "--dir", p.dir)))
 	in, err := stands.StdinPipe()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestPastIsWhatItWas(t *testing.T) {
 	if err := stands.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1500 * time.Millisecond) // the name's second has gone
+	time.Sleep(1500 * time.Millisecond) // the second that the name means has passed
 	p.write("later.txt", "later\n")
 	p.cb("at", "1s", "--dir", p.dir)
 	in.Close()
@@ -107,9 +107,9 @@ func TestPastIsWhatItWas(t *testing.T) {
 	}
 }
 
-// Moments of a history that an agent made: at/ shows of each what a restore to it makes,
-// byte by byte, with modes and links; while others write, and what is kept of ignored
-// files is either right or says that it is not known.
+// Moments of a history that an agent made. For each, at/ shows the same bytes, modes and links as
+// a restore to it. Others write meanwhile. Contents of ignored files are either right or reported
+// as unknown.
 func TestPastIsWhatRestoreMakes(t *testing.T) {
 	n, seed := 12, int64(3)
 	if s := os.Getenv("CACHEBRO_MOMENTS"); s != "" {
@@ -140,7 +140,7 @@ func TestPastIsWhatRestoreMakes(t *testing.T) {
 		first = min(first, int(e.Seq))
 	}
 
-	// While somebody writes: two looks at the same moment are one tree.
+	// While somebody writes, two reads of the same moment give one tree.
 	moments, shown := make([]string, n), make([]map[string]string, n)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	quiet := sync.OnceFunc(func() { close(stop); <-stopped })
@@ -169,7 +169,7 @@ func TestPastIsWhatRestoreMakes(t *testing.T) {
 		if d := differ(shown[i], pastTree(t, dir)); d != "" {
 			t.Errorf("seed %d, %s was shown otherwise while others wrote:\n%s", seed, m, d)
 		}
-		said, _ := p.try("restore", "--at", m, "--yes", "--dir", p.dir) // 1: it names what is lost
+		said, _ := p.try("restore", "--at", m, "--yes", "--dir", p.dir) // status 1: it names what is lost
 		real := pastTree(t, p.dir)
 		for name, facts := range shown[i] {
 			if facts == notKept {
@@ -178,7 +178,7 @@ func TestPastIsWhatRestoreMakes(t *testing.T) {
 				delete(real, name)
 			}
 		}
-		for name := range real { // what nobody has looked at comes along with its directory
+		for name := range real { // files that nobody has read come back with their directory
 			if shown[i][name] == "" && filepath.Base(name) == "x.ign" {
 				delete(real, name)
 			}
@@ -192,7 +192,7 @@ func TestPastIsWhatRestoreMakes(t *testing.T) {
 
 const notKept = "a content that was not kept"
 
-// pastTree is every path below a directory with its kind, mode, size and content.
+// pastTree returns every path below a directory with its kind, mode, size and content.
 func pastTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -236,7 +236,7 @@ func pastTree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// What was never kept says so, and does not read as something else.
+// A content that was never stored is reported, and does not read as something else.
 func TestPastOfWhatWasNotKept(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "*.ign\n", "a.txt": "a\n"})
 	p.mount()
@@ -294,7 +294,7 @@ func TestPastOfWhatWasPurged(t *testing.T) {
 	}
 }
 
-// change does one thing to the tree that people do.
+// change makes one change to the tree, as people do.
 func (p *project) change(r *rand.Rand) {
 	p.t.Helper()
 	var all, dirs []string
@@ -350,8 +350,8 @@ func (p *project) change(r *rand.Rand) {
 	}
 }
 
-// A signal to who reads is no error of what is read. The kernel tells a file system of
-// each, and a Go program sends itself many: readdir said EIO now and then.
+// A signal to the reading process must not make the read fail. The kernel tells a file system of
+// each signal, and a Go program sends itself many: readdir sometimes returned EIO.
 func TestPastUnderSignals(t *testing.T) {
 	files := map[string]string{}
 	for i := range 40 {
@@ -375,7 +375,7 @@ func TestPastUnderSignals(t *testing.T) {
 			signalThreads(syscall.SIGURG)
 		}
 	}()
-	for i := range 8 { // each is another moment, of which the kernel knows nothing
+	for i := range 8 { // each is another moment, which the kernel has not cached
 		p.write("d0/f0.txt", fmt.Sprintf("%d\n", i))
 		if all := pastTree(t, strings.TrimSpace(p.cb("at", p.newest(), "--dir", p.dir))); len(all) != 2*len(files) {
 			t.Errorf("%d of %d paths", len(all), 2*len(files))
@@ -383,9 +383,9 @@ func TestPastUnderSignals(t *testing.T) {
 	}
 }
 
-// Without the daemon the past answers with the right bytes or says that it cannot now,
-// soon, and the project does not notice: neither where the daemon is killed and comes
-// back, nor where it cannot come back.
+// Without the daemon, the past soon answers with the right bytes or with an error, and the
+// project is not affected. That holds both if the daemon is killed and restarted, and if it
+// cannot be restarted.
 func TestPastWithoutDaemon(t *testing.T) {
 	files := map[string]string{}
 	for i := range 30 {
@@ -395,12 +395,12 @@ func TestPastWithoutDaemon(t *testing.T) {
 	p.mount()
 	p.scanned()
 	var moments []string
-	for i := range 8 { // each is another one, of which nobody has asked yet
+	for i := range 8 { // each is another moment, which nobody has read yet
 		p.write("a.txt", fmt.Sprintf("%d\n", i))
 		moments = append(moments, p.newest()[1:])
 	}
 	top := strings.TrimSpace(p.cb("at", "--dir", p.dir))
-	// soon looks at all of a moment; it reports whether all could be read.
+	// soon reads everything of a moment; it reports whether all could be read.
 	soon := func(moment, a string) (all bool) {
 		dir := filepath.Join(top, "at", "version", moment)
 		look := func(name, want string) {
@@ -439,7 +439,7 @@ func TestPastWithoutDaemon(t *testing.T) {
 		eventually(t, time.Minute, "the moment is answered again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
 	}
 
-	// Somebody is at starting it, and does not get on.
+	// Another process is starting it, and does not finish.
 	lock, err := os.OpenFile(filepath.Join(p.state(), "start.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -459,7 +459,7 @@ func TestPastWithoutDaemon(t *testing.T) {
 	lock.Close()
 	eventually(t, time.Minute, "a moment is answered again", func() bool { return soon(moments[4], "4\n") })
 
-	// It is there and takes what is sent, but answers nothing.
+	// It runs and accepts requests, but answers none.
 	daemon = p.process("daemon")
 	if err := syscall.Kill(daemon, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange has two names change places.
+// exchange swaps two names.
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// detach takes a mount away, whoever uses it.
+// detach removes a mount even if it is in use.
 func detach(dir string) { _ = unix.Unmount(dir, unix.MNT_DETACH) }
 
 // signalThreads sends a signal to each thread of this process.
@@ -26,7 +26,8 @@ func signalThreads(s syscall.Signal) {
 	}
 }
 
-// nameless makes a file without a name in dir, then gives it one. Who cannot leaves it.
+// nameless makes a file without a name in dir, then gives it one. A user who may not do that
+// makes none.
 func nameless(dir, name, text string) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR, 0o644)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/hanwen/go-fuse/v2/posixtest"
 )
 
-// TestPosix runs go-fuse's own conformance tests on a whole mount: overlay,
-// capture and store daemon at work.
+// TestPosix runs go-fuse's own conformance tests on a mount with overlay, capture and store
+// daemon.
 func TestPosix(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
 	p.mount()
 	names := make([]string, 0, len(posixtest.All))
 	for name := range posixtest.All {
 		if name == "FcntlFlockLocksFile" {
-			// It wants two POSIX locks of one process to collide; go-fuse
-			// itself leaves it out on a plain directory, where they do not.
+			// This test expects a conflict between two POSIX locks of one process. There is none
+			// on a plain directory either, so go-fuse skips it there too.
 			continue
 		}
 		names = append(names, name)

@@ -14,14 +14,14 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 )
 
-// let gives a project's processes what a server asks for.
+// let gives a project's processes the credentials for a server.
 func (p *project) let(srv *remotetest.Server) {
 	for name, v := range srv.Env() {
 		p.env = append(p.env, name+"="+v)
 	}
 }
 
-// sent is the history of a project without what stays where it was made.
+// sent returns a project's history without what is never sent.
 func (p *project) sent() (all []string) {
 	p.t.Helper()
 	for _, e := range p.log("", "--baselines") {
@@ -32,9 +32,9 @@ func (p *project) sent() (all []string) {
 	return all
 }
 
-// Two machines work on one project, the daemon of one is killed again and again in the
-// middle of sending, and then its state is gone: all that was closed is in the bucket,
-// once, and on a new machine the tree and the history are what they were.
+// Two machines work on one project. The daemon of one is killed again and again while it sends,
+// and then its state is deleted. All that was closed is in the bucket, once, and on a new machine
+// the tree and the history are as before.
 func TestResume(t *testing.T) {
 	files := map[string]string{}
 	for i := range 12 {
@@ -86,7 +86,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("remote says %q", out)
 	}
 
-	// A dead link: umount says what is not sent, and is not held up by it.
+	// The link is down: umount says what has not been sent, and does not wait for it.
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	p.write("d1/last.txt", "before umount\n")
 	out, err := p.try("umount", p.dir)
@@ -99,7 +99,7 @@ func TestResume(t *testing.T) {
 	if out, err := p.try("umount", p.dir); err != nil || strings.Contains(out, "not yet sent") {
 		t.Errorf("umount: %v %q", err, out)
 	}
-	if err := os.Remove(p.path(".env")); err != nil { // it stays where it was
+	if err := os.Remove(p.path(".env")); err != nil { // it is never sent
 		t.Fatal(err)
 	}
 	tree := plainTree(t, p.dir)
@@ -117,16 +117,16 @@ func TestResume(t *testing.T) {
 	fresh := *p
 	fresh.dir = filepath.Join(p.base, "fresh")
 	t.Cleanup(fresh.unmount)
-	fresh.cb("remote", "resume", address, fresh.dir, "--machine", machine) // the other one may have sent more by itself
+	fresh.cb("remote", "resume", address, fresh.dir, "--machine", machine) // the other one may have sent more meanwhile
 	if d := differ(tree, plainTree(t, fresh.dir)); d != "" {
 		t.Errorf("the tree:\n%s", d)
 	}
 	if got := fresh.sent(); strings.Join(got, "\n") != strings.Join(history, "\n") {
 		t.Errorf("the history:\n%s\nwas\n%s", strings.Join(got, "\n"), strings.Join(history, "\n"))
 	}
-	fresh.refuse(1, "remote", "resume", address, fresh.dir) // it is not empty
+	fresh.refuse(1, "remote", "resume", address, fresh.dir) // the directory is not empty
 	fresh.mount()
-	_, _ = fresh.try("restore", fresh.dir, "--at", middle, "--yes") // directories' times may be left
+	_, _ = fresh.try("restore", fresh.dir, "--at", middle, "--yes") // directories' times may differ
 	if d := differ(then, plainTree(t, fresh.dir)); d != "" {
 		t.Errorf("the tree of %s, restored from what came back:\n%s", middle, d)
 	}

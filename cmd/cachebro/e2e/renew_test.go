@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// TestRenew: another binary takes over a mount in use. A shell that stands in
-// it, with a file open for writing, goes on; every version is there.
+// TestRenew: another binary takes over a mount in use. A shell in it, with a file open for
+// writing, continues, and every version is recorded.
 func TestRenew(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
 	p.mount()
-	copied := binary + ".renewed" // by its name the harness knows it for one of ours
+	copied := binary + ".renewed" // by its name the harness recognises it as one of cachebro's
 	t.Cleanup(func() { os.Remove(copied) })
 	if out, err := exec.Command("cp", binary, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -54,7 +54,7 @@ func TestRenew(t *testing.T) {
 			return pid > 0 && pid != old && exe == copied
 		})
 	}
-	// The new ones watch over each other like the old ones.
+	// The new processes supervise each other like the old ones.
 	_ = syscall.Kill(p.process("mountd"), syscall.SIGKILL)
 	p.write("a.txt", "3\n")
 	p.wantContents("a.txt", "2\n", "3\n")

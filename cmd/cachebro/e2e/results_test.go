@@ -16,9 +16,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Other processes write on the mount, close late, rename and delete; a search
-// says what the files say, whether its answer was kept or not. A wrong answer
-// that was kept would stay: the state that it is kept under does not change.
+// Other processes write on the mount, close late, rename and delete. A search returns what the
+// files contain, whether its answer was cached or not. A wrong cached answer would remain,
+// because the state under which it is cached does not change.
 func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "alpha\n", "d/b.txt": "beta\n", "d/e/c.txt": "gamma\nalpha\n"})
 	p.mount()
@@ -39,8 +39,8 @@ func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 		}
 		return a.Lines
 	}
-	// What the files say; not of one that is still open for the first time: no
-	// search knows it before it is closed.
+	// The contents of the files, except of one that is still open for the first time: no search
+	// finds it before it is closed.
 	said := func(word, scope string, skip string) (n int) {
 		for _, name := range names {
 			if name != skip && (scope == "" || name == scope || strings.HasPrefix(name, scope+"/")) {
@@ -99,7 +99,7 @@ func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // between two writes of one opening
+			for range 2 { // between two writes with one open
 				if _, err := f.WriteString(text + "\n"); err != nil {
 					t.Fatal(err)
 				}
@@ -127,5 +127,5 @@ func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 	if err := json.Unmarshal(st.Results.Stats, &n); err != nil || n.Tools["search"].Hits+n.Tools["search"].Misses == 0 {
 		t.Errorf("nothing was asked: %s %v", st.Results.Stats, err)
 	}
-	t.Logf("%s", st.Results.Stats) // how many were kept depends on how busy the machine is
+	t.Logf("%s", st.Results.Stats) // how many were cached depends on how busy the machine is
 }

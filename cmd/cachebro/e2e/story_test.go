@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// action is one line of log --actions --json, as far as it is looked at here.
+// action is one line of log --actions --json, with the fields that are tested here.
 type action struct {
 	Command string `json:"command"`
 	Asked   string `json:"asked"`
@@ -43,8 +43,8 @@ func (p *project) actions() (all []action) {
 	return all
 }
 
-// job starts a command in the project as a shell does at its prompt, in a process group
-// of its own. It goes on until the function that is returned lets it end.
+// job starts a command in the project as a shell does at its prompt, in a process group of its
+// own. It runs until the returned function is called.
 func (p *project) job(args ...string) (end func()) {
 	p.t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -62,7 +62,7 @@ func (p *project) job(args ...string) (end func()) {
 	return end
 }
 
-// hook gives an event of a client to cachebro.
+// hook reports a client's event to cachebro.
 func (p *project) hook(event string, more map[string]any) {
 	p.t.Helper()
 	m := map[string]any{"session_id": "S1", "prompt_id": "P1", "cwd": p.dir, "hook_event_name": event}
@@ -81,9 +81,9 @@ func (p *project) hook(event string, more map[string]any) {
 	}
 }
 
-// The log names what was run, also what a shell started as one job, and the prompt and
-// tool call of an agent, and holds none of the secrets that command lines and prompts
-// are full of; neither does the store, which export tells whole.
+// The log shows what was run, also what a shell started as one job, and the prompt and tool call
+// of an agent. It has none of the secrets of which command lines and prompts are full, and
+// neither has the store, as an export shows.
 func TestLogTellsTheStory(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\ntwo\n", "d/x": "1\n"})
 	p.mount()
@@ -145,14 +145,14 @@ func TestLogTellsTheStory(t *testing.T) {
 	if strings.Contains(text, secret) {
 		t.Error("the store has the secret")
 	}
-	for _, s := range []string{"password=***", "API_KEY=***", "--password"} { // it was there to be kept
+	for _, s := range []string{"password=***", "API_KEY=***", "--password"} { // the rest was recorded
 		if !strings.Contains(text, s) {
 			t.Errorf("the store has not %q", s)
 		}
 	}
 }
 
-// CACHEBRO_ARGV=off keeps names of processes only.
+// With CACHEBRO_ARGV=off only the names of processes are stored.
 func TestNoCommands(t *testing.T) {
 	p := newProject(t, nil)
 	p.env = append(p.env, "CACHEBRO_ARGV=off")
@@ -185,7 +185,7 @@ func (p *project) within(args ...string) string {
 	return string(out)
 }
 
-// exported is the text of an exported history.
+// exported returns the text of an exported history.
 func (p *project) exported(file string) string {
 	p.t.Helper()
 	b, err := os.ReadFile(file)
@@ -209,7 +209,7 @@ func (p *project) exported(file string) string {
 	return string(b)
 }
 
-// eventually waits until bad says nothing more.
+// eventually waits until bad returns "".
 func (p *project) eventually(what string, bad func() string) {
 	p.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs a shell command on a terminal of its own and returns what
-// came there.
+// onTerminal runs a shell command on a terminal of its own and returns what arrived there.
 func (p *project) onTerminal(script string, env ...string) string {
 	p.t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -44,16 +43,16 @@ func (p *project) onTerminal(script string, env ...string) string {
 		p.t.Fatal(err)
 	}
 	var out bytes.Buffer
-	_, _ = io.Copy(&out, master) // ends with EIO when the last one has closed the terminal
+	_, _ = io.Copy(&out, master) // ends with EIO when the last process has closed the terminal
 	if err := cmd.Wait(); err != nil {
 		p.t.Fatalf("%s: %v\n%q", script, err, out.String())
 	}
 	return out.String()
 }
 
-// TestTerminalGetsNothingRaw: what a terminal would act on is shown visibly on a
-// real one, whoever prints it: names, content, errors, and what a pager gets.
-// Only -z and --json give bytes.
+// TestTerminalGetsNothingRaw: characters on which a terminal would act are made visible on a real
+// terminal, whoever prints them: names, contents, errors, and what a pager gets. Only -z and
+// --json give the bytes.
 func TestTerminalGetsNothingRaw(t *testing.T) {
 	p := newProject(t, nil)
 	p.mount()
@@ -86,8 +85,8 @@ func TestTerminalGetsNothingRaw(t *testing.T) {
 	}
 }
 
-// TestNamesInPipes: a name is one word of one line in what goes to a file or a
-// pipe too, and a patch names files as git does, so that git can apply it.
+// TestNamesInPipes: in a file or pipe too, a name is one word of one line, and a patch names
+// files as git does, so that git can apply it.
 func TestNamesInPipes(t *testing.T) {
 	p := newProject(t, nil)
 	p.mount()

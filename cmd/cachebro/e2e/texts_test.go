@@ -18,15 +18,15 @@ type textKind struct{ encoding, ends string }
 
 func (k textKind) name() string { return k.encoding + "-" + k.ends + ".txt" }
 
-// binary: no tool takes it for a text.
+// binary means that no tool treats it as text.
 func (k textKind) binary() bool { return k.encoding == "nul" }
 
-// oneLine: what compares lines sees one.
+// oneLine means that a tool that compares lines sees a single line.
 func (k textKind) oneLine() bool { return k.ends == "cr" || k.binary() }
 
 var lineEnds = map[string][]string{"lf": {"\n"}, "crlf": {"\r\n"}, "mixed": {"\n", "\r\n"}, "cr": {"\r"}}
 
-// shown joins lines with the kind's ends.
+// shown joins lines with the line ends of the kind.
 func (k textKind) shown(lines []string) string {
 	var b strings.Builder
 	for i, l := range lines {
@@ -36,7 +36,7 @@ func (k textKind) shown(lines []string) string {
 	return b.String()
 }
 
-// spell is the file's bytes for a text.
+// spell returns the bytes of a file with this text.
 func (k textKind) spell(t *testing.T, shown string) string {
 	t.Helper()
 	switch k.encoding {
@@ -48,7 +48,7 @@ func (k textKind) spell(t *testing.T, shown string) string {
 		return strings.ReplaceAll(shown, "é", "\x00")
 	case "utf16le", "utf16be":
 		out := []byte(map[string]string{"utf16le": "\xff\xfe", "utf16be": "\xfe\xff"}[k.encoding])
-		for _, r := range shown { // none beyond the first plane
+		for _, r := range shown { // no characters beyond the first plane
 			hi, lo := byte(r>>8), byte(r)
 			if k.encoding == "utf16le" {
 				hi, lo = lo, hi
@@ -60,7 +60,7 @@ func (k textKind) spell(t *testing.T, shown string) string {
 	return shown
 }
 
-// said is what a tool answered.
+// said is the answer of a tool.
 type said struct {
 	text    string
 	refused bool
@@ -107,9 +107,9 @@ func (p *project) tools(calls []map[string]any) []said {
 	return out
 }
 
-// Every tool means the same text: each kind of file is read, edited, written, searched,
-// compared and taken back with no byte changed that was not meant, or it is refused and the
-// reason is said.
+// Every tool works on the same text. Each kind of file is read, edited, written, searched,
+// compared and undone, and only the intended bytes change. Otherwise the tool refuses and says
+// why.
 func TestTextsOfEveryKind(t *testing.T) {
 	var kinds []textKind
 	for _, e := range []string{"utf8", "bom", "utf16le", "utf16be", "latin1", "nul"} {
@@ -196,7 +196,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 	}
 	check("after edits")
 
-	// What is found.
+	// Searches.
 	now, past := p.cb("search", "needle", "--dir", p.dir), p.cb("search", "--history", "line 03 of this", "--dir", p.dir)
 	for _, k := range kinds {
 		if !k.binary() && (!strings.Contains(now, k.name()) || !strings.Contains(past, k.name())) {
@@ -204,7 +204,8 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 
-	// What is not looked into is counted and named; a name is found whatever is in the file.
+	// Files that a search skips are counted and named. A file is found by its name whatever it
+	// contains.
 	var searches []map[string]any
 	modes := []string{"exact", "ranked", "symbols", "history", "files"}
 	for _, mode := range modes {
@@ -232,8 +233,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 
-	// stage puts every kind's wanted text in its place as one action, and says which
-	// versions it made.
+	// stage writes every kind's wanted text as one action, and returns the versions that it made.
 	stage := func(dir string, of ...textKind) map[textKind]string {
 		t.Helper()
 		from := t.TempDir()
@@ -260,7 +260,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 
-	// Compared, by whom, and one hunk of two taken back.
+	// Diff, blame, and the undo of one of two hunks.
 	change(1, "two by cp")
 	change(10, "eleven by cp")
 	made := stage(p.dir, kinds...)
@@ -299,7 +299,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 		t.Errorf("search of the history does not say what it left out: %s", s.text)
 	}
 
-	// Another's change in other lines stays when one is undone.
+	// If one change is undone, somebody else's change in other lines stays.
 	change(1, "two by the first")
 	first := stage(p.dir, kinds...)
 	change(10, "eleven by the second")
@@ -321,7 +321,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 	}
 	check("after one of two changes was undone")
 
-	// A fork's change and the project's own.
+	// A merge of a change in a fork with a change in the project.
 	f := p.fork("fork")
 	var two []textKind
 	for _, k := range kinds {
@@ -346,7 +346,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 	change(1, "two in the fork")
 	check("after the fork was merged")
 
-	// A new text keeps the form of the old one.
+	// New text is written in the encoding of the old one.
 	fresh := []string{"fresh one", "fresh two"}
 	var all []map[string]any
 	for _, k := range kinds {
@@ -371,8 +371,8 @@ func TestTextsOfEveryKind(t *testing.T) {
 	}
 }
 
-// A file of a fork that was only written in another encoding has the same lines: the diff
-// says what became of it all the same.
+// If a fork only changed a file's encoding, the lines are the same. The diff still says what
+// changed.
 func TestForkDiffOfAnEncoding(t *testing.T) {
 	wide := textKind{"utf16le", "lf"}
 	p := newProject(t, map[string]string{"a.txt": "one\ntwo\n"})

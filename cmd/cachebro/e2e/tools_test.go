@@ -11,7 +11,7 @@ import (
 
 const gitMe = "git -c user.name=t -c user.email=t@example.org "
 
-// TestGit works on a repository inside the mount as on a plain one.
+// TestGit works on a repository inside the mount as on an ordinary one.
 func TestGit(t *testing.T) {
 	p := newProject(t, map[string]string{"main.go": "package main\n\nfunc main() {}\n", "go.mod": "module example.org/x\n\ngo 1.21\n",
 		"x_test.go": "package main\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) {}\n"})
@@ -30,8 +30,8 @@ func TestGit(t *testing.T) {
 	p.sh("git stash -q -u; git stash pop -q; git clean -fdxq; git worktree add -q ../wt HEAD; git worktree remove ../wt")
 }
 
-// TestMountGoesToTheTop: a mount on a sub-directory would hide .git from git,
-// so the work tree's top level is mounted, and mount says so.
+// TestMountGoesToTheTop: a mount on a sub-directory would hide .git from git, so mount mounts the
+// top level of the work tree and says so.
 func TestMountGoesToTheTop(t *testing.T) {
 	p := newProject(t, map[string]string{"packages/app/a.txt": "1\n"})
 	p.sh("git init -q .")
@@ -46,12 +46,11 @@ func TestMountGoesToTheTop(t *testing.T) {
 	p.wantContents("packages/app/a.txt", "1\n", "2\n")
 }
 
-// inOwnFuse marks a process of the tests that has a /dev/fuse of its own.
+// inOwnFuse marks a process of the tests that has its own /dev/fuse.
 const inOwnFuse = "CACHEBRO_TEST_OWN_FUSE"
 
-// TestOrdinaryUser does the main job as a user without privileges, with a
-// /dev/fuse for everybody: in a mount namespace of its own, because the machine's
-// stays as it is.
+// TestOrdinaryUser does the main work as a user without privileges, with a /dev/fuse that
+// everybody may open. It runs in a mount namespace of its own, so the machine is not changed.
 func TestOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("is an ordinary user already")

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// compareTrees holds the mount against the source and both against the model.
-// The source is hidden under the mount; mountd's own descriptor leads to it.
+// compareTrees compares the mount with the source and both with the model. The source is hidden
+// under the mount, and is read through mountd's own descriptor.
 func compareTrees(p *project, m *model) string {
 	mount, err := readTree(p.dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func sourceOf(p *project) string {
 	return ""
 }
 
-// readTree is the text of each file, and where each link points.
+// readTree returns the text of each file, and the target of each link.
 func readTree(root string) (map[string]string, error) {
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {

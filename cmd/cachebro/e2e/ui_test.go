@@ -85,7 +85,7 @@ func (p *project) ui() *pages {
 	return g
 }
 
-// do asks with the cookie, and with these headers; a Host among them is the request's.
+// do sends a request with the cookie and these headers; a Host among them becomes the request's.
 func (g *pages) do(method, address string, body url.Values, headers map[string]string) (*http.Response, string) {
 	g.t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body.Encode()))
@@ -120,7 +120,7 @@ func (g *pages) do(method, address string, body url.Values, headers map[string]s
 	return r, string(b)
 }
 
-// get asks for a part of a page, which must be there.
+// get requests a part of a page, which must exist.
 func (g *pages) get(part string) string {
 	g.t.Helper()
 	r, body := g.do("GET", g.base+part, nil, nil)
@@ -140,7 +140,7 @@ func (g *pages) post(part string, form url.Values) string {
 	return body
 }
 
-// find is the first submatch in a part of a page, unescaped.
+// find returns the first submatch in a part of a page, unescaped.
 func (g *pages) find(in, pattern string) string {
 	g.t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(in)
@@ -150,7 +150,7 @@ func (g *pages) find(in, pattern string) string {
 	return html.UnescapeString(m[1])
 }
 
-// form is what a plan asks to be sent back.
+// form returns the form of a plan that is to be sent back.
 func (g *pages) form(plan string) url.Values {
 	v := url.Values{}
 	for _, m := range regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([ -~]*?)">`).FindAllStringSubmatch(plan, -1) {
@@ -165,7 +165,7 @@ func (g *pages) form(plan string) url.Values {
 	return v
 }
 
-// actionsWith waits until the timeline shows a text.
+// actionsWith waits until the timeline contains a text.
 func (g *pages) actionsWith(text string) string {
 	g.t.Helper()
 	var page string
@@ -176,8 +176,7 @@ func (g *pages) actionsWith(text string) string {
 	return page
 }
 
-// TestPages looks at what somebody did, takes it back and brings it back, as a browser
-// would.
+// TestPages looks at a change, undoes it and redoes it, as a browser does.
 func TestPages(t *testing.T) {
 	odd := "<b>odd\n\"\xff\u202etxt.[x]"
 	p := newProject(t, map[string]string{"a.txt": "one\nsecond is two\nthree\n", "b.txt": "b\n", "dir/c.txt": "c\n"})
@@ -272,7 +271,7 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(plan, "a.txt") || strings.Contains(plan, `class="name">b.txt`) || read(t, p.path("a.txt")) != "one\nsecond is zwei\nthree\n" {
 			t.Fatalf("the plan of one file:\n%s", plan)
 		}
-		// What was shown is not what would be done any more: nothing is done.
+		// If the plan would not do any more what was shown, nothing is done.
 		p.apart("echo \"somebody's\" > a.txt")
 		if again := g.post("apply", g.form(plan)); !strings.Contains(again, "Something changed meanwhile") || !strings.Contains(again, "changed since") || read(t, p.path("a.txt")) != "somebody's\n" {
 			t.Fatalf("a plan that is not the one shown: %q\n%s", read(t, p.path("a.txt")), again)
@@ -311,7 +310,7 @@ func TestPages(t *testing.T) {
 		if got := read(t, p.path("a.txt")); got != "one\nsecond is two\nthree\n" {
 			t.Errorf("the first version written again: %q", got)
 		}
-		// What was deleted and came back is not listed as deleted.
+		// A file that was deleted and came back is not listed as deleted.
 		if err := os.WriteFile(p.path("back.txt"), []byte("here\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +324,7 @@ func TestPages(t *testing.T) {
 		if page := g.get("browse"); strings.Contains(page, `class="gone">back.txt`) {
 			t.Errorf("a living file is listed as deleted:\n%s", page)
 		}
-		// A deleted file is found by its name, be it what it may.
+		// A deleted file is found by its name, whatever that is.
 		if err := os.Remove(p.path(odd)); err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +437,7 @@ func TestPages(t *testing.T) {
 		eventually(t, time.Minute, "the search finds it", func() bool {
 			return strings.Contains(g.get("hits?q=others"), `path=h.txt"`)
 		})
-		// Words that stand apart: no line has the text, and the page says so.
+		// Words in different places: no line contains the text, and the page says so.
 		eventually(t, time.Minute, "the nearest are distinguished from hits", func() bool {
 			near := g.get("hits?q=" + url.QueryEscape("zwei nosuchword second"))
 			return strings.Contains(near, "no line has") && strings.Contains(near, "nearest by meaning") && strings.Contains(near, "search deleted text") && strings.Contains(near, "<li")
@@ -473,16 +472,16 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestHunksOfOddFiles takes hunks back, in the page and on the command line, of files whose
-// lines or names are not the usual ones, and compares them byte for byte. What has no
-// lines offers none.
+// TestHunksOfOddFiles undoes hunks, in the page and on the command line, of files with unusual
+// lines or names, and compares the files byte for byte. For a file without lines no hunks are
+// offered.
 func TestHunksOfOddFiles(t *testing.T) {
 	same := strings.Repeat("same\n", 9)
 	long, bad := strings.Repeat("n", 255), "bad\xff\n.txt"
 	type change struct {
 		old, new string
 		hunks    int    // offered
-		want     string // when the first is taken back
+		want     string // the text after the undo of the first
 	}
 	files := map[string]change{
 		"crlf.txt":   {"one\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "end\r\n", "ONE\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "END\r\n", 2, "one\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "END\r\n"},
@@ -581,9 +580,9 @@ func TestHunksOfOddFiles(t *testing.T) {
 	}
 }
 
-// TestPageOutlives: a page goes on when the daemon is killed and when the project is
-// unmounted, which it does not hinder, and mounted again; it says so, and what is wrong
-// when the history is gone, of which it begins no new one.
+// TestPageOutlives: a page keeps working when the daemon is killed and when the project is
+// unmounted, which it does not prevent, and mounted again. It says what happened. If the history
+// is deleted, it says so and does not start a new one.
 func TestPageOutlives(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "one\n"})
 	p.mount()
@@ -627,7 +626,7 @@ func TestPageOutlives(t *testing.T) {
 	hear("ended", "cachebro ui was ended")
 }
 
-// umount takes the mount away, also where another namespace of this machine has a copy.
+// umount removes the mount, also where another mount namespace of this machine has a copy.
 func (p *project) umount() {
 	p.t.Helper()
 	out, err := p.try("umount", p.dir)
@@ -640,8 +639,8 @@ func (p *project) umount() {
 	}
 }
 
-// events listens as a page does. hear waits for an event whose data an expression fits, "" a
-// comment; leave closes the page.
+// events listens as a page does. hear waits for an event whose data matches an expression ("" for
+// a comment); leave closes the page.
 func (g *pages) events() (hear func(event, data string) string, leave func()) {
 	g.t.Helper()
 	ctx, leave := context.WithCancel(g.t.Context())
@@ -685,11 +684,11 @@ func (g *pages) events() (hear func(event, data string) string, leave func()) {
 	}, leave
 }
 
-// TestPrunePage shows what a prune would drop, and drops that only.
+// TestPrunePage shows what a prune would drop, and drops only that.
 func TestPrunePage(t *testing.T) {
 	odd := "odd\n\xff"
 	p := newProject(t, map[string]string{odd: "0\n"})
-	p.env = append(p.env, "CACHEBRO_KEEP=1000", "CACHEBRO_KEEP_AGE=1s") // nothing goes by itself
+	p.env = append(p.env, "CACHEBRO_KEEP=1000", "CACHEBRO_KEEP_AGE=1s") // nothing is dropped automatically
 	p.mount()
 	for i := range 4 {
 		p.write(odd, strconv.Itoa(i+1)+"\n")

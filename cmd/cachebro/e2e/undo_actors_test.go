@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// twoActors is a tree on which two sessions work in turn, and what a person
-// would say of it: which paths exist, and who changed each one last.
+// twoActors is a tree on which two sessions work in turn, and what a person would say about it:
+// which paths exist, and who changed each one last.
 type twoActors struct {
 	p       *project
 	rng     *rand.Rand
@@ -47,7 +47,7 @@ func (x *twoActors) some() string {
 	return paths[x.rng.Intn(len(paths))]
 }
 
-// fresh is a name that nothing has.
+// fresh returns an unused name.
 func (x *twoActors) fresh() string {
 	for {
 		path := filepath.Join(x.dirs[x.rng.Intn(len(x.dirs))], fmt.Sprintf("f%d", x.rng.Intn(40+x.n)))
@@ -57,7 +57,7 @@ func (x *twoActors) fresh() string {
 	}
 }
 
-// closed notes what is in a file now.
+// closed records the present content of a file.
 func (x *twoActors) closed(path string) {
 	b, err := os.ReadFile(x.p.path(path))
 	if err != nil {
@@ -67,7 +67,7 @@ func (x *twoActors) closed(path string) {
 	x.written[hex.EncodeToString(h[:])] = path + ": " + brief(string(b))
 }
 
-// act lets one actor do one random thing, and says what.
+// act lets one actor do something at random, and returns what.
 func (x *twoActors) act(actor string) string {
 	x.n++
 	mark := fmt.Sprintf("%s-%d", actor, x.n)
@@ -98,7 +98,7 @@ func (x *twoActors) act(actor string) string {
 		mode := []os.FileMode{0o600, 0o644, 0o755}[x.rng.Intn(3)]
 		script = fmt.Sprintf("chmod %o %s", mode, path)
 		if fi, err := os.Stat(x.p.path(path)); err == nil && fi.Mode().Perm() == mode {
-			x.as(actor, script) // changes nothing, so the file is still the other's
+			x.as(actor, script) // changes nothing, so the file still belongs to the other actor
 			return actor + ": " + script + " (as it was)"
 		}
 		x.mode[path] = actor
@@ -116,7 +116,7 @@ func (x *twoActors) act(actor string) string {
 	return actor + ": " + script
 }
 
-// tree is every path with its kind, mode and content.
+// tree returns every path with its kind, mode and content.
 func (x *twoActors) tree() map[string]string {
 	x.p.t.Helper()
 	out := map[string]string{}
@@ -163,9 +163,9 @@ func differ(a, b map[string]string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestUndoWithTwoActors holds undo against law 6 on a real mount: it never
-// changes a content or a mode that the other actor set last, redo brings back exactly what was
-// there, and every content that was ever closed stays in the history.
+// TestUndoWithTwoActors checks law 6 on a real mount: an undo never changes a content or a mode
+// that the other actor set last, redo restores exactly the state before, and every content that
+// was ever closed stays in the history.
 func TestUndoWithTwoActors(t *testing.T) {
 	rounds, seed := 3, int64(1)
 	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
@@ -193,7 +193,7 @@ func TestUndoWithTwoActors(t *testing.T) {
 		after := x.tree()
 		conflicts += strings.Count(out, "conflict ")
 		for path, who := range x.last {
-			// A file that somebody else had moved goes back with what was written to it since.
+			// A file that somebody else had moved is restored with what was written to it since.
 			moved := regexp.MustCompile(`\n  R ` + regexp.QuoteMeta(path) + ` -> (.*)\n`).FindStringSubmatch(out)
 			at := path
 			if moved != nil {
@@ -245,8 +245,8 @@ func TestUndoWithTwoActors(t *testing.T) {
 	t.Logf("%d of %d undone, %d conflicts, %d contents kept", undone, rounds, conflicts, len(x.written))
 }
 
-// TestUndoOfProcessTree: --pid took one process only, though it says that it takes a
-// process and its descendants, of which some change nothing themselves.
+// TestUndoOfProcessTree: --pid undid one process only, although it promises a process and its
+// descendants, some of which change nothing themselves.
 func TestUndoOfProcessTree(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n", "d": "1\n"})
 	p.mount()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWhatCannotComeBackIsNamed: of what was excluded or too large an undo said that
-// all was done. It is named by directory, with counts and bytes and the reason.
+// TestWhatCannotComeBackIsNamed: an undo said that all was done although excluded or too large
+// files were lost. Now they are named by directory, with counts, bytes and the reason.
 func TestWhatCannotComeBackIsNamed(t *testing.T) {
 	files := map[string]string{
 		".gitignore": "node_modules/\nbuild/\n.venv/\nenv/\n", "package.json": "{}\n", "src/a": "a\n",
@@ -19,7 +19,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 		"build/small": "small\n",
 	}
 	p := newProject(t, files)
-	for i := range 12 { // above the limit, and on no disk
+	for i := range 12 { // above the limit, without disk blocks
 		name := p.path(fmt.Sprintf("build/obj/%d/big", i%3))
 		if err := os.MkdirAll(name, 0o755); err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	// The same for who restores the moment before.
+	// The same for a restore of the moment before.
 	x.as("other", "rm -rf src; mkdir -p node_modules/q; echo q >node_modules/q/r; rm -rf node_modules")
 	at := p.newest()
 	if out, err := p.try("restore", "--dir", p.dir, "--at", at, "--yes"); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// movedCases are what people do to directories that hold tracked files beside
-// ignored ones that nobody has looked at.
+// movedCases are what people do to directories that hold tracked files and ignored ones that were
+// never read.
 var movedCases = []string{
 	`mv s n; rm -rf n`,
 	`mv s n; mv n m; rm -rf m`,
@@ -40,8 +40,8 @@ var movedCases = []string{
 	`exchange s/ign/sub s/deep; chmod 600 s/deep/i2`,
 }
 
-// TestUndoAndRestoreOfMovedDirectories: each comes back exactly, goes again and
-// comes back again, whatever was in the directories.
+// TestUndoAndRestoreOfMovedDirectories: each directory comes back exactly, disappears again and
+// comes back again, whatever it contains.
 func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{".gitignore": "ign/\n*.ign\nonly/\n"}
@@ -94,7 +94,8 @@ func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
 	}
 }
 
-// newest is the newest version of all, as restore takes it. The baseline is on its way.
+// newest returns the newest version of all, as restore takes it. The baseline may still be
+// running.
 func (p *project) newest() string {
 	p.t.Helper()
 	var all []entry
@@ -102,15 +103,15 @@ func (p *project) newest() string {
 	return fmt.Sprintf("#%d", all[len(all)-1].Seq)
 }
 
-// treeOf is every path below a directory with its kind, mode and content.
+// treeOf returns every path below a directory with its kind, mode and content.
 func treeOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	x := &twoActors{p: &project{t: t, dir: dir}}
 	return x.tree()
 }
 
-// TestUndoOfMovedDirectoriesWithoutMount: the same where nobody sees what the undo
-// does but the undo itself.
+// TestUndoOfMovedDirectoriesWithoutMount: the same without a mount that would record what the
+// undo does.
 func TestUndoOfMovedDirectoriesWithoutMount(t *testing.T) {
 	p := newProject(t, map[string]string{
 		".gitignore": "ign/\n*.ign\n", "s/t1": "1\n", "s/deep/t2": "2\n", "s/deep/x.ign": "x\n", "s/ign/i1": "i\n", "o/t3": "3\n", "o/y.ign": "y\n", "q/t4": "4\n",
@@ -137,9 +138,9 @@ func TestUndoOfMovedDirectoriesWithoutMount(t *testing.T) {
 	}
 }
 
-// TestUndoOfMovedIgnoredFiles: ignored files that were made under the mount have
-// versions without content. What they held is kept when it is destroyed, under the
-// name that they have by then; the undo looked for it under the name before.
+// TestUndoOfMovedIgnoredFiles: ignored files that were created under the mount have versions
+// without content. Their contents are saved when they are destroyed, under their names at that
+// time. The undo looked for them under the earlier names.
 func TestUndoOfMovedIgnoredFiles(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{".gitignore": "*.ign\n"})

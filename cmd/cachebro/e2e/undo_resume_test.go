@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// cutShort deletes many files as a session, and kills the undo of it once the
-// first ones are back.
+// cutShort deletes many files as a session, and kills the undo of that once the first files are
+// back.
 func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]string) {
 	t.Helper()
 	files := map[string]string{"stays": "here\n"}
@@ -25,7 +25,7 @@ func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]st
 	before = x.tree()
 	x.as("agent", "rm -rf d && echo changed >stays")
 	after = x.tree()
-	// On a busy machine it may be over before it can be killed: then once more.
+	// On a busy machine the undo may end before it can be killed. Then try again.
 	for range 20 {
 		undo := p.command("undo", "--dir", p.dir, "--session", "agent", "--yes")
 		if err := undo.Start(); err != nil {
@@ -50,8 +50,8 @@ func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]st
 	return nil, nil, nil
 }
 
-// TestKilledUndoIsFinished: what was agreed to is finished by the next command
-// that changes something, a mount or an undo, and redo takes all of it back.
+// TestKilledUndoIsFinished: a confirmed plan is finished by the next command that changes
+// something, a mount or an undo, and redo reverses all of it.
 func TestKilledUndoIsFinished(t *testing.T) {
 	t.Parallel()
 	x, before, after := cutShort(t, 1200)
@@ -87,9 +87,8 @@ func TestKilledUndoIsRolledBack(t *testing.T) {
 	}
 }
 
-// TestHistoryOutlivesUndo: an undo brings a deleted file back by renaming a new
-// one to its place, and yet it is the same file: its history goes on, and does
-// not begin anew with the temporary one.
+// TestHistoryOutlivesUndo: an undo restores a deleted file by renaming a new one to its name. It
+// is still the same file: its history continues, and does not start again with the temporary one.
 func TestHistoryOutlivesUndo(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n2\n"})
 	p.mount()
@@ -108,7 +107,7 @@ func TestHistoryOutlivesUndo(t *testing.T) {
 	}
 }
 
-// TestRedoWithoutMount: the daemon sees what the client wrote by looking.
+// TestRedoWithoutMount: the daemon finds what the client wrote by scanning.
 func TestRedoWithoutMount(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n"})
 	p.mount()
@@ -125,8 +124,8 @@ func TestRedoWithoutMount(t *testing.T) {
 	}
 }
 
-// TestCopiedStateCarriesNothingOut: a state directory of elsewhere holds a plan that
-// is under way. The next mount went on with it, unasked, in another project.
+// TestCopiedStateCarriesNothingOut: a copied state directory holds a plan that is under way. The
+// next mount carried it out, unasked, in another project.
 func TestCopiedStateCarriesNothingOut(t *testing.T) {
 	x, _, after := cutShort(t, 1200)
 	p := x.p
@@ -173,7 +172,7 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 		t.Errorf("a rollback has changed:\n%s", d)
 	}
 	p.cb("umount", other)
-	// At its own place it still can be ended.
+	// In its own place it can still be ended.
 	p.cb("mount", p.dir)
 	p.cb("redo", "--dir", p.dir, "--yes")
 	if d := differ(after, x.tree()); d != "" {
@@ -181,9 +180,9 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 	}
 }
 
-// TestKilledUndoLeavesNoTemporaries: what an undo writes beside a file before it puts
-// it in its place is gone after the undo was finished or rolled back, and neither an
-// undo nor a redo brings it back: of an empty one the history had a version.
+// TestKilledUndoLeavesNoTemporaries: the temporary files of an undo are gone after it was
+// finished or rolled back, and neither an undo nor a redo restores them. The history had a
+// version of an empty one.
 func TestKilledUndoLeavesNoTemporaries(t *testing.T) {
 	files := map[string]string{}
 	for i := range 300 {
@@ -222,14 +221,14 @@ func TestKilledUndoLeavesNoTemporaries(t *testing.T) {
 			}
 			_ = undo.Process.Kill()
 			_ = undo.Wait()
-			if cut = differ(before, x.tree()) != ""; !cut { // it was over before
+			if cut = differ(before, x.tree()) != ""; !cut { // it had ended before
 				p.cb("redo", "--dir", p.dir, "--yes")
 			}
 		}
 		if !cut {
 			continue
 		}
-		if end == "redo" { // which finishes the undo first
+		if end == "redo" { // this finishes the undo first
 			p.cb("redo", "--dir", p.dir, "--yes")
 		} else {
 			p.cb("undo", "--dir", p.dir, "--rollback", "--yes")

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a random agent against a byte-exact twin found: each left something other than
-// it was, and said "done" with status 0.
+// Cases that a random agent found by comparison with a byte-exact copy: each left a difference,
+// and said "done" with status 0.
 func TestUndoIsExactOrNamesIt(t *testing.T) {
 	file := func(name, want string) func(d string) error {
 		return func(d string) error {
@@ -60,7 +60,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			return nil
 		}
 	}
-	oneLink := func(a, b string) func(d string) error { // a symbolic one
+	oneLink := func(a, b string) func(d string) error { // a symbolic link
 		return func(d string) error {
 			var x, y unix.Stat_t
 			err := errors.Join(unix.Lstat(filepath.Join(d, a), &x), unix.Lstat(filepath.Join(d, b), &y))
@@ -114,17 +114,17 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 	}
 	cases := []struct {
 		name    string
-		root    bool                 // works as another user
+		root    bool                 // works as another user than root
 		setup   string               // before the mount; $G is a directory in .git
-		act     string               // after it
-		then    func(d string) error // more of that
-		last    string               // and then this, which is undone alone in the end
+		act     string               // after the mount
+		then    func(d string) error // further changes
+		last    string               // and then this, which is undone by itself at the end
 		paths   []string             // undo only these
-		lost    string               // named by the first undo
-		restore bool                 // and then restore all of it
+		lost    string               // reported as lost by the first undo
+		restore bool                 // and then restore everything
 		redo    int                  // status of the redo between two undos
 		want    []func(d string) error
-		half    []func(d string) error // once the last act alone is undone
+		half    []func(d string) error // after the last change alone was undone
 		again   []func(d string) error // after the redo
 	}{
 		{name: "an ignored file changed by a name in .git",
@@ -355,7 +355,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a second name of an ignored symbolic link",
 			setup: "ln -s t x.ign", act: "ln x.ign y",
 			want: []func(string) error{absent("y"), mode("x.ign", unix.S_IFLNK|0o777)},
-			again: []func(string) error{mode("y", unix.S_IFLNK|0o777), func(d string) error { // SameFile would follow it
+			again: []func(string) error{mode("y", unix.S_IFLNK|0o777), func(d string) error { // SameFile would follow the link
 				var x, y unix.Stat_t
 				err := errors.Join(unix.Lstat(d+"/x.ign", &x), unix.Lstat(d+"/y", &y))
 				if err == nil && x.Ino != y.Ino {
@@ -466,7 +466,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			want: []func(string) error{absent("t"), file("c", "f\n")}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
-	if err := os.Chmod(p.base, 0o755); err != nil { // for the other user
+	if err := os.Chmod(p.base, 0o755); err != nil { // so that the other user can enter it
 		t.Fatal(err)
 	}
 	script := func(d, script string) (pid int) {
@@ -509,7 +509,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// Known by its process: a close may be reported later than it was.
+			// Found by its process, because a close may be reported late.
 			last := script(d, c.last)
 			undo := []string{"undo", "--yes", "--dir", p.dir, "--since", since}
 			if c.paths != nil {

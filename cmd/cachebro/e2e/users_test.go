@@ -14,15 +14,15 @@ import (
 
 const (
 	rootUser  = 0
-	someUser  = 65534 // nobody: fusermount3 wants to know the name
-	someGroup = 54321 // that someUser is in
+	someUser  = 65534 // nobody: fusermount3 needs a user with a name
+	someGroup = 54321 // a group of someUser
 )
 
-// users is a project in a mount namespace of its own, whose /dev/fuse everybody may
-// open, so that ordinary users can mount it. The machine stays as it was.
+// users is a project in a mount namespace of its own with a /dev/fuse that everybody may open, so
+// that ordinary users can mount it. The machine is not changed.
 type users struct {
 	*project
-	holder int // the process that keeps the namespace
+	holder int // the process that holds the namespace open
 }
 
 func newUsers(t *testing.T, owner int) *users {
@@ -69,7 +69,7 @@ func newUsers(t *testing.T, owner int) *users {
 	return u
 }
 
-// try runs a script as a user in the project.
+// try runs a script in the project as a user.
 func (u *users) try(uid int, script string) (string, error) {
 	groups := []string{"--clear-groups"}
 	if uid != rootUser {
@@ -94,14 +94,14 @@ func (u *users) as(uid int, script string) string {
 	return out
 }
 
-// unshare returns the command of a user that runs a script in a mount namespace of its own.
+// unshare returns a user's command that runs a script in a mount namespace of its own.
 func (u *users) unshare(uid int) *exec.Cmd {
 	id := strconv.Itoa(uid)
 	return exec.Command("nsenter", "-m", "-t", strconv.Itoa(u.holder), "setpriv", "--reuid", id, "--regid", id, "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c")
 }
 
-// namespace is the source as a process of a user sees it that has a mount namespace of its
-// own from now on.
+// namespace is the source as seen by a user's process that has a mount namespace of its own from
+// now on.
 func (u *users) namespace(uid int) (dir string) {
 	u.t.Helper()
 	cmd := u.unshare(uid)
@@ -124,8 +124,8 @@ func (u *users) namespace(uid int) (dir string) {
 	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, u.dir)
 }
 
-// held says of each file what it holds and what it gives to who runs it. Only names
-// that begin as the test's own count.
+// held returns for each file its content and the rights that it gives to whoever runs it. Only
+// names that begin like those of the test count.
 func (u *users) held(uid int) (lines map[string]string, rights map[string]string) {
 	u.t.Helper()
 	out := u.as(uid, `export LC_ALL=C; find */ -type f -name 'of-*' -exec stat -c 'stat %n %a %u %g' {} +; find */ -type f -name 'of-*' -exec sha256sum {} + | sed 's/^\(.\{12\}\)[^ ]* ./sum \1 /'; getcap -r . | sed 's,^\./,,; s/^/cap /'`)
@@ -160,10 +160,10 @@ func (u *users) held(uid int) (lines map[string]string, rights map[string]string
 	return lines, rights
 }
 
-// TestNoFileGainsRights: an undo made programs set-user-id root: the mode came back
-// without the owner. Whoever wrote, whoever undoes, in whichever directory, mounted
-// or not: a content has the rights of a user, of a group or of its own only where
-// somebody had given it just these before.
+// TestNoFileGainsRights: an undo made programs set-user-id root, because the mode was restored
+// without the owner. Whoever wrote, whoever undoes, in whichever directory, mounted or not: a
+// content has the rights of a user, of a group or of its own only where somebody had given it
+// exactly these before.
 func TestNoFileGainsRights(t *testing.T) {
 	dirs := map[string]string{
 		"shared": "chmod 1777 shared",
@@ -213,7 +213,7 @@ func TestNoFileGainsRights(t *testing.T) {
 				before := look()
 				for dir := range dirs {
 					for _, writer := range []int{rootUser, someUser} {
-						// What a user may not do stays undone.
+						// What a user may not do is not undone.
 						_, _ = u.try(undoer, strings.ReplaceAll(`set +e; export CLAUDE_CODE_SESSION_ID=agent; rm -f OF-gone OF-grp OF-able; chmod u-s OF-stripped
 							chown root:root OF-chowned; sed -i 's/^1$/one/' OF-edited; echo other OF >OF-new; chmod 4755 OF-new; mv -f OF-new OF-replaced
 							cp OF-plain OF-tmp; mv -f OF-tmp OF-copied; chmod 4755 OF-copied`, "OF", fmt.Sprintf("%s/of-%d", dir, writer)))

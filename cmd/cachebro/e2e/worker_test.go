@@ -13,8 +13,8 @@ import (
 
 const workerArg = "e2e-worker"
 
-// workerMain executes one file operation per line, so that several real
-// processes can work on the mount in an order that the test decides.
+// workerMain executes one file operation per line, so that several processes can work on the
+// mount in an order that the test decides.
 func workerMain() {
 	in := bufio.NewReader(os.Stdin)
 	held := map[string]*os.File{}
@@ -32,7 +32,7 @@ func work(held map[string]*os.File, f []string) string {
 	var err error
 	switch f[0] {
 	case "write":
-		if len(f) > 3 { // quoted: lines end a request
+		if len(f) > 3 { // quoted, because a line end ends a request
 			if f[2], err = strconv.Unquote(f[2]); err != nil {
 				break
 			}
@@ -63,7 +63,7 @@ func work(held map[string]*os.File, f []string) string {
 		err = os.Mkdir(f[1], 0o755)
 	case "rmdir":
 		err = syscall.Rmdir(f[1])
-	case "run": // a quoted command as a child, with an input; its output
+	case "run": // run a quoted command as a child with an input, and return its output
 		command, _ := strconv.Unquote(f[1])
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Stdin = strings.NewReader(f[2])
@@ -75,16 +75,16 @@ func work(held map[string]*os.File, f []string) string {
 		seed, _ := strconv.ParseInt(f[2], 10, 64)
 		n, _ := strconv.Atoi(f[3])
 		(&burst{r: rand.New(rand.NewSource(seed)), root: f[1], held: held}).run(n)
-	case "hold": // open for writing and keep
+	case "hold": // open for writing and hold
 		if held[f[1]] != nil {
 			held[f[1]].Close()
 		}
 		held[f[1]], err = os.OpenFile(f[1], os.O_RDWR, 0)
-	case "make": // make, write and keep
+	case "make": // create, write and hold
 		if held[f[1]], err = os.Create(f[1]); err == nil {
 			_, err = held[f[1]].WriteString(f[2])
 		}
-	case "poke": // write into the held file without closing
+	case "poke": // write into the held file without closing it
 		if file := held[f[1]]; file != nil {
 			_, err = file.WriteAt([]byte(f[2]), 0)
 		}

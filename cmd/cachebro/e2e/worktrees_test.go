@@ -41,7 +41,7 @@ func (p *project) scanned() {
 	})
 }
 
-// state is the project's state directory.
+// state returns the project's state directory.
 func (p *project) state() string {
 	all, _ := filepath.Glob(filepath.Join(p.base, "state/cachebro", filepath.Base(p.dir)+"-*"))
 	if len(all) != 1 {
@@ -50,7 +50,7 @@ func (p *project) state() string {
 	return all[0]
 }
 
-// packs are the pack files of the project's store, with how many names each has.
+// packs returns the pack files of the project's store, with the number of names of each.
 func (p *project) packs() map[uint64]uint64 {
 	links := map[uint64]uint64{}
 	files, _ := filepath.Glob(p.state() + "/store/packs/*")
@@ -64,9 +64,9 @@ func (p *project) packs() map[uint64]uint64 {
 	return links
 }
 
-// The store of a second worktree shares what the first has packed, while both
-// are mounted; undo and fsck work there after the first worktree's history was
-// killed and removed; and a purge says where else the content is.
+// The store of a second worktree shares the first one's pack files while both are mounted. Undo
+// and fsck work there after the first worktree's daemon was killed and its history removed, and a
+// purge says where else the content is.
 func TestWorktreesShare(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	line := func() string { return fmt.Sprintf("%016x%016x\n", rng.Uint64(), rng.Uint64()) }
@@ -81,7 +81,7 @@ func TestWorktreesShare(t *testing.T) {
 	p := newProject(t, files)
 	p.sh("git init -q && git add -A && git -c user.name=t -c user.email=t@t commit -q -m one")
 	p.scanned()
-	p.cb("store", "prune", "--dir", p.dir) // packs now, which otherwise waits for a quiet moment
+	p.cb("store", "prune", "--dir", p.dir) // packs now; this otherwise waits for a quiet moment
 	if n := len(p.packs()); n != 1 {
 		t.Fatalf("%d pack files", n)
 	}
@@ -115,7 +115,8 @@ func TestWorktreesShare(t *testing.T) {
 		t.Fatal(text)
 	}
 
-	// The first purges: the other still has it, and the answer says how to purge it there.
+	// The first worktree purges: the other still has the content, and the answer says how to
+	// purge it there.
 	text := p.cb("store", "purge", "--yes", p.path("secret.txt"))
 	if want := "cachebro store purge " + w.path("secret.txt"); !strings.Contains(text, want) {
 		t.Fatalf("no %q in: %s", want, text)
@@ -133,7 +134,7 @@ func TestWorktreesShare(t *testing.T) {
 		}
 	}
 
-	// A third one takes from either; then the two before it are killed and gone.
+	// A third one shares with either; then the first two are killed and removed.
 	third := p.worktree("third")
 	third.scanned()
 	if n := len(third.packs()); n == 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPathsWithoutHome: where the environment names no home, the password file does.
+// TestPathsWithoutHome: if the environment names no home directory, the password file is used.
 func TestPathsWithoutHome(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRemoveAllWhileFilesCome deletes a directory in which somebody still makes files, as a
+// TestRemoveAllWhileFilesCome deletes a directory in which somebody still creates files, as a
 // daemon does that is about to end.
 func TestRemoveAllWhileFilesCome(t *testing.T) {
 	for round := range 20 {

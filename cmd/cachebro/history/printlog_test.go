@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestDirectoryRenameIsOneLine: the store expands it to every file below.
+// The store has a version for every file below a renamed directory; the log shows one line.
 func TestDirectoryRenameIsOneLine(t *testing.T) {
 	at := time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
 	mv := wire.Actor{PID: 7, Comm: "mv"}

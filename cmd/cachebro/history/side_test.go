@@ -8,7 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A plan for what is outside listed "A /home/" and "A /home/ann/", as if they had been lost.
+// A plan for files outside of projects listed "A /home/" and "A /home/ann/", as if these had been
+// deleted.
 func TestDirectoriesThatAreThereAreNotListed(t *testing.T) {
 	there := t.TempDir()
 	below := func(p string) []byte { return []byte(strings.TrimPrefix(p, "/")) }

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// What was done to git's own files stands under the prompt that did it, above and below
-// the files that it changed; what a person did in between does not.
+// Changes of git's own files are listed under the prompt that made them, above and below the
+// files that it changed. What a person did in between is not.
 func TestGitOperationsStandUnderTheirPrompt(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 5, 1, 12, 0, s, 0, time.Local) }
 	agent := wire.Actor{Session: "sess", Prompt: "p1"}

@@ -47,7 +47,8 @@ func TestDressClaude(t *testing.T) {
 	if _, err := addClientFlags(e, "claude", project, []string{"claude", "--settings", "{broken"}); err == nil || cli.HintOf(err) == "" {
 		t.Errorf("broken settings: %v", err)
 	}
-	// Where init registered hooks, only those act: they have the options that were chosen.
+	// If init registered hooks, only those are used, because they have the options that the user
+	// chose.
 	for _, dir := range []string{home, project} {
 		file := filepath.Join(dir, ".claude", "settings.json")
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

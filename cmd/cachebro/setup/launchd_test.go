@@ -13,8 +13,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// The agent of launchd is well-formed and says the paths as they are, it is written
-// and taken away without a trace, and a path that XML cannot say is refused.
+// The launchd agent is well-formed and contains the paths unchanged. It is written and removed
+// without a trace, and a path that XML cannot represent is refused.
 func TestLaunchAgent(t *testing.T) {
 	var out bytes.Buffer
 	state := "/Users/a b/<s>&\"'\u00e9]]>"

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestMarkdownIsTame: what a text holds is shown, and nothing of it runs or is loaded.
+// TestMarkdownIsTame: the text is shown, and nothing in it is run or loaded.
 func TestMarkdownIsTame(t *testing.T) {
 	for _, x := range []struct{ name, text, want string }{
 		{"a heading", "# A `b`\n", "<h1>A <code>b</code></h1>\n"},
@@ -38,7 +38,7 @@ func TestMarkdownIsTame(t *testing.T) {
 	}
 }
 
-// TestNotebook: cells with what they gave; what is no picture is not sent as one.
+// TestNotebook: cells with their outputs; what is not a picture is not sent as one.
 func TestNotebook(t *testing.T) {
 	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n rest"))
 	text := fmt.Sprintf(`{"cells": [
@@ -74,7 +74,7 @@ func TestNotebook(t *testing.T) {
 	}
 }
 
-// TestChangedBlocks shows what went and came, with one block around.
+// TestChangedBlocks shows what was removed and added, with one block around it.
 func TestChangedBlocks(t *testing.T) {
 	of := func(keys string) (all []block) {
 		for _, k := range strings.Split(keys, "") {

@@ -8,11 +8,11 @@ import (
 	"text/template/parse"
 )
 
-// shown are all values that templates are given.
+// shown lists all values that templates are given.
 var shown = []any{shell{}, timelinePage{}, actionsPart{}, []fileRow{}, lanesPart{}, diffPart{}, planPart{}, donePart{}, filesPage{}, filePage{}, searchPage{}, hitsPart{}, savingsPage{}, storagePart{}, healthPart{}, sincePart{}, commentPart{}, prunePart{}, treePart{}, projectsPage{}, problem{}}
 
-// TestTemplatesCallNoMethods: the packages that people install are built with a
-// text/template that cannot (see scripts/dist).
+// TestTemplatesCallNoMethods: the released packages are built with a text/template that cannot
+// call methods (see scripts/dist).
 func TestTemplatesCallNoMethods(t *testing.T) {
 	fields := map[string]bool{}
 	var walk func(reflect.Type)
@@ -55,7 +55,7 @@ func TestTemplatesCallNoMethods(t *testing.T) {
 			continue
 		}
 		var look func(reflect.Value)
-		look = func(v reflect.Value) { // nodes are too many kinds to name
+		look = func(v reflect.Value) { // there are too many kinds of nodes to name
 			if !v.IsValid() {
 				return
 			}
@@ -93,7 +93,7 @@ func TestTemplatesCallNoMethods(t *testing.T) {
 	}
 }
 
-// TestLine shows what would act, colours by tokens, and marks what was changed.
+// TestLine makes control characters visible, colours tokens, and marks changes.
 func TestLine(t *testing.T) {
 	for _, x := range []struct {
 		name, text string
@@ -117,7 +117,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestColours: every line has its own, and none is lost.
+// TestColours: each line has its own colours, and none is lost.
 func TestColours(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.go":   "package x\n\n/* a\nb */\nfunc F() string { return `one\ntwo` }\n",

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// model is what the pairs should be, in the plainest words: for each pair the
-// files that its code consisted of when it was last true.
+// model is what the pairs should be, in the simplest form: for each pair, the files of its code
+// when document and code last agreed.
 type model struct {
 	files map[string]string               // the tree
-	refs  map[string][]string             // of the documents that are there
+	refs  map[string][]string             // of the existing documents
 	base  map[[2]string]map[string]string // of pairs, those that ended too
 }
 
@@ -29,7 +29,7 @@ func (m *model) members(doc, spec string) map[string]string {
 	return out
 }
 
-// begin gives baselines to the pairs that have none and whose code is there.
+// begin gives a baseline to each pair that has none and whose code exists.
 func (m *model) begin() {
 	for doc, refs := range m.refs {
 		for _, spec := range refs {
@@ -58,9 +58,9 @@ func (m *model) state() string {
 	return strings.Join(out, "\n")
 }
 
-// TestProperty: under random writes, deletions, renames, marks and restarts, with
-// checks at random moments only, the pairs are always what the model says: never a
-// stale one that is called ok, never a true one that is called stale.
+// TestProperty: under random writes, deletions, renames, marks and restarts, with checks only at
+// random moments, the pairs are always as in the model: a stale pair is never called ok, and no
+// other pair is called stale.
 func TestProperty(t *testing.T) {
 	seed := uint64(1)
 	if s, err := strconv.ParseUint(os.Getenv("CACHEBRO_SEED"), 10, 64); err == nil {
@@ -140,7 +140,7 @@ func TestProperty(t *testing.T) {
 						m.base[k] = m.members(ref, spec)
 					}
 				}
-				for doc, refs := range m.refs { // a document may be another's code
+				for doc, refs := range m.refs { // a document may be the code of another one
 					for _, spec := range refs {
 						if k := [2]string{doc, spec}; doc != ref && m.base[k] != nil && (spec == ref || strings.HasSuffix(spec, "/") && strings.HasPrefix(ref, spec)) {
 							m.base[k] = m.members(doc, spec)

@@ -13,7 +13,7 @@ import (
 
 func storePath(p string) store.Path { return store.Path(p) }
 
-// log is a store that is written as ingestion does, one change at a time.
+// log is a store that is written one change at a time, as ingestion does.
 type log struct {
 	t    *testing.T
 	dir  string
@@ -55,7 +55,7 @@ func (l *log) reopen() {
 
 func (l *log) apply(c store.Change) {
 	l.t.Helper()
-	l.time += 120_000_000_000 // far enough apart not to be one act
+	l.time += 120_000_000_000 // long enough apart not to be one action
 	c.Time, c.Actor = l.time, store.Actor{PID: l.pid, Comm: l.comm}
 	if l.pid == 0 {
 		c.Actor.PID = uint32(l.time / 120_000_000_000 % 1_000_000)
@@ -84,7 +84,7 @@ func (l *log) rename(from, to string) {
 	l.apply(store.Change{Op: store.OpRename, Path: store.Path(from), Path2: store.Path(to), Stat: store.Stat{Mode: syscall.S_IFREG | 0o644, Nlink: 1}})
 }
 
-// state is every pair in one line each: doc <- spec state: changes.
+// state returns every pair as one line each: doc <- spec state: changes.
 func (l *log) state() string {
 	l.t.Helper()
 	r, err := l.y.Check(context.Background(), Filter{})
@@ -128,7 +128,7 @@ func (l *log) mark(ref string, at uint64, edited bool) []Status {
 	return out
 }
 
-// TestStory follows one document through what happens to its code.
+// TestStory follows one document while its code changes.
 func TestStory(t *testing.T) {
 	l := newLog(t)
 	l.write("src/a.go", "one")
@@ -206,8 +206,8 @@ func TestManifest(t *testing.T) {
 	l.want("inferred, as the document has nothing better", "doc.md <- x.go ok")
 }
 
-// TestMaking: what makes the code goes on with it for a moment; somebody else's
-// write, or a later one, is a change.
+// TestMaking: for a moment, the process that creates a pair's code may go on writing it. A write
+// by another process, or a later one, is a change.
 func TestMaking(t *testing.T) {
 	l := newLog(t)
 	l.write("plan.md", "will be in src/new.go")
@@ -222,7 +222,7 @@ func TestMaking(t *testing.T) {
 	l.write("src/new.go", "second text")
 	l.want("two minutes later", "plan.md <- src/new.go stale changed:src/new.go")
 
-	// A first scan finds code and documents in any order, and nothing is stale.
+	// If the first scan finds code and documents in any order, nothing is stale.
 	l = newLog(t)
 	l.op = store.OpBaseline
 	l.write("b.md", "<!-- cachebro: documents src/ -->")
@@ -235,9 +235,8 @@ func TestMaking(t *testing.T) {
 	l.want("made later", "b.md <- src/ stale added:src/3.go")
 }
 
-// TestGit: a checkout that brings the code and the document together is no
-// reason to ask; one that brings the code alone is, and so is one that comes on
-// top of somebody's own change.
+// TestGit: a checkout that changes both code and document makes no pair stale. One that changes
+// only the code does, and so does one on top of somebody's own change.
 func TestGit(t *testing.T) {
 	l := newLog(t)
 	l.write("a.go", "main")
@@ -261,7 +260,7 @@ func TestGit(t *testing.T) {
 	git(74, "a.go", "branch", "a.md", "on branch: a.go")
 	l.mark("a.md", 0, false)
 	git(75, "a.go", "main", "a.md", "on main: a.go")
-	l.write("a.go", "branch") // as before the checkout; nobody has looked in between
+	l.write("a.go", "branch") // as before the checkout; nobody has asked in between
 	l.want("a change right after git's", "a.md <- a.go stale changed:a.go")
 	l.mark("a.md", 0, false)
 	l.write("a.go", "my own")
@@ -297,8 +296,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestFollowWaitsForTheBusy: who follows in the background leaves the machine to
-// others; who asks gets the whole truth nevertheless.
+// TestFollowWaitsForTheBusy: following in the background waits while others use the machine. A
+// request gets a complete answer nevertheless.
 func TestFollowWaitsForTheBusy(t *testing.T) {
 	l := newLog(t)
 	l.write("a.go", "one\n")

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// Each case names the one line that may differ; all others must be the same bytes.
+// Each case names the one line that may differ; all other lines must have the same bytes.
 func TestSetKeepsTheRest(t *testing.T) {
 	for _, c := range []struct {
 		keys     []string
 		value    any
-		old, new string // what is replaced in sample, and by what
+		old, new string // the replaced text in sample, and the replacement
 	}{
 		{[]string{"nodes", "auth", "kind"}, "feature", "kind: domain", "kind: feature"},
 		{[]string{"nodes", "auth", "summary"}, "New.", "summary: >-\n      Login,\n      and logout.", "summary: New."},
@@ -31,7 +31,7 @@ func TestSetKeepsTheRest(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.keys, "."), func(t *testing.T) {
 			want := strings.Replace(sample, c.old, c.new, 1)
-			if c.old == c.new { // the first of two lines goes, the comment between stays
+			if c.old == c.new { // the first of two lines is removed, the comment between them stays
 				want = strings.Replace(sample, "    - auth   # first\n    # then\n    - billing\n", "    # then\n    - billing\n    - more\n", 1)
 			}
 			got, err := Set([]byte(sample), c.value, c.keys...)
@@ -72,7 +72,7 @@ func TestSetInOddFiles(t *testing.T) {
 	}
 }
 
-// What would change more than was asked for is left alone, with the reason.
+// An edit that would change more than was requested is refused with the reason.
 func TestSetRefuses(t *testing.T) {
 	for _, text := range []string{
 		"x: &x {summary: a}\nnodes:\n  a: *x\n",
@@ -96,7 +96,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// Words that YAML would read as something else must come back as they are.
+// Words that YAML would read as another type must be read back unchanged.
 func TestEveryWordComesBack(t *testing.T) {
 	for _, w := range []string{"", "yes", "null", "~", "1", "1e3", "0x1f", "2026-11-21", "a: b", "a #b", "#a", "- a", "-", "?", "'", `"`, "a\tb", "a\nb\n", " a ",
 		"\u0085", "\u2028", "\ufeff", "\x00", "\x7f", "\u200b", "😀", "a,b", "[a]", "{a}", "*a", "&a", "!a", "%a", "@a", "`a`", "=", "<<", ".inf", "---", "...", "on", strings.Repeat("long ", 100)} {
@@ -116,7 +116,7 @@ func TestEveryWordComesBack(t *testing.T) {
 				if s, ok := value.(string); ok && v.Value != s || !ok && (len(v.Content) != 3 || v.Content[2].Value != w) {
 					t.Errorf("%q in %d came back as %q", w, i, fmt.Sprint(v.Value, v.Content))
 				}
-				// As the name of a node too.
+				// Also as the name of a node.
 				if w != "" {
 					if _, err := Set([]byte(start), "x", "nodes", w, "summary"); err != nil {
 						t.Errorf("node %q in %d: %v", w, i, err)

@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// One bad entry must not switch off all the others.
+// One bad entry must not disable all the others.
 func TestProblems(t *testing.T) {
 	m, err := Parse([]byte("nodes:\n  a: {souce: x}\n  b: {source: /etc/passwd}\n  c: {source: [../x, y]}\n  d: 3\ndocs:\n  - doc: a.md\n  - {doc: b.md, code: [z]}\n  - {doc: [a, b], code: c}\nother: 1\n"))
 	if err != nil {

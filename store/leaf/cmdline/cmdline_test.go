@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// secrets are command lines, each with what must not be left of it.
+// secrets are command lines, each with the text that must be masked.
 var secrets = []struct {
 	args   []string
 	secret string
@@ -63,7 +63,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// What holds no secret stays as it is.
+// A text without a secret is not changed.
 func TestMaskLeaves(t *testing.T) {
 	for _, args := range [][]string{
 		{"sed", "-i", "s/Transport/Transporter/", "http/a.go", "http/b.go"},
@@ -129,7 +129,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// Whatever a command line holds, it is masked in linear time and without panic.
+// Any command line is masked in linear time and without a panic.
 func FuzzMask(f *testing.F) {
 	for _, c := range secrets {
 		f.Add(strings.Join(c.args, "\x00"))

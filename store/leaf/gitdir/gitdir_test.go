@@ -44,7 +44,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A work tree whose repository is elsewhere says where.
+// A work tree whose repository is elsewhere names that place.
 func TestOutside(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"gitdir: /r/.git/worktrees/t\n", "/r/.git/worktrees/t"},
@@ -78,8 +78,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// A git directory of which nothing is kept is named: that of a work tree above, and one in
-// the tree that is not called .git.
+// Git directories whose files are not saved are named: that of a work tree above, and one in the
+// tree that is not called .git.
 func TestApart(t *testing.T) {
 	top := t.TempDir()
 	at := func(name string) string { return filepath.Join(top, name) }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What macOS makes by itself is no history of anybody's, in a repository or not; elsewhere
-// these are names like others.
+// Files that macOS creates by itself are not recorded, in a repository or not. On other systems
+// these are ordinary names.
 func TestNamesOfMacOS(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/.cachebroignore", []byte("!._kept\n"), 0o600); err != nil {

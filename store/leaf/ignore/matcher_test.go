@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// tree makes a directory with files; a name that ends in a slash is a directory.
+// tree makes a directory with files; a name that ends in a slash means a directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -103,7 +103,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestFollowsChanges: rules and index are read again when they change.
+// TestFollowsChanges: rules and index are read again after they changed.
 func TestFollowsChanges(t *testing.T) {
 	root := tree(t, map[string]string{"a.tmp": "", "b.tmp": ""})
 	git(t, root, "", "init", "-q")
@@ -137,7 +137,7 @@ func TestWithoutRepository(t *testing.T) {
 	}
 }
 
-// TestWorktree: .git is a file there, and the exclude file is the main one's.
+// TestWorktree: .git is a file there, and the exclude file is that of the main work tree.
 func TestWorktree(t *testing.T) {
 	root := tree(t, map[string]string{"main/a.x": "1"})
 	main := filepath.Join(root, "main")
@@ -200,8 +200,7 @@ func TestIndexVersions(t *testing.T) {
 	}
 }
 
-// TestEqualsGit holds the verdicts against git check-ignore on random trees
-// and patterns.
+// TestEqualsGit compares the verdicts with git check-ignore on random trees and patterns.
 func TestEqualsGit(t *testing.T) {
 	seed := int64(3)
 	if s, err := strconv.ParseInt(os.Getenv("CACHEBRO_SEED"), 10, 64); err == nil {

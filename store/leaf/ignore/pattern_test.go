@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// TestHostilePatterns: a repository that is cloned brings its rules. Sixteen
-// lines "*a" glued to one hung every look at a name of 120 letters, with the
-// shell that made it in state D.
+// TestHostilePatterns: a cloned repository brings its rules. A pattern of sixteen "*a" made every
+// lookup of a name of 120 letters hang, with the shell that made it in state D.
 func TestHostilePatterns(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	deep := strings.Repeat("a/", 1500) + "a"
@@ -49,7 +48,7 @@ func TestHostilePatterns(t *testing.T) {
 	}
 }
 
-// FuzzCheckIgnore holds one file of rules and one name against git check-ignore.
+// FuzzCheckIgnore compares one file of rules and one name with git check-ignore.
 func FuzzCheckIgnore(f *testing.F) {
 	for _, rules := range []string{
 		"*a*b", "a**b/c", "foo**/bar", "foo**\\/bar", "**/a", "a/**", "a/**/b", "/**/", "*\\/a", "[]-a]", "[[:alpha:]-z]", "[a-c-e]", "!b\na", "a\x00b",
@@ -63,7 +62,7 @@ func FuzzCheckIgnore(f *testing.F) {
 	root := f.TempDir()
 	git(f, root, "", "init", "-q")
 	f.Fuzz(func(t *testing.T, rules, name string) {
-		if strings.HasPrefix(name, ":") { // to git that is no name but says how the rest is meant
+		if strings.HasPrefix(name, ":") { // git reads this as pathspec magic, not as a name
 			return
 		}
 		if len(rules) > 100 || len(name) > 60 || !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) || strings.Contains(strings.ToLower(name), ".git") {
@@ -78,8 +77,8 @@ func FuzzCheckIgnore(f *testing.F) {
 	})
 }
 
-// TestPatternsEqualGit is the fuzz target's question asked many times at once:
-// each name under the rules of one directory, thousands of pairs for one git.
+// TestPatternsEqualGit does the fuzz target's comparison for many pairs at once: each name under
+// the rules of one directory, thousands of pairs per git process.
 func TestPatternsEqualGit(t *testing.T) {
 	seed := int64(5)
 	if s, err := strconv.ParseInt(os.Getenv("CACHEBRO_SEED"), 10, 64); err == nil {
@@ -136,8 +135,7 @@ func TestPatternsEqualGit(t *testing.T) {
 	}
 }
 
-// BenchmarkPatterns matches the names of the Go tree against rules of the kinds
-// that people write.
+// BenchmarkPatterns matches the names of the Go source tree against common kinds of rules.
 func BenchmarkPatterns(b *testing.B) {
 	var names []string
 	out, err := exec.Command("go", "env", "GOROOT").Output()

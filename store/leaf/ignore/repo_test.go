@@ -35,7 +35,7 @@ func want(t *testing.T, m *Matcher, classes map[string]Class) {
 	}
 }
 
-// A repository within the project has its own rules and its own index.
+// A repository within the project has rules and an index of its own.
 func TestNestedRepositories(t *testing.T) {
 	root := tree(t, map[string]string{".gitignore": "*.log\n/deps/\n/wt/\n", ".cachebroignore": "*.iso\n",
 		"own/a.log": "", "own/b.tmp": "", "own/forced.tmp": "", "own/.gitignore": "*.tmp\n", "deps/clone/x.c": "", "x.c": ""})
@@ -84,7 +84,7 @@ func TestGitDirInsideIsReadBeneathTheRoot(t *testing.T) {
 	}
 }
 
-// A part of a work tree: the rules of the directories above count.
+// In a part of a work tree, the rules of the directories above apply.
 func TestPartOfAWorkTree(t *testing.T) {
 	root := tree(t, map[string]string{".gitignore": "*.log\n/packages/app/gen\n", "packages/.gitignore": "!keep.log\napp/*.x\n",
 		"packages/app/.gitignore": "local\n", "packages/app/forced.x": "", "packages/app/node_modules/y": "", "packages/app/package.json": ""})
@@ -96,14 +96,14 @@ func TestPartOfAWorkTree(t *testing.T) {
 		"local": Ignored, "priv": Ignored, "a.c": Tracked, "node_modules/y": Tracked})
 }
 
-// A negated line of a .cachebroignore takes a directory off the built-in list.
+// A negated line of a .cachebroignore removes a directory from the built-in list.
 func TestBuiltInCanBeTurnedOff(t *testing.T) {
 	root := tree(t, map[string]string{".gitignore": "node_modules/\n.venv/\n", ".cachebroignore": "!node_modules/\n", "package.json": "", "node_modules/a": "", ".venv/b": ""})
 	git(t, root, "", "init", "-q")
 	want(t, open(t, root, Options{}), map[string]Class{"node_modules/a": Ignored, "node_modules/": Ignored, ".venv/b": Excluded})
 }
 
-// A directory that is renamed takes its rules along.
+// A directory that is renamed keeps its rules.
 func TestForget(t *testing.T) {
 	root := tree(t, map[string]string{"a/.gitignore": "*.o\n", "a/sub/x.o": ""})
 	git(t, root, "", "init", "-q")
@@ -117,9 +117,8 @@ func TestForget(t *testing.T) {
 	want(t, m, map[string]Class{"a/x.o": Tracked, "a/sub/x.o": Tracked, "b/x.o": Ignored, "b/sub/x.o": Ignored})
 }
 
-// TestReloadOfOneDirectory: a file with rules that comes or goes below the root
-// makes the matcher forget as little as it may, and still it answers like one
-// that was made afterwards.
+// TestReloadOfOneDirectory: when a file with rules appears or disappears below the root, the
+// matcher drops as little as possible, and its answers equal those of a new matcher.
 func TestReloadOfOneDirectory(t *testing.T) {
 	files := map[string]string{".gitignore": "node_modules/\ntarget/\ncache/\n*.o\n"}
 	paths := []string{"a.o"}
@@ -161,7 +160,7 @@ func TestReloadOfOneDirectory(t *testing.T) {
 	}
 }
 
-// Conflicts, and an index with directories in it.
+// Conflicts, and an index that contains directories.
 func TestOddIndexes(t *testing.T) {
 	ix := &tracked{names: "a/b/c", begins: []uint32{0, 2, 4}} // "a/", "b/", "c"
 	ix.dirs = true

@@ -2,7 +2,7 @@ package ignore
 
 import "testing"
 
-// What scanners for secrets name by its name stays here; ordinary sources do not.
+// Files whose names scanners for secrets know are not sent; ordinary sources are.
 func TestSecretNames(t *testing.T) {
 	for _, p := range []string{
 		".env", "a/.env.production", "prod.env", ".envrc", "a/.envrc", ".ENVRC", "kubeconfig", "deploy/kubeconfig.yaml", "dev.kubeconfig", ".kube/config", "home/.kube/config",

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Answers of kern.procargs2 as XNU builds them (bsd/kern/kern_sysctl.c): the number of
-// arguments, the program's path filled up to eight bytes, arguments, environment, an
-// empty one, and what the system adds for the program's beginning.
+// Answers of kern.procargs2 as XNU builds them (bsd/kern/kern_sysctl.c): the number of arguments,
+// the program's path padded to a multiple of eight bytes, arguments, environment, an empty
+// string, and what the system adds for the program's start.
 func TestDarwinsArguments(t *testing.T) {
 	n := func(n int32) string { return string(binary.NativeEndian.AppendUint32(nil, uint32(n))) }
 	for name, c := range map[string]struct {
@@ -36,8 +36,8 @@ func TestDarwinsArguments(t *testing.T) {
 	}
 }
 
-// A name of 16 bytes fills the field except its NUL; one that is shorter may have the
-// rest of a longer one behind it.
+// A name of 16 bytes fills the field except for its NUL. Behind a shorter name the rest of a
+// longer one may remain.
 func TestDarwinsProcess(t *testing.T) {
 	for _, c := range []struct {
 		comm  string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A command's name may hold spaces, parentheses and what looks like fields.
+// A command's name may contain spaces, parentheses and text that looks like fields.
 func TestParseStat(t *testing.T) {
 	rest := "S 7 1 1 0 -1 4194308 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0"
 	for _, name := range []string{"sh", "a b", "x) R 9 (y", "", "(("} {

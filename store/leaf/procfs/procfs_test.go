@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The facts that are reported about this process, of a child, and of the child when it has ended.
+// The facts that are reported about this process, about a child, and about the child after its
+// end.
 func TestProcesses(t *testing.T) {
 	self := os.Getpid()
 	st, err := ReadStat(self)
@@ -56,7 +57,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// What the overlay asks of a caller, of this process.
+// The overlay's questions about a caller, asked about this process.
 func TestCaller(t *testing.T) {
 	self := os.Getpid()
 	t.Setenv("AFTER_THE_START", "1")
@@ -95,7 +96,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// What sshd writes over its arguments was reported with 250 empty arguments.
+// After sshd had overwritten its arguments, 250 empty arguments were reported.
 func TestSplitArgs(t *testing.T) {
 	for line, want := range map[string][]string{
 		"sh\x00-c\x00ls -l\x00":                     {"sh", "-c", "ls -l"},

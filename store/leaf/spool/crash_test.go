@@ -17,8 +17,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// crashingWriter runs in a child: it appends versions with content from four
-// goroutines and says on stdout, after the fact, what it has appended.
+// crashingWriter runs in a child: it appends versions with content from four goroutines, and
+// afterwards reports on stdout what it has appended.
 func crashingWriter(dir string) {
 	w, err := OpenWriter(dir, Options{SegmentSize: 64 << 10, ContentSize: 256 << 10, Boot: "b"})
 	if err != nil {
@@ -46,8 +46,8 @@ func contentOf(seq uint64) []byte {
 	return bytes.Repeat([]byte(fmt.Sprintf("%d,", seq)), int(seq%200))
 }
 
-// What was appended before kill -9 is there, with its content, whenever the
-// kill comes.
+// Everything that was appended before kill -9 is there, with its content, whenever the kill
+// happens.
 func TestKillNine(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
@@ -113,7 +113,7 @@ func TestKillNine(t *testing.T) {
 	t.Logf("%d rounds, %d versions", rounds, total)
 }
 
-// smallDisk mounts an ext4 of n bytes, or skips for who may not.
+// smallDisk mounts an ext4 file system of n bytes, or skips the test for users who may not.
 func smallDisk(t *testing.T, n int64) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -142,8 +142,8 @@ func smallDisk(t *testing.T, n int64) string {
 	return mnt
 }
 
-// On a full disk contents fail with ENOSPC, intents and gaps still fit into the
-// space allocated ahead, and everything works again when space returns.
+// On a full disk contents fail with ENOSPC, intents and gaps still fit into preallocated space,
+// and everything works again when there is space.
 func TestDiskFull(t *testing.T) {
 	mnt := smallDisk(t, 48<<20)
 	dir := filepath.Join(mnt, "spool")

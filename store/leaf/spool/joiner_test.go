@@ -52,7 +52,7 @@ func TestJoinerMissing(t *testing.T) {
 	want("dead", KindVersion, true)
 }
 
-// Damage in the middle (a bad disk) costs the damaged records only.
+// Damage in the middle (a bad disk) loses only the damaged records.
 func TestDamageIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{})
@@ -89,7 +89,7 @@ func TestDamageIsSkipped(t *testing.T) {
 	}
 }
 
-// A reader that waits is woken by the write itself.
+// A waiting reader is woken by the write itself.
 func TestWaitIsShort(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{})
@@ -142,8 +142,8 @@ func TestWrongBytesAreNotContent(t *testing.T) {
 	}
 }
 
-// Bytes that a living Writer leaves torn are looked at again soon, and then ever
-// more rarely: what settles them is reported by the kernel.
+// If a living Writer leaves an incomplete record, it is looked at again soon, and then more and
+// more rarely: the kernel reports the write that completes it.
 func TestTornBytesAreNotWatchedForEver(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{})

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The spool of a project at rest is small; that of a busy one does not begin a
-// segment a second.
+// The spool of an idle project is small; that of a busy one does not start a segment every
+// second.
 func TestSegmentsByNeed(t *testing.T) {
 	w := openTest(t, t.TempDir(), Options{})
 	if w.segLimit > 1<<20 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Next returns the next record and waits for one if need be. Errors: those of
-// the context, *CorruptError (call again), or an errno of reading.
+// Next returns the next record and waits for one if needed. Errors are those of the context,
+// *CorruptError (call again), or an errno of reading.
 func (r *Reader) Next(ctx context.Context) (*Record, error) {
 	for {
 		rec, err := r.TryNext()

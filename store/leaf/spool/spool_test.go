@@ -46,7 +46,7 @@ func readerTest(t testing.TB, dir string, from Position) *Reader {
 	return r
 }
 
-// drain reads what is there, and fails on damage.
+// drain reads everything that is there, and fails if there is damage.
 func drain(t testing.TB, r *Reader) []*Record {
 	t.Helper()
 	var all []*Record
@@ -70,8 +70,8 @@ func fullRecord() *Record {
 		Paths: []string{"p", "", "q"}, More: 22, Mountpoint: "/m", Source: "/s", Version: "v"}
 }
 
-// Every field survives; a field added to Record and forgotten in the codec
-// fails here, because fullRecord must have no zero field.
+// Every field survives. A field that is added to Record but not to the codec fails here, because
+// no field of fullRecord may be zero.
 func TestRoundTrip(t *testing.T) {
 	want := fullRecord()
 	want.Seq = 77
@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A record of a later version has fields that this one does not know.
+// A record of a later version has fields that this version does not know.
 func TestUnknownFieldsAreSkipped(t *testing.T) {
 	b := appendRecord(nil, &Record{Kind: KindNotice, Reason: "r"})
 	b = putUint(b, 900, 5)
@@ -135,8 +135,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A write that was cut anywhere leaves the records before it, and numbering
-// goes on behind them.
+// A write that was cut at any point leaves the earlier records, and numbering continues after
+// them.
 func TestTornTailAtEveryByte(t *testing.T) {
 	base := t.TempDir()
 	w := openTest(t, base, Options{Boot: "b"})
@@ -165,7 +165,7 @@ func TestTornTailAtEveryByte(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, segmentName(1)), b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			early := readerTest(t, dir, Position{}) // before anybody cuts the tail
+			early := readerTest(t, dir, Position{}) // before the tail is cut
 			if got := drain(t, early); len(got) != 3 {
 				t.Fatalf("cut at %d: reader sees %d records", at, len(got))
 			}
@@ -191,7 +191,7 @@ func TestTornTailAtEveryByte(t *testing.T) {
 	}
 }
 
-// After another boot the log may have lost records whose Seq a store knows.
+// After a reboot the log may have lost records whose Seq a store knows.
 func TestNumbersAreNotReusedAfterPowerLoss(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{Boot: "one"})
@@ -227,8 +227,8 @@ func TestSecondWriterIsRefused(t *testing.T) {
 	}
 }
 
-// Many writers, a following reader, segments and content files that roll, and
-// releases on the way: every version comes once, in order, with its content.
+// Many writers and a following reader; segments and content files are rotated and released
+// meanwhile. Every version is read once, in order, with its content.
 func TestFollowConcurrentWriters(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{SegmentSize: 4 << 10, ContentSize: 64 << 10})
@@ -300,8 +300,8 @@ func TestFollowConcurrentWriters(t *testing.T) {
 	}
 }
 
-// A daemon that restarts from a checkpoint sees everything behind it, exactly
-// once, even when contents came in another order than versions.
+// A daemon that restarts from a checkpoint reads everything after it exactly once, even if
+// contents came in another order than versions.
 func TestRestartAtEveryCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{SegmentSize: 1 << 10})
@@ -338,7 +338,7 @@ func TestRestartAtEveryCheckpoint(t *testing.T) {
 			}
 			pos = x.After
 			if x.Record.Kind == KindContent {
-				continue // of a version before the checkpoint
+				continue // it belongs to a version before the checkpoint
 			}
 			if string(x.Content) != fmt.Sprint(x.Record.Seq) {
 				t.Fatalf("content %q of %d: %v", x.Content, x.Record.Seq, x.Err)

@@ -20,11 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
-		// Looks once a second whether its client was closed meanwhile.
+		// This checks once a second whether its client was closed meanwhile.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// call computes answer for the question n.
+// call computes the answer to question n.
 func call(tool string, n int, answer string) Call {
 	return Call{Tool: tool, Args: map[string]any{"n": n}, Compute: func(context.Context) (Answer, error) {
 		return Answer{Value: []byte(answer)}, nil
@@ -125,7 +125,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// 1,000 calls at once of what nobody has: one computes, the others wait.
+// 1,000 calls at once for an answer that is not cached: one computes, the others wait.
 func TestManyMissesComputeOnce(t *testing.T) {
 	c, ctx := New(Options{}), context.Background()
 	var computed, hits atomic.Int32
@@ -159,7 +159,7 @@ func TestManyMissesComputeOnce(t *testing.T) {
 	}
 }
 
-// A call that joins one which began before a write sees the write.
+// A call that joins one that began before a write gets an answer that includes the write.
 func TestJoinedCallSeesWritesBeforeIt(t *testing.T) {
 	c, ctx := New(Options{}), context.Background()
 	var version atomic.Int32
@@ -181,7 +181,7 @@ func TestJoinedCallSeesWritesBeforeIt(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if v, _, err := c.Do(ctx, one); err != nil || string(v) != "0" {
-			t.Error(string(v), err) // it began before the write: either is right, this is what it read
+			t.Error(string(v), err) // it began before the write, so either answer is right; this is what it read
 		}
 	})
 	<-reading
@@ -191,12 +191,12 @@ func TestJoinedCallSeesWritesBeforeIt(t *testing.T) {
 			t.Error("a call after the write got", string(v), err)
 		}
 	})
-	time.Sleep(time.Millisecond) // lets the second join; it is right without, too
+	time.Sleep(time.Millisecond) // lets the second join; the result is right without that too
 	close(goOn)
 	wg.Wait()
 }
 
-// The leader gives up: who waits for it computes.
+// The first call gives up: one of the waiting calls computes.
 func TestLeaderIsCancelled(t *testing.T) {
 	c := New(Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -224,7 +224,7 @@ func TestLeaderIsCancelled(t *testing.T) {
 	wg.Wait()
 }
 
-// Whatever happens in whatever order, an answer is what computing would give.
+// Whatever happens in whatever order, an answer equals the computed one.
 func TestCachedEqualsFresh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, now := context.Background(), time.Unix(1e9, 0)
@@ -258,7 +258,7 @@ func TestCachedEqualsFresh(t *testing.T) {
 	})
 }
 
-// Every store keeps, replaces and clears alike.
+// Every store keeps, replaces and clears in the same way.
 func TestStores(t *testing.T) {
 	s, err := store.Open(t.TempDir(), store.Options{Ballast: -1, MinFree: 1})
 	if err != nil {
@@ -271,7 +271,7 @@ func TestStores(t *testing.T) {
 	}
 	for _, st := range []Store{NewMemory(0), kept} {
 		ctx := context.Background()
-		big := bytes.Repeat([]byte("0123456789abcdef"), 60_000) // several parts, were it not so regular
+		big := bytes.Repeat([]byte("0123456789abcdef"), 60_000) // long enough for several parts if it were not so regular
 		for i := range big {
 			big[i] ^= byte(i * 7919 >> 8)
 		}
@@ -297,14 +297,14 @@ func TestStores(t *testing.T) {
 			}
 		}
 	}
-	// Nothing is left behind in the database, not even parts.
+	// Nothing is left in the database, not even parts.
 	left := 0
 	if err := s.KV("results").Scan("", func(string, []byte) error { left++; return nil }); err != nil || left != 0 {
 		t.Fatal(left, err)
 	}
 }
 
-// Entries outlive the daemon, within their budget, the oldest going first.
+// Entries survive the daemon, within their budget; the oldest are removed first.
 func TestKeptSurvivesAndStaysWithinBudget(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	open := func() (*store.Store, *Disk) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hostile are replies that no Redis gives. The first of them ended the daemon.
+// hostile are replies that Redis never gives. The first of them crashed the daemon.
 var hostile = map[string]string{
 	"a string as long as can be":       "$9223372036854775800\r\n",
 	"a string of 4 GB":                 "$4294967296\r\n",
@@ -32,8 +32,8 @@ var hostile = map[string]string{
 	"bytes":                            "\x00\xff\xfe\r\n\x80\r\n",
 }
 
-// fakeRedis answers every command with reply; with greet the first commands of a
-// connection as a Redis does.
+// fakeRedis answers every command with reply. If greet is set, it answers the first commands of a
+// connection as Redis does.
 func fakeRedis(t *testing.T, greet bool, reply string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +86,7 @@ func fakeRedis(t *testing.T, greet bool, reply string) string {
 	return l.Addr().String()
 }
 
-// A server that lies costs hits, and nothing else.
+// A server with wrong answers causes misses, and nothing else.
 func TestHostileRedis(t *testing.T) {
 	for name, reply := range hostile {
 		for _, greet := range []bool{true, false} {
@@ -112,7 +112,7 @@ func TestHostileRedis(t *testing.T) {
 	}
 }
 
-// What a Redis does say passes, however it is cut.
+// Real replies of Redis are accepted, however they are split.
 func TestGuardPasses(t *testing.T) {
 	all := "+OK\r\n-ERR no\r\n:12\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\nbc\r\n*-1\r\n*0\r\n*2\r\n$1\r\n0\r\n*3\r\n$1\r\na\r\n$1\r\nb\r\n+c\r\n" +
 		"%2\r\n+server\r\n+redis\r\n+modules\r\n*1\r\n%1\r\n+name\r\n+x\r\n_\r\n#t\r\n,1.5\r\n(123456789012345678901\r\n=7\r\ntxt:abc\r\n~1\r\n:1\r\n"

@@ -16,7 +16,7 @@ import (
 	"cachebro/scripts/testkit/redistest"
 )
 
-// need skips where there is no redis-server, unless it must be there.
+// need skips the test if there is no redis-server, unless one is required.
 func need(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, redistest.ErrNone) && os.Getenv("CACHEBRO_NEED_REDIS") == "" {
@@ -29,8 +29,8 @@ func need(t *testing.T, err error) {
 
 func dialRedis(t *testing.T, url string) *Redis {
 	t.Helper()
-	// Patient: on a busy machine an answer can take longer than it is worth. A
-	// question to a node that is gone takes as long.
+	// A patient client: on a busy machine an answer can take longer than it is worth, and so can
+	// a request to a node that has ended.
 	r, err := newRedis(url, 4*redisWait)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func dialRedis(t *testing.T, url string) *Redis {
 	return r
 }
 
-// eventually polls: writes to Redis are queued, and nodes take their time.
+// eventually polls, because writes to Redis are queued and nodes need time.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -50,7 +50,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// Two caches, as of two machines, one server: what one computed the other has.
+// Two caches, as of two machines, with one server: each has what the other computed.
 func TestRedisShares(t *testing.T) {
 	s, err := redistest.Start(t.TempDir(), "--requirepass", "se:cret")
 	need(t, err)
@@ -74,7 +74,7 @@ func TestRedisShares(t *testing.T) {
 	if st := b.Stats(); st.Stores["redis"] != 1 {
 		t.Fatal(st)
 	}
-	// Now in its memory too.
+	// Now it is in the memory of the cache too.
 	if _, hit, _ := b.Do(ctx, call("search", 1, "not computed")); !hit || b.Stats().Stores["memory"] != 1 {
 		t.Fatal(b.Stats())
 	}
@@ -87,7 +87,7 @@ func TestRedisShares(t *testing.T) {
 	}
 }
 
-// A server that goes away costs nothing but hits, and is found again.
+// If a server ends, only hits are lost, and the server is found again.
 func TestRedisDownAndBack(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	need(t, err)
@@ -107,8 +107,8 @@ func TestRedisDownAndBack(t *testing.T) {
 	if since.IsZero() || why == nil || r.until.Load() == 0 {
 		t.Fatal("not noticed", since, why)
 	}
-	// Bound again at once: nothing else gets a port that was in use a moment ago
-	// unless it asks for just this one.
+	// The port is bound again at once: nothing else gets a port that was just in use unless it
+	// asks for that port.
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,12 +127,12 @@ func TestRedisDownAndBack(t *testing.T) {
 	}
 }
 
-// Why there is no connection is said, not that there was no time to try it more often.
+// The message says why there is no connection, not that there was no time for more attempts.
 func TestRedisWhyDown(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	need(t, err)
 	t.Cleanup(s.Stop)
-	unknown := httptest.NewTLSServer(nil) // with a certificate that nobody vouches for
+	unknown := httptest.NewTLSServer(nil) // its certificate is not trusted
 	unknown.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(unknown.Close)
 	secure := dialRedis(t, "rediss://"+unknown.Listener.Addr().String())
@@ -152,8 +152,8 @@ func TestRedisWhyDown(t *testing.T) {
 	}
 }
 
-// A cluster loses a node: every call is answered, and what lies on the others
-// is still shared.
+// A cluster loses a node: every call is answered, and entries on the other nodes are still
+// shared.
 func TestClusterLosesANode(t *testing.T) {
 	cl, err := redistest.StartCluster(t.TempDir())
 	need(t, err)

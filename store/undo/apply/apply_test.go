@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// out runs one plan in dir; contents are those of the write steps, by number.
+// out carries out one plan in dir; contents holds those of the write steps, by number.
 func out(t *testing.T, dir string, contents map[int]string, steps ...wire.PlanStep) Result {
 	t.Helper()
 	fetch := func(_ context.Context, ns []int) ([][]byte, error) {
@@ -75,7 +75,8 @@ func TestWriteReplacesAtomicallyWithExactMode(t *testing.T) {
 	if fi.Mode().Perm() != 0o751 || fi.ModTime().UnixNano() != 1_000_000_000_123 {
 		t.Errorf("mode %v, time %v", fi.Mode(), fi.ModTime())
 	}
-	// Who had the file open keeps what it had: it was replaced, not overwritten.
+	// A process that has the file open still reads the old content, because the file was
+	// replaced, not overwritten.
 	b := make([]byte, 10)
 	if n, _ := held.ReadAt(b, 0); string(b[:n]) != "new" {
 		t.Errorf("the open file now reads %q", b[:n])
@@ -125,7 +126,8 @@ func TestLeavesAloneWhatChanged(t *testing.T) {
 	}
 }
 
-// TestNeverLeavesTheProject: a symlink put in the way must not lead a write out.
+// TestNeverLeavesTheProject: a symlink placed in the path must not lead a write out of the
+// project.
 func TestNeverLeavesTheProject(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, "safe", outside, "f")
@@ -155,8 +157,8 @@ func TestHardLinksStayLinked(t *testing.T) {
 	}
 }
 
-// ln -f had put the file a in b's place: b comes back as a file of its own, and
-// what a and c have in common stays so.
+// ln -f had replaced the file b by a: b is restored as a separate file, and a and c stay one
+// file.
 func TestHardLinksAreParted(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "new", dir, "a")
@@ -176,8 +178,8 @@ func TestHardLinksAreParted(t *testing.T) {
 	}
 }
 
-// Names that are to be names of one file again become that, where there is
-// nothing or what is expected, and where the other name holds what it should.
+// Names that are to belong to one file again do so afterwards, if nothing or the expected content
+// is there, and if the other name has the right content.
 func TestLinkMakesAName(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "kept", dir, "a")
@@ -232,15 +234,15 @@ func TestRenameChmodRmdir(t *testing.T) {
 	if len(res.Done) != 3 || len(res.Failed) != 3 || len(res.Left) != 1 {
 		t.Fatalf("%+v", res)
 	}
-	// Somebody may still have it open for writing.
+	// A process may still have it open for writing.
 	fi, err := os.Stat(filepath.Join(dir, "n/b"))
 	if err != nil || fi.Mode().Perm() != 0o711 || fi.Mode()&os.ModeSetuid != 0 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
 }
 
-// A set-id bit comes back with a new file and the very owner that had it, and else
-// not; of a directory it says no more than to whom new files belong.
+// A set-id bit is restored with a new file and exactly the owner that had it, and otherwise not.
+// On a directory it only decides to whom new files belong.
 func TestSetIDComesWithItsOwner(t *testing.T) {
 	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
 	for name, c := range map[string]struct {
@@ -257,7 +259,7 @@ func TestSetIDComesWithItsOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if uid == 0 && c.left > 0 && c.owned {
-				c.want, c.left = setID, 0 // root may give it to them
+				c.want, c.left = setID, 0 // root may set them
 			}
 			for _, large := range []int{1, 2 << 20} {
 				dir := t.TempDir()
@@ -282,9 +284,8 @@ func TestWrongStoredContentIsRefused(t *testing.T) {
 	}
 }
 
-// Steps side by side wait for those whose paths they meet: a file that makes
-// room for a directory, directories in directories, more of them than may be
-// open at once, and what comes after a removal.
+// Parallel steps wait for those whose paths they affect: a file that makes room for a directory,
+// nested directories, more of them than may be open at once, and steps that follow a removal.
 func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "in the way", dir, "d")
@@ -327,9 +328,9 @@ func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 	}
 }
 
-// A process that is killed while it writes a file under its own name leaves the
-// beginning: who resumes the plan writes it anew. Another text is not touched,
-// and without a resumed plan nothing that is there is.
+// A process that is killed while it writes a file under its final name leaves an incomplete file,
+// and whoever resumes the plan writes it again. Another text is not changed, and if the plan is
+// not resumed, nothing is changed.
 func TestResumeOfABegunFile(t *testing.T) {
 	for _, c := range []struct {
 		name, there string
@@ -360,8 +361,8 @@ func TestResumeOfABegunFile(t *testing.T) {
 	}
 }
 
-// What has no content is known by its kind, a link also by where it points: who has
-// put a file there since the plan was made, where no mount saw it, keeps it.
+// What has no content is identified by its kind, a link also by its target. If somebody has put a
+// file there since the plan was made, without a mount that saw it, the file stays.
 func TestOtherKindIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"link", "relinked", "pipe", "moved", "same"} {
@@ -393,8 +394,8 @@ func TestOtherKindIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A write replaces the file; its extended attributes, which no history has, were
-// gone after an undo and did not come back by the redo.
+// A write replaces the file. Its extended attributes, which are in no history, were lost after an
+// undo and not restored by the redo.
 func TestWriteKeepsAttributes(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "new", dir, "a")
@@ -411,8 +412,8 @@ func TestWriteKeepsAttributes(t *testing.T) {
 	}
 }
 
-// What stands in a git directory is run by the next git command, and what leads out
-// of the project is none of a plan's business, wherever the plan comes from.
+// The next git command runs what is in a git directory. So no plan, wherever it comes from,
+// writes there or outside of the project.
 func TestNeverIntoGitOrElsewhere(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "p")
@@ -447,14 +448,14 @@ func TestNeverIntoGitOrElsewhere(t *testing.T) {
 			}
 		}
 	}
-	// A repository that the plan itself brings back comes whole.
+	// A repository that the plan itself restores is restored completely.
 	if res := out(t, dir, map[int]string{4: "ref: refs/heads/main\n", 5: "c"}, wire.PlanStep{N: 1, Do: "mkdir", Path: []byte("b2"), Expect: "absent"}, wire.PlanStep{N: 2, Do: "mkdir", Path: []byte("b2/objects"), Expect: "absent"},
 		wire.PlanStep{N: 3, Do: "mkdir", Path: []byte("b2/refs"), Expect: "absent"}, wire.PlanStep{N: 4, Do: "write", Path: []byte("b2/HEAD"), Expect: "absent"}, wire.PlanStep{N: 5, Do: "write", Path: []byte("b2/config"), Expect: "absent"}); len(res.Done) != 5 {
 		t.Errorf("%+v", res)
 	}
 }
 
-// listing is every name below dir with its mode.
+// listing returns every name below dir with its mode.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -472,8 +473,8 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// The owner of a link came back to the file that it leads to, with the link's mode:
-// read and write for all.
+// The owner and mode of a link were set on the file that it names, which then everybody could
+// read and write.
 func TestOwnerOfALinkIsTheLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "x", dir, "file")
@@ -497,7 +498,7 @@ func TestOwnerOfALinkIsTheLinks(t *testing.T) {
 	}
 }
 
-// Between the look at a directory and its opening somebody may put a link there.
+// Between the check of a directory and its opening, somebody may put a link there.
 func TestNoLinkIsFollowedThatWasSwappedIn(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"a", ".git"} {

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Who has a file open for writing would go on to write to a file without a name:
-// the file is left alone, and its holder named.
+// A process that has a file open for writing would continue to write to a file without a name. So
+// the file is left alone, and the process is named.
 func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		do   string
@@ -46,7 +46,7 @@ func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 		if err := Preview(dir, &p, false); err != nil || len(p.Steps) != 0 || len(p.Conflicts) != 1 {
 			t.Errorf("%s: the preview shows %+v, %v", c.do, p, err)
 		}
-		// Its reader does not stand in the way.
+		// A process that only reads it does not prevent the step.
 		held.Close()
 		reader, err := os.Open(name)
 		if err != nil {
@@ -60,8 +60,8 @@ func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Lines that are appended while the file is taken back, again and again, are in
-// what was taken back or in the file afterwards.
+// Lines are appended while the file is undone again and again. Each line is in the undone content
+// or in the file afterwards.
 func TestAppendersLoseNothing(t *testing.T) {
 	for _, do := range []string{"write", "delete"} {
 		dir := t.TempDir()
@@ -144,8 +144,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// A database that is taken back without its log would get the log's changes again
-// when it is opened next.
+// A database that is restored without its log would get the log's changes again when it is
+// opened.
 func TestDatabaseNeedsItsLog(t *testing.T) {
 	db := func(s string) string { return "SQLite format 3\x00" + s }
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// What a killed process had begun stayed where the step was done after all, where it
-// failed now, and where the plan was rolled back: a file of a strange name in the tree.
+// Files that a killed process had begun to write stayed in the tree under strange names: where
+// the step was done after all, where it failed, and where the plan was rolled back.
 func TestResumeRemovesWhatWasBegun(t *testing.T) {
 	begun := func(t *testing.T) (string, wire.Plan) {
 		dir := t.TempDir()

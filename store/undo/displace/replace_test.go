@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// file is a file with a content, as a tool reads it.
+// file is a file with a content, as read by a tool.
 func file(t *testing.T, root *os.Root, name string) *File {
 	t.Helper()
 	f := &File{Root: root, Path: name}
@@ -62,7 +62,7 @@ func TestPut(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Who has it open for writing goes on to write to the same file.
+	// A process that has it open for writing continues to write to the same file.
 	w, err := root.OpenFile("a/b/new", os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestPut(t *testing.T) {
 		t.Errorf("after the writer's own word: %q", got)
 	}
 
-	// Another content since it was read.
+	// The content changed since it was read.
 	f := file(t, root, "a/b/new")
 	if err := root.WriteFile("a/b/new", []byte("somebody else's"), 0o600); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// world is a history that is reported as mountd reports it.
+// world is a history, reported as mountd reports it.
 type world struct {
 	t    *testing.T
 	st   *store.Store
@@ -29,7 +29,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// process reports one; start is its pid.
+// process reports a process; start is its pid.
 func (w *world) process(pid, ppid, group uint32, comm string, args ...string) {
 	w.t.Helper()
 	p := attribution.Process{ProcessID: attribution.ProcessID{PID: pid, Start: uint64(pid)}, Parent: attribution.ProcessID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
@@ -52,7 +52,7 @@ func (w *world) do(cs ...store.Change) {
 	storetest.Apply(w.t, w.st, cs...)
 }
 
-// save is an atomic save: a temporary file, renamed into place.
+// save makes an atomic save: a temporary file that is renamed to its name.
 func (w *world) save(p store.Path, data string) {
 	temp := p + ".tmp"
 	w.do(w.tree.Write(temp, data), w.tree.Rename(temp, p))
@@ -78,7 +78,7 @@ func (w *world) page(f store.Filter, q wire.ActionsQuery) wire.Actions {
 	return a
 }
 
-// told is an action in one line.
+// told describes an action in one line.
 func told(a wire.Action) string {
 	var files []string
 	for _, f := range a.Files {
@@ -122,7 +122,7 @@ func (w *world) want(a wire.Actions, want ...string) {
 	}
 }
 
-// start is a project that was found by the baseline scan, long ago.
+// start is a project that the baseline scan found long ago.
 func (w *world) start(files ...store.Path) {
 	w.t.Helper()
 	for _, f := range files {
@@ -134,7 +134,7 @@ func (w *world) start(files ...store.Path) {
 	storetest.Wait(time.Hour)
 }
 
-// Each way in which programs change files is shown as a person sees it.
+// Each way in which programs change files is shown as a person understands it.
 func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -172,8 +172,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A directory stands for what was deleted or renamed with it, and one that was made is
-// told by what is in it.
+// A directory stands for everything that was deleted or renamed with it. A new directory is
+// described by its contents.
 func TestDirectories(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "rm", "rm", "-r", "d")
@@ -185,8 +185,8 @@ func TestDirectories(t *testing.T) {
 	w.want(a, "rm -r d: 2: deleted d/ (2) +0-2", "cp (pid 101): 3: added d/a +1-0, added d/e/b +1-0, added empty/")
 }
 
-// make and what it runs are one job; jobs side by side are kept apart, and one that is
-// silent for long begins a new action.
+// make and the commands that it runs are one job. Parallel jobs are separate, and a job that was
+// inactive for long begins a new action.
 func TestJobs(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "make", "make", "-j2")
@@ -204,8 +204,7 @@ func TestJobs(t *testing.T) {
 	w.want(w.page(store.Filter{}, wire.ActionsQuery{Together: true}), ": 3: modified a +1-2, added b.o +1-0, added a.o +1-0")
 }
 
-// A program that merges two forks one after the other is no reason to take both merges
-// back at once.
+// If a program merges two forks one after the other, the merges can be undone separately.
 func TestOwnCommandsAreActions(t *testing.T) {
 	w := newWorld(t)
 	w.process(200, 1, 200, "driver")
@@ -292,9 +291,9 @@ func TestToolCalls(t *testing.T) {
 	}
 }
 
-// A sandbox makes empty placeholders in the tree for a command, and the client that ran it
-// removes them: both are the command's, and a command that did nothing else did nothing.
-// What somebody else removes, or what was not empty, is an action of its own.
+// A sandbox creates empty placeholders in the tree for a command, and the client that ran it
+// removes them. Both belong to the command, and a command that did nothing else did nothing. If
+// somebody else removes one, or it was not empty, that is an action of its own.
 func TestPlaceholders(t *testing.T) {
 	w := newWorld(t)
 	w.process(50, 1, 50, "claude", "claude")
@@ -331,8 +330,8 @@ func TestPlaceholders(t *testing.T) {
 	w.want(w.page(store.Filter{}, wire.ActionsQuery{Limit: 3}), "claude: 1: deleted full +0-1", "rm mine: 1: deleted mine", "bwrap cat a: 2: added full +1-0, added mine")
 }
 
-// Pages of any size give together what one page gives, in both directions, also of jobs
-// that ran side by side.
+// Pages of any size give together the same as one page, in both directions, also for parallel
+// jobs.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	for i := uint32(0); i < 12; i++ {
@@ -388,8 +387,8 @@ func TestReadsNoFurther(t *testing.T) {
 	}
 }
 
-// Of an action with thousands of versions in a row some are read, and its span is reported
-// all the same. What was done before it, and by others in its midst, is reported completely.
+// Of an action with thousands of versions in a row only some are read, but its whole span is
+// reported. Earlier actions, and those of others during it, are reported completely.
 func TestLongActionIsNotReadWhole(t *testing.T) {
 	w := newWorld(t)
 	w.start("a", "d/f7")
@@ -446,8 +445,8 @@ func TestLongActionIsNotReadWhole(t *testing.T) {
 	}
 }
 
-// The action of each version is the one that the page tells: jobs side by side, pauses
-// and tool calls.
+// The action of each version is the one that the page shows, for parallel jobs, pauses and tool
+// calls.
 func TestOfIsWhatThePageTells(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "make", "make", "-j2")
@@ -496,8 +495,8 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 	}
 }
 
-// What cannot be listed whole is summed up by directories, as far as there must be; what was
-// deleted is seen first, and the counts are those of all.
+// An action that is too long to list is summarised by directories as far as necessary. Deletions
+// are listed first, and the counts include everything.
 func TestFold(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "sh", "sh", "-c", "x")
@@ -540,7 +539,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// A plan that removes a file by way of another name has removed it; nobody is shown that name.
+// A plan that removes a file under a temporary name has removed the file; that name is never
+// shown.
 func TestRemovedByAPlan(t *testing.T) {
 	w := newWorld(t)
 	w.as(100, "zsh").do(w.tree.Write("a.txt", "one\n"))

@@ -51,7 +51,7 @@ func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 	return p.ID
 }
 
-// last is the action of a command in the log.
+// last returns a command's action in the log.
 func (w *world) last(command string) wire.Action {
 	w.t.Helper()
 	for _, a := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
@@ -63,8 +63,8 @@ func (w *world) last(command string) wire.Action {
 	return wire.Action{}
 }
 
-// TestTakenBack follows an action through undo and redo, whole and by files and hunks:
-// the log says whether it is in effect, and what took it back.
+// TestTakenBack follows an action through undo and redo, as a whole and by files and hunks. The
+// log says whether it is in effect, and what reversed it.
 func TestTakenBack(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "sed", "sed", "-i", "x")
@@ -138,17 +138,17 @@ func TestTakenBack(t *testing.T) {
 		t.Error("the log has no undo")
 	}
 
-	// What others change afterwards brings nothing back, and is not taken back itself.
+	// Later changes by others do not bring it back, and are not undone themselves.
 	w.as(102, "vim").do(w.tree.Write("b", "theirs\n"))
 	want("after a change on top", w.last("sed -i x"), false, file)
 	want("the change on top", w.last("vim a"), false)
 
-	// The whole file to what it was before all of it.
+	// The whole file goes back to its state before all of that.
 	d, err = p.Revert("a", 0, 1)
 	revert := w.carryOut(d, err)
 	want("after a revert", w.last("sed -i x"), false, revert, file)
 
-	// A step that failed took nothing back.
+	// A step that failed reversed nothing.
 	storetest.Wait(time.Hour)
 	w.as(101, "sed").do(w.tree.Write("d", "x\n"), w.tree.Write("e", "x\n"))
 	newest := w.st.Seq()
@@ -158,7 +158,7 @@ func TestTakenBack(t *testing.T) {
 	want("where a step failed", a, false, part)
 }
 
-// An undo that merges takes its action out of a file that others changed since.
+// An undo that merges removes its action from a file that others changed since.
 func TestTakenBackByMerge(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "sed", "sed", "-i", "x")

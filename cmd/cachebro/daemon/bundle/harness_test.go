@@ -10,7 +10,7 @@ import (
 	"cachebro/store"
 )
 
-// project is a tree that lives in a store's log only.
+// project is a tree that exists only in a store's log.
 type project struct {
 	t     testing.TB
 	s     *store.Store
@@ -59,7 +59,7 @@ func (p *project) chmod(name string, mode uint32) {
 	p.apply(store.Change{Op: store.OpChmod, Path: store.Path(name), Stat: store.Stat{Mode: syscall.S_IFREG | mode, Nlink: 1}})
 }
 
-// graph is a new one over the log, with or without rows of earlier ones.
+// graph returns a new graph of the log, with or without rows of earlier ones.
 func (p *project) graph(pairs *Pairs, kept bool) *Graph {
 	o := Options{Source: p.s, Pairs: pairs, Warn: func(msg string, err error) { p.t.Errorf("%s: %v", msg, err) }}
 	if kept {
@@ -68,7 +68,7 @@ func (p *project) graph(pairs *Pairs, kept bool) *Graph {
 	return New(o)
 }
 
-// bundle asks like the daemon does; what there is no node for is said too.
+// bundle requests a bundle as the daemon does, and also returns names for which there is no node.
 func bundle(t fataler, g *Graph, q Query) (plan, text string) {
 	t.Helper()
 	ctx := context.Background()
@@ -107,7 +107,7 @@ func graphText(t fataler, g *Graph, q Query) string {
 	return string(GraphText(p))
 }
 
-// fataler is what tests and properties have in common.
+// fataler has the methods that tests and properties have in common.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each case is a small project: what one file says, which files there are, and
-// which of them it means.
+// Each case is a small project: the text of one file, the files that exist, and which of them it
+// refers to.
 func TestWhatAFileMeans(t *testing.T) {
 	mods := []Module{{"", "example.org/app"}, {"tools/", "example.org/app/tools"}}
 	for _, c := range []struct{ from, content, files, want string }{
@@ -55,7 +55,7 @@ func TestMentions(t *testing.T) {
 	if got := ImportTargets("docs/a.md", "doc:parser.go", nil); !slices.Equal(got, []string{"parser.go", "docs/parser.go", "parser.go/", "docs/parser.go/", "**/parser.go"}) {
 		t.Errorf("%q", got)
 	}
-	// Nothing leads out of the project.
+	// Nothing refers to a file outside of the project.
 	for _, spec := range []string{"doc:../../x.go", "js:../../../x", "c:/etc/passwd", "py:.....x", "rel:../../x"} {
 		for _, at := range ImportTargets("a/b.md", spec, nil) {
 			if strings.HasPrefix(at, "/") || strings.HasPrefix(at, "..") {

@@ -17,8 +17,8 @@ func service(p *daemontest.Project, held *int) *Plans {
 		Hold: func() func() { *held++; return func() { *held-- } }})
 }
 
-// A plan is made, its contents are fetched, and what the client did of it is in the log
-// as the plan's doing.
+// A plan is made, its contents are fetched, and the log attributes the client's changes to the
+// plan.
 func TestPlanIsCarriedOut(t *testing.T) {
 	p := daemontest.New(t)
 	held := 0
@@ -59,7 +59,7 @@ func TestPlanIsCarriedOut(t *testing.T) {
 	}
 }
 
-// A plan whose client is alive is not offered to another one.
+// A plan whose client is alive is not offered to another client.
 func TestPlanUnderWayIsNotResumed(t *testing.T) {
 	p := daemontest.New(t)
 	held := 0
@@ -118,8 +118,8 @@ func TestContentsOfAPlan(t *testing.T) {
 	}
 }
 
-// What a plan would destroy and nobody captured comes into the store first; a file that
-// was written since is named instead.
+// A content that a plan would destroy and that was not captured is stored first. A file that was
+// written since is reported instead.
 func TestSecureKeepsWhatWouldBeLost(t *testing.T) {
 	p := daemontest.New(t)
 	p.Write("a.txt", "content\n")

@@ -33,8 +33,8 @@ func handlers(t *testing.T, p *daemontest.Project) map[string]wire.Handler {
 	return rd.Handlers()
 }
 
-// What a reader holds is answered in few words; what it does not hold comes whole, and
-// what has changed as a difference.
+// A reader gets a short answer for what it holds, the whole text for what it does not hold, and a
+// diff for what has changed.
 func TestReadsOfOneReader(t *testing.T) {
 	p := daemontest.New(t)
 	h := handlers(t, p)
@@ -66,7 +66,7 @@ func TestReadsOfOneReader(t *testing.T) {
 	}
 }
 
-// A reader's own edit counts as shown: the next read says nothing new.
+// A reader's own edit counts as shown: the next read reports nothing new.
 func TestOwnEditIsKnown(t *testing.T) {
 	p := daemontest.New(t)
 	h := handlers(t, p)
@@ -85,8 +85,8 @@ func TestOwnEditIsKnown(t *testing.T) {
 	}
 }
 
-// A file that was renamed is known to who was shown it under its earlier name, if that is
-// among its newest versions: those of a long log are not all read for it.
+// A reader that was shown a file under an earlier name is recognised if that name is among the
+// file's newest versions. The whole of a long log is not read for that.
 func TestRenamedFileIsKnown(t *testing.T) {
 	p := daemontest.New(t)
 	h := handlers(t, p)

@@ -13,8 +13,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Reads and edits of a session are in its working set at once; what another session did
-// to a file since is named.
+// A session's reads and edits are in its working set at once, and a later change of a file by
+// another session is named.
 func TestWorkingSet(t *testing.T) {
 	p := daemontest.New(t)
 	ws := reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
@@ -49,7 +49,7 @@ func TestWorkingSet(t *testing.T) {
 	}
 }
 
-// Who reads a file and then writes another makes a pair of them, which is kept for the
+// A process that reads a file and then writes another makes them a pair, which is stored for the
 // next daemon. A process that reads many files at once makes none.
 func TestPairsAreKept(t *testing.T) {
 	p := daemontest.New(t)

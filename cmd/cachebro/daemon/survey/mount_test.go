@@ -14,7 +14,7 @@ func beats(m *mount, b wire.Heartbeat) bool {
 	return known
 }
 
-// A mount is there from its attachment until it says otherwise or its process has ended.
+// A mount exists from its attachment until it reports its end or its process has ended.
 func TestMountBeginsAndEnds(t *testing.T) {
 	var m mount
 	defer m.close()
@@ -59,8 +59,8 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// A mount that has gone from its mountpoint counts as none, though its process goes on
-// and is heard of: what is changed there now comes past it. Its real end is no news.
+// A mount that has left its mountpoint does not count as mounted, although its process continues
+// and sends heartbeats: changes here now bypass it. Its real end is not reported as news.
 func TestMountThatHasLeftIsNone(t *testing.T) {
 	var m mount
 	defer m.close()
@@ -79,14 +79,14 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	if m.end(os.Getpid()) || m.served() {
 		t.Error("its end is reported as that of a mount in place")
 	}
-	// A daemon that starts now hears of it by its introduction.
+	// A daemon that starts now learns of it when the mount attaches.
 	away.Store(true)
 	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Unmounted: true}, nil, away.Swap); ended || m.mounted() || !away.Load() {
 		t.Error("a mount that has left ends a time without one")
 	}
 }
 
-// A scan that a former daemon completed for this mountd needs no successor as long as mountd
+// A scan that an earlier daemon completed for this mountd need not be repeated as long as mountd
 // has missed nothing since the scan began.
 func TestScanOfAFormerDaemonIsEnough(t *testing.T) {
 	var away atomic.Bool

@@ -21,7 +21,7 @@ func newest(t *testing.T, p *daemontest.Project, name store.Path) store.Version 
 	return v
 }
 
-// A look stores changes that no event reported: a new file, its new content, its removal.
+// A scan stores changes that no event reported: a new file, its new content, its removal.
 func TestLookStoresWhatItFinds(t *testing.T) {
 	p := daemontest.New(t)
 	look := func(want string) survey.File {
@@ -60,8 +60,8 @@ func TestLookStoresWhatItFinds(t *testing.T) {
 	}
 }
 
-// What changed since everything was known comes into the log in one go: what is new,
-// what is otherwise and what is gone.
+// Changes since the last complete scan come into the log at once: new files, changed ones and
+// removed ones.
 func TestUpdateAllTakesInWhatChanged(t *testing.T) {
 	p := daemontest.New(t)
 	p.Write("kept", "kept\n")
@@ -106,9 +106,9 @@ func TestUpdateAllTakesInWhatChanged(t *testing.T) {
 	}
 }
 
-// A look at every file goes through tree and log side by side: names that sort between a
-// directory and what is below it, and more of them than are read at once, are found
-// where they are, and missed where they are not.
+// A complete scan goes through tree and log in parallel. Names that sort between a directory and
+// its subtree, and more of them than are read at once, are found where they exist and noticed
+// where they are missing.
 func TestUpdateAllGoesThroughTheLogInOrder(t *testing.T) {
 	p := daemontest.New(t)
 	names := []string{"a-b/y", "a.b", "a/x", "a/x.d/z", "a/x-", "a0", "b/c/d/e", "b/c.d", "b/c/d.e"}

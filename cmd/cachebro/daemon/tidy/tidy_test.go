@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// All projects of a state directory share the cap; one alone may have all of it.
+// All projects of a state directory share the cap; a single one may use all of it.
 func TestProjectsShareTheCap(t *testing.T) {
 	base := t.TempDir()
 	const limit = 1 << 20
@@ -51,8 +51,8 @@ func TestProjectsShareTheCap(t *testing.T) {
 	}
 }
 
-// The history of what happens outside of projects takes nothing of what projects share, and
-// may keep nothing once all of it is too old.
+// The history of changes outside of projects takes nothing of the projects' share, and may keep
+// nothing once all of it is too old.
 func TestOutsideHasItsOwnShare(t *testing.T) {
 	base := t.TempDir()
 	outside, err := wire.Paths{Override: base}.State(wire.OutsideRoot)

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// "last" is the newest that changed something; any other name is itself, or
-// what begins with it.
+// "last" is the newest that changed something. Any other name means itself, or the one that
+// begins with it.
 func TestLast(t *testing.T) {
 	s := storetest.Fresh(t)
 	if _, err := Session(s, "last"); !errors.Is(err, wire.ErrNotFound) {
@@ -80,7 +80,7 @@ func TestLast(t *testing.T) {
 	if _, err := Session(s, "21"); err == nil || !strings.Contains(err.Error(), "21daf5b3-ce88, 21daf5b4-ce88 begin with it") {
 		t.Errorf("the candidates are not named: %v", err)
 	}
-	// Changes that no client reported are known from the versions.
+	// Changes that no client reported are found in the versions.
 	c := storetest.Closed(store.OpWrite, "a", "x")
 	c.Actor.Session, c.Actor.Prompt = "7a41b2c3-ce88", "q77"
 	storetest.Apply(t, s, c)

@@ -28,7 +28,7 @@ func TestFind(t *testing.T) {
 		{"d/a", wire.ShowQuery{Seq: v[1].Seq}, v[1].Seq, 0},
 		{"", wire.ShowQuery{Seq: v[2].Seq}, v[2].Seq, 0},
 		{"d/a", wire.ShowQuery{At: v[1].When()}, v[1].Seq, 2},
-		{"d/a", wire.ShowQuery{Seq: v[2].Seq}, v[1].Seq, 2}, // a number of the log that is another file's
+		{"d/a", wire.ShowQuery{Seq: v[2].Seq}, v[1].Seq, 2}, // a version number of another file
 	} {
 		got, n, err := Find(s, c.path, c.q)
 		if err != nil || got.Seq != c.seq || n != c.number {
