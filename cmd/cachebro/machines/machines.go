@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/offline"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 	"cachebro/store/wire"
@@ -502,7 +502,7 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 		return fmt.Sprintf("fetching %s of %s", text.Count(int(h.N-s.N), "segment"), cli.Quote(h.Machine.Name))
 	})
 	defer done()
-	reached, last, err := offline.Follow(ctx, state, cli.Version, b, h, s.Known)
+	reached, last, err := daemon.FollowHistory(ctx, state, cli.Version, b, h, s.Known)
 	if reached.N == s.N {
 		return s, err
 	}

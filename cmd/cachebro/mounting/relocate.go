@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/offline"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/fusefs/mounts"
 
 	"github.com/spf13/cobra"
@@ -117,7 +117,7 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	}
 	for root, state := range map[string]string{from: old, to: own} {
 		e.EndDaemon(ctx, root)
-		unlock, err := offline.Lock(state, 0)
+		unlock, err := daemon.Lock(state, 0)
 		if err != nil {
 			return "", err
 		}

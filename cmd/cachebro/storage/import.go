@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/offline"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
@@ -125,8 +125,8 @@ func importInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im
 	if err != nil {
 		return c, err
 	}
-	c, err = offline.Import(ctx, state, root, cli.Version, from, set)
-	if errors.Is(err, offline.ErrHistory) {
+	c, err = daemon.ImportHistory(ctx, state, root, cli.Version, from, set)
+	if errors.Is(err, daemon.ErrHistory) {
 		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" moves it away", "%s has a history already, and two histories cannot be merged", cli.Quote(root))
 	}
 	return c, err

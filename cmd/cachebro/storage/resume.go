@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/daemon/offline"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/store/leaf/limits"
@@ -196,7 +196,7 @@ func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head
 	if err != nil {
 		return err
 	}
-	a, note, err := offline.Fill(ctx, state, r.Root, cli.Version, offline.Filling{Place: place, Head: h, At: at, Send: send})
+	a, note, err := daemon.FillFromHistory(ctx, state, r.Root, cli.Version, daemon.Filling{Place: place, Head: h, At: at, Send: send})
 	r.Seq, r.Files, r.Note = a.Seq, a.Files, note
 	for _, l := range a.Lost {
 		r.Lost = append(r.Lost, fmt.Sprintf("%s (%s)", cli.Quote(string(l.Path)), cli.OneLine(l.Why)))

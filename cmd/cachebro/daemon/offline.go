@@ -1,8 +1,4 @@
-// Package offline works on a project's history while no daemon serves it: it imports a history,
-// follows that of another machine, and fills a directory from one that was imported. The
-// callers end the daemon first. Each function holds the lock of the state directory, so that
-// none can start meanwhile.
-package offline
+package daemon
 
 import (
 	"context"
@@ -22,6 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// This file works on a project's history while no daemon serves it: it imports a history,
+// follows that of another machine, and fills a directory from one that was imported. The callers
+// end the daemon first. Each function holds the lock of the state directory, so that none can
+// start meanwhile.
 
 // ErrHistory reports that a project has a history, which an import would replace.
 var ErrHistory = errors.New("the project has a history already")
@@ -43,21 +44,21 @@ func Lock(state string, flag int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// open opens the history in a locked state directory. It reserves no space, because the next
+// openAlone opens the history in a locked state directory. It reserves no space, because the next
 // daemon does.
-func open(state string) (*store.Store, error) {
+func openAlone(state string) (*store.Store, error) {
 	return store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
 }
 
-// Import makes a stream that an export wrote the history of the project at root. It fails with
+// ImportHistory makes a stream that an export wrote the history of the project at root. It fails with
 // ErrHistory if the project has one. If it fails, nothing has changed.
-func Import(ctx context.Context, state, root, version string, from io.Reader, o store.Options) (c portable.Totals, err error) {
+func ImportHistory(ctx context.Context, state, root, version string, from io.Reader, o store.Options) (c portable.Totals, err error) {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {
 		return c, err
 	}
 	defer unlock()
-	empty, err := isEmpty(state)
+	empty, err := hasNoHistory(state)
 	if err != nil {
 		return c, err
 	}
@@ -72,15 +73,15 @@ func Import(ctx context.Context, state, root, version string, from io.Reader, o 
 	if err != nil {
 		return c, err
 	}
-	return c, replace(state, fresh)
+	return c, replaceHistory(state, fresh)
 }
 
-// isEmpty reports whether a state directory has no history that an import would replace.
-func isEmpty(state string) (bool, error) {
+// hasNoHistory reports whether a state directory has no history that an import would replace.
+func hasNoHistory(state string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(state, "store", "db")); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	s, err := open(state)
+	s, err := openAlone(state)
 	if err != nil {
 		return false, err
 	}
@@ -88,9 +89,9 @@ func isEmpty(state string) (bool, error) {
 	return empty, errors.Join(err, s.Close())
 }
 
-// replace makes fresh the store of a state directory that has no versions. It deletes the
+// replaceHistory makes fresh the store of a state directory that has no versions. It deletes the
 // index, which was made from the old store.
-func replace(state, fresh string) error {
+func replaceHistory(state, fresh string) error {
 	if err := os.RemoveAll(filepath.Join(state, "index")); err != nil {
 		return err
 	}
@@ -108,17 +109,17 @@ func replace(state, fresh string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Follow adds to the copy of a machine's history in state what the copy, which ends at known,
+// FollowHistory adds to the copy of a machine's history in state what the copy, which ends at known,
 // lacks. It returns where the copy ends now, also if only a part could be read, and the time
 // of its last version.
-func Follow(ctx context.Context, state, version string, b *remote.Bucket, h remote.Head, known remote.Known) (reached remote.Known, last time.Time, err error) {
+func FollowHistory(ctx context.Context, state, version string, b *remote.Bucket, h remote.Head, known remote.Known) (reached remote.Known, last time.Time, err error) {
 	reached = known
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {
 		return reached, last, err
 	}
 	defer unlock()
-	s, err := open(state)
+	s, err := openAlone(state)
 	if err != nil {
 		return reached, last, err
 	}
@@ -137,7 +138,7 @@ func Follow(ctx context.Context, state, version string, b *remote.Bucket, h remo
 	return reached, last, err
 }
 
-// Filling is what Fill does.
+// Filling is what FillFromHistory does.
 type Filling struct {
 	Place remote.Place // where the history came from
 	Head  remote.Head  // the history
@@ -145,15 +146,15 @@ type Filling struct {
 	Send  bool         // let the next daemon continue to send the history
 }
 
-// Fill fills the directory root, whose history was imported from a bucket, with the files of a
+// FillFromHistory fills the directory root, whose history was imported from a bucket, with the files of a
 // moment. note is about the id under which the history is sent.
-func Fill(ctx context.Context, state, root, version string, o Filling) (a wire.ForkAnswer, note string, err error) {
+func FillFromHistory(ctx context.Context, state, root, version string, o Filling) (a wire.ForkAnswer, note string, err error) {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {
 		return a, "", err
 	}
 	defer unlock()
-	s, err := open(state)
+	s, err := openAlone(state)
 	if err != nil {
 		return a, "", err
 	}

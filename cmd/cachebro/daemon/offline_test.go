@@ -1,4 +1,4 @@
-package offline
+package daemon
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplace replaces an empty history by a new one. That removes the index.
-func TestReplace(t *testing.T) {
+// TestReplaceHistory replaces an empty history by a new one. That removes the index.
+func TestReplaceHistory(t *testing.T) {
 	for _, had := range []bool{false, true} {
 		state := t.TempDir()
 		fresh := filepath.Join(state, "import")
@@ -24,7 +24,7 @@ func TestReplace(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(fresh, "new"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := replace(state, fresh); err != nil {
+		if err := replaceHistory(state, fresh); err != nil {
 			t.Fatal(err)
 		}
 		left, err := filepath.Glob(filepath.Join(state, "*", "*"))
