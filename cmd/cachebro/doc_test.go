@@ -12,8 +12,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// TestDocumentsNameWhatExists: a document that names a file or a package of the
-// project is wrong when that is gone, and nobody notices.
+// TestDocumentsNameWhatExists checks that every file and package of the project that a document
+// names exists.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	root := filepath.Join("..", "..")
 	docs, err := filepath.Glob(filepath.Join(root, "doc", "*.md"))
@@ -24,8 +24,8 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		t.Fatalf("only %d documents in doc/", len(docs))
 	}
 	docs = append(docs, filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "README.md"))
-	// What stands in backquotes and begins with a room of the top level, and
-	// where a link leads.
+	// These are words in backquotes that begin with a top-level directory, and the targets of
+	// links.
 	named := regexp.MustCompile("`((?:cmd|fusefs|store|search|mcp|hooks|scripts|testdata|doc|\\.ci)(?:/[A-Za-z0-9_.-]+)+)/?[ `]")
 	linked := regexp.MustCompile(`\]\(([a-zA-Z.][^):#]*)\)`)
 	found := 0
@@ -52,7 +52,8 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestEveryPackageSaysWhatItIsFor: the package comments are the map of the rooms.
+// TestEveryPackageSaysWhatItIsFor checks that every package has a comment that describes its
+// purpose.
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	packages, err := exec.Command("go", "list", "-f", "{{.ImportPath}}\t{{.Doc}}", "cachebro/...").Output()
 	if err != nil {
@@ -70,7 +71,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// TestOneVersion: what else names the version names the program's.
+// TestOneVersion checks that all places that name the version name the program's.
 func TestOneVersion(t *testing.T) {
 	changes, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFastPath: a hook ends before the libraries behind the index and the MCP
-// server are initialised, which took four fifths of its time.
+// TestFastPath checks that a hook ends before the libraries for the index and the MCP server are
+// initialised, because that took four fifths of its time.
 func TestFastPath(t *testing.T) {
 	heavy := []string{"github.com/blevesearch/bleve/v2/index/scorch", "github.com/santhosh-tekuri/jsonschema/v6", "cachebro/search"}
 	initialised := func(args ...string) string {
@@ -18,7 +18,7 @@ func TestFastPath(t *testing.T) {
 		cmd.Stdin = strings.NewReader(`{"hook_event_name":"Stop","session_id":"nobody","cwd":"/"}`)
 		var out, errText bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errText
-		if err := cmd.Run(); err != nil && args[0] != "fsmonitor" { // there is no mount to ask
+		if err := cmd.Run(); err != nil && args[0] != "fsmonitor" { // it fails, because there is no mount to ask
 			t.Fatalf("%s: %v", args, err)
 		}
 		if args[0] != "-test.list=NoSuchTest" && out.Len() > 0 {
