@@ -17,6 +17,7 @@ import (
 type node struct {
 	kind      uint32 // type bits of st_mode
 	in        store.Inode
+	foreign   bool   // in is of another machine
 	nlink     uint32 // as it was told last
 	kids      map[store.Path]*cell
 	at        []*cell        // the entries that hold it now
@@ -126,6 +127,13 @@ type past struct {
 	all     []*node
 	sure    map[store.Path]bool // looked at
 	owns    map[store.Path][]store.Version
+	leaving map[arrival]*node // what has left its name, by the name that it gets at the same moment
+}
+
+// arrival is the moment at which a path gets what had another name until then.
+type arrival struct {
+	path store.Path
+	time int64
 }
 
 // since reads what became of paths, and of all that has to do with them, from the
@@ -138,6 +146,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 		h = &past{
 			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)),
 			saidBy: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]store.Version, len(paths)),
+			leaving: map[arrival]*node{},
 		}
 		h.root = h.newNode(unix.S_IFDIR, store.Inode{})
 		var err error
@@ -430,7 +439,7 @@ func (h *past) begin(p store.Path) {
 // told notes what every version says of its node.
 func (h *past) told(n *node, v *store.Version) {
 	if in := store.InodeOf(v.Stat); in.Ino != 0 {
-		n.in, n.nlink = in, v.Stat.Nlink
+		n.in, n.foreign, n.nlink = in, v.Foreign, v.Stat.Nlink
 	}
 	n.seen, n.bare = true, false
 }
@@ -439,6 +448,12 @@ func (h *past) told(n *node, v *store.Version) {
 func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	kind, in := stateOf(*v).kind(), store.InodeOf(v.Stat)
 	cur := c.now().node
+	if n := h.cameFrom(v); n != nil && n.kind == kind && h.nodes[in] == nil && n.elsewhere(v) {
+		if in.Ino != 0 {
+			h.nodes[in] = n
+		}
+		return n
+	}
 	if in.Ino == 0 {
 		if cur != nil && cur.kind == kind {
 			return cur
@@ -448,13 +463,34 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	if n := h.nodes[in]; n != nil && n.kind == kind {
 		return n
 	}
-	if cur != nil && cur.kind == kind && (cur.bare || cur.in.Ino == 0) {
+	if cur != nil && cur.kind == kind && (cur.bare || cur.elsewhere(v)) {
 		h.nodes[in] = cur
 		return cur
 	}
 	n := h.newNode(kind, in)
 	h.nodes[in] = n
 	return n
+}
+
+// elsewhere reports whether the inode numbers of a node and a version do not tell whether they are
+// of the same file, because one is not known or is of another machine.
+func (n *node) elsewhere(v *store.Version) bool {
+	return n.in.Ino == 0 || v.Stat.Ino == 0 || n.foreign != v.Foreign
+}
+
+// cameFrom is the node that a rename, an exchange or a link gives a name; nil: it is not known.
+// Versions that came from another machine have no inode number that tells.
+func (h *past) cameFrom(v *store.Version) *node {
+	if n := h.leaving[arrival{v.Path, v.Time}]; n != nil {
+		return n
+	}
+	if v.Op != store.OpLink && v.Op != store.OpExchange {
+		return nil
+	}
+	if c := h.lookup(v.From); c != nil {
+		return c.now().node
+	}
+	return nil
 }
 
 // set gives an entry a node, or nil.
@@ -570,6 +606,9 @@ func (h *past) leaves(c *cell, v *store.Version) {
 			}
 		}
 	}
+	if v.Op == store.OpMoved {
+		h.leaving[arrival{v.To, v.Time}] = c.now().node
+	}
 	h.set(c, nil, v)
 }
 
@@ -603,6 +642,9 @@ func (h *past) wentAlong(v *store.Version) bool {
 // comes: an entry gets what a version tells of.
 func (h *past) comes(c *cell, v *store.Version) {
 	n := h.nodeOf(v, c)
+	if v.Op == store.OpExchange {
+		h.leaving[arrival{v.From, v.Time}] = c.now().node
+	}
 	if v.Op == store.OpCreate && c.known && c.now().node == n && store.FoundNew(*h.foundBy(c), *v) {
 		// A scan told of it first.
 		if len(c.facts) == 0 {
