@@ -69,13 +69,14 @@ func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	return c
 }
 
-// execWait limits how long a process that closes a file is examined. It usually takes 20 to 100 µs.
+// execWait limits how long a process that closes a file is examined. The examination usually takes
+// 20 to 100 µs.
 const execWait = 20 * time.Millisecond
 
 // closer finds the process that closes a file. An exec closes the descriptors that it does not pass
 // on, and during that time the kernel (6.18) blocks every read of the process's /proc/PID/stat. If
-// closer waited for such a read, the exec would wait forever, and so would every ps. In that case
-// closer returns what was known about the process before.
+// closer waited for such a read, the exec would wait forever, and so would every ps. So closer stops
+// waiting after execWait and returns what was known about the process before.
 func (o *contents) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
 		return c
@@ -103,9 +104,9 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	return c
 }
 
-// recent returns a caller from the cache, if it was looked up within the last trustWrite because the
-// file was opened or first written. If the process is young, recent also reads its current name;
-// that does not wait for an exec.
+// recent returns a caller from the cache if it was looked up less than trustWrite ago, which usually
+// happened when the file was opened or first written. If the process is young, recent also checks
+// that its name has not changed. Reading the name does not wait for an exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()
@@ -260,10 +261,10 @@ func (p *processes) refresh(c Caller) Caller {
 }
 
 // peek starts to examine, in the background, whether a writing process has become another program
-// since it opened the file, as with "command >file". At the close that may be too late, because the
-// process may have ended and its command line is gone. This occupies a thread, and costs a third of
-// the time that making a file takes. So a program that continues to make files is examined only
-// once per trustWrite. looks reports whether peek started to examine the process.
+// since it opened the file, as with "command >file". When the file is closed, it may be too late for
+// that: the process may have ended, and its command line with it. The examination occupies a thread,
+// and takes a third of the time that making a file takes. So a program that continues to make files
+// is examined only once per trustWrite. looks reports whether peek started to examine the process.
 func (p *processes) peek(proc *Process) (looks bool) {
 	if p.commands.disabled || proc == nil || !proc.young() {
 		return false

@@ -17,7 +17,7 @@ type writes struct {
 	created   bool      // made through the mount and never closed
 	empty     bool      // dirty only because the file was made or emptied
 	last      time.Time // of the last modification
-	idled     time.Time // of the last idle close
+	idled     time.Time // when the content was last reported because n was idle; see dirtySet
 	tail      int64     // all bytes before this offset are unchanged since the last close
 	size      int64     // the size of the file as far as we know
 	afterLast stamp     // stamp of the file after our last operation; updated only while tail is at least TailMin
@@ -50,8 +50,8 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 	}
 	if !w.dirty {
 		// A tail can only be appended to the content of the last version. So the file must still have
-		// the content that was last reported to the Observer. If the file has no marks, its content
-		// is being reported now.
+		// the content that was last reported to the Observer. If no bit of the file's Mark is set, the
+		// Observer has noted nothing about the file yet, and the call of Before reports its content.
 		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
@@ -133,7 +133,7 @@ func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
-	defer o.dirty.remove(n) // a waiter for n in the set waits until n was reported
+	defer o.dirty.remove(n) // deferred, so that n stays in the set until it has been reported
 	if err != nil {
 		// It was removed on the source while it was being written, so there is nothing to capture.
 		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
@@ -173,8 +173,8 @@ func (n *inode) forgetWrites() {
 	}
 }
 
-// lock2 locks the order of two inodes. Either may be nil, and both may be the same. The returned
-// function unlocks them.
+// lock2 locks the mutex called order of both inodes, first that of the inode with the lower id.
+// Either inode may be nil, and both may be the same. The returned function unlocks them.
 func lock2(a, b *inode) func() {
 	if a == b {
 		b = nil

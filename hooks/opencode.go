@@ -8,9 +8,9 @@ import (
 )
 
 // OpenCode's plugin interface shows each request before it is sent to the model, with every
-// result in it. Our plugin reports it with Claude Code's events: PostToolUse contains the result
-// of a call, and PostToolBatch, sent with the next request, contains which calls the context
-// holds and which results are new in it. OpenCode's results have other shapes, which the code
+// result in it. Our plugin reports the request with Claude Code's events. PostToolUse contains the
+// result of one call. PostToolBatch, sent with the next request, lists the calls that the context
+// holds and says which results are new in it. OpenCode's results have other shapes, which the code
 // here translates in both directions.
 
 // openCodeRead is a result of OpenCode's read tool: a head, the numbered lines, and the text
@@ -66,8 +66,8 @@ func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 }
 
 // text returns the lines as they are in the file. The result does not show whether the last line
-// ends in a newline, so text adds none, unless the last line is empty, because without its
-// newline an empty line would be missing.
+// ends in a newline. So text adds a newline only if the last line is empty, because without the
+// newline that line would be lost.
 func (r openCodeRead) text() string {
 	text := strings.Join(r.lines, "\n")
 	if r.lines[len(r.lines)-1] == "" {

@@ -134,7 +134,7 @@ func reverseTool(c *call, kind string) string {
 	return ""
 }
 
-// parseSince reads a moment, or how long ago it was, in the forms of the command line.
+// parseSince parses a moment, or how long ago it was. It accepts what the command line accepts.
 func parseSince(t string, now time.Time) (time.Time, error) {
 	at, ok := wire.ParseTime(strings.TrimSpace(t), now)
 	if !ok || !at.Before(now) {

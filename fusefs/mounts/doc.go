@@ -3,7 +3,7 @@
 // use it. The commands that mount and unmount use the package, and the daemon uses it to see
 // whether an overlay covers the project.
 //
-// It reads /proc and the file system and writes nothing. No function blocks on a path under a
-// mount that may be dead or hung, except for a time that its comment states. There are no locks
-// and no state.
+// It reads /proc and the file system and writes nothing. No function waits for a path under a
+// mount that may be dead or hung, unless its comment says how long it waits at most. There are no
+// locks and no state.
 package mounts

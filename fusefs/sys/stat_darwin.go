@@ -2,7 +2,8 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// StatAt fills s with the attributes of the file with a name in a directory.
+// StatAt fills s with the attributes of the file called name in the directory dir. It does not
+// follow a symbolic link.
 func StatAt(dir int, name string, s *Stat) error {
 	var st unix.Stat_t
 	for {

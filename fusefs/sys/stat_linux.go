@@ -4,7 +4,8 @@ import "golang.org/x/sys/unix"
 
 const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 
-// StatAt fills s with the attributes of the file with a name in a directory.
+// StatAt fills s with the attributes of the file called name in the directory dir. It does not
+// follow a symbolic link.
 func StatAt(dir int, name string, s *Stat) error {
 	return stat(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, s)
 }

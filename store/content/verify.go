@@ -125,8 +125,8 @@ func (k *held) base(level int, h Hash) heldContent {
 	return k.levels[level-1]
 }
 
-// drop releases the contents from a level on, and their base if it was needed for the last
-// time.
+// drop releases the contents at the level of the link and at all higher levels. If no other delta
+// needs the link's base, drop releases the base as well.
 func (k *held) drop(at link) {
 	from := at.level
 	if at.last {

@@ -16,7 +16,7 @@ type GitKept struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Oldest   time.Time `json:"oldest,omitzero"`
-	Wants    time.Time `json:"wants,omitzero"` // set if older copies had to be dropped for lack of space
+	Wants    time.Time `json:"wants,omitzero"` // for lack of space, some copies of what git lost before this time were dropped
 	MaxBytes int64     `json:"max_bytes"`
 	MaxDays  int       `json:"max_days"`
 }
@@ -42,8 +42,8 @@ type GitPlan struct {
 	// Dirs are the git directories in which objects removed since Since are to be restored.
 	Dirs  []string  `json:"dirs,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// PID is the process of the undone operation, if it was a single one. It may have changed
-	// files of the project as well.
+	// PID is the process of the undone operation, or 0 if several operations are undone. That
+	// process may have changed files of the project as well.
 	PID    uint32 `json:"pid,omitempty"`
 	Text   string `json:"text,omitempty"`   // what happened to refs
 	ID     uint64 `json:"id,omitempty"`     // the undone operation, or the last one if there are several
@@ -68,7 +68,7 @@ type GitStep struct {
 	Now     string `json:"now"` // what must be there now: "absent", "dir", "link TARGET", or the hex SHA-256 of the content
 }
 
-// GitLost lists former commits of the repositories' refs that the history knows.
+// GitLost lists the commits that, according to the history, the repositories' refs once named.
 type GitLost struct {
 	Tips []GitTip `json:"tips,omitempty"`
 	Kept string   `json:"kept,omitempty"` // the directory of the saved copies

@@ -73,7 +73,8 @@ func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error
 	}
 }
 
-// MountedHere reports whether one of the overlays is the project's and answers.
+// MountedHere reports whether the project at root has a mount among the overlays, and that mount
+// answers.
 func MountedHere(overlays []mounts.Mount, root string) bool {
 	for _, m := range overlays {
 		if m.Source == root && mounts.Answers(m.Point, time.Second) == nil {

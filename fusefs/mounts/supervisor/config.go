@@ -23,7 +23,7 @@ type Config struct {
 	State      string // state directory; exists
 	AllowOther bool
 	ReadOnly   bool
-	Private    bool // mounted in a private mount namespace, so that other processes write to the source
+	Private    bool // mounted in a private mount namespace; processes outside of it write directly to the source
 
 	Exe     string     // this binary
 	Version string     // of cachebro

@@ -71,13 +71,14 @@ func CanBeRebuilt(name string) bool {
 	return ok && beside == nil || builtInAnywhere[name]
 }
 
-// Without a repository only these directories count as ignored, because nobody stores their
-// own work in them.
+// builtInAnywhere lists the built-in directories that need no ignore rule to be excluded outside of
+// a repository, because nobody stores their own work in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
 
-// uninvited lists directories that tools create unasked, so that no ignore rule names them.
-// pnpm places its store on the file system of the project, and a mount is a separate file
-// system.
+// uninvited lists directories that tools create unasked. They need no ignore rule to
+// be excluded, because nobody writes a rule for a directory that they do not expect. pnpm places
+// its store on the file system that the project is on. The mount is a file system of its own, so
+// the store ends up in the project.
 var uninvited = map[string]bool{".pnpm-store": true}
 
 // mac is true on macOS, which creates its own files in every directory that it displays.

@@ -35,8 +35,8 @@ type history struct {
 	v     *store.View
 	files map[store.Path]*file         // the file that is, or was last, at a path
 	moved map[store.Path]store.Version // paths whose file was moved away to a path that no version has named yet
-	// below maps each path to the action's first version that names it, and before to the
-	// path's newest version before that one.
+	// below maps each path to the number of the first version that counts as the action's
+	// change of it (see start). The map before has the path's newest version with a lower number.
 	below  map[store.Path]uint64
 	before map[store.Path]store.Version
 	first  uint64 // the action's first version if some of its versions were not read, else 0
@@ -168,7 +168,7 @@ func (h *history) rename(o store.Version) error {
 	if err != nil {
 		return err
 	}
-	if src.now.Seq == 0 && !src.existed { // at was called after the file had gone
+	if src.now.Seq == 0 && !src.existed { // at found only that the file had left o.From already; o.Prev is its last version there
 		if was, err := h.v.Version(o.Prev); err == nil && !was.Deleted() {
 			src.existed, src.before = true, was
 		}
@@ -197,7 +197,7 @@ func (h *history) rename(o store.Version) error {
 
 // outcome returns the changes that remain at the end of the action, sorted by path.
 func (h *history) outcome() []*file {
-	for p, o := range h.moved { // to a path that the filter leaves out
+	for p, o := range h.moved { // the versions of the new path were left out by the filter
 		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm}
 		if h.files[o.To] == nil {
 			h.files[o.To] = f

@@ -55,8 +55,9 @@ func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Vers
 	}, span, w.commands(all), nil
 }
 
-// Namer tells which action a version belongs to, even if the version is in no log, and what
-// made it. A Namer serves one query.
+// Namer tells which action a version belongs to, and which command or process made the version.
+// The version need not be stored: it may represent a change of git's own files. A Namer serves one
+// query.
 type Namer struct{ w *words }
 
 // NewNamer returns a Namer.
@@ -68,11 +69,12 @@ func (sp Namer) Key(v store.Version) string {
 	return key
 }
 
-// TopAncestor returns the topmost ancestor for which is returns true of the process that made a
-// version, or that process itself if there is none. It does not look above the client of a
-// session or an agent. name is the command that started the returned process, "" if that is
-// not known. seen is set only if is returns true for that process, and says when it was first
-// seen.
+// TopAncestor starts at the process that made a version and goes up through its ancestors, but
+// only as far as the children of a session's client or of an agent. It returns the topmost ancestor
+// that matches, or the process that made the version if none does. A process matches if the
+// function is returns true for its name. name is the command that started the returned process, ""
+// if that is not known. seen is the time when the returned process was first seen, 0 if that
+// process does not match.
 func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)

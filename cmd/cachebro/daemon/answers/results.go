@@ -44,9 +44,9 @@ func (an *Answers) open(s results.Settings) {
 		an.shared = results.New(results.Options{Stores: []results.Store{an.redis}, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	}
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
-	// A bundle is valid until something that it was made from changes, however long that
-	// takes. It names versions, whose numbers mean something in this project only, so it is
-	// not shared.
+	// A bundle (see package bundle) is valid until something that it was made from changes,
+	// however long that takes. It names versions, whose numbers mean something in this project
+	// only, so it is not shared.
 	here := []results.Store{results.NewMemory(0)}
 	if an.kept != nil {
 		here = append(here, an.kept)
@@ -106,8 +106,9 @@ func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, e
 }
 
 // amongTrees adds a digest of the tracked files to a call's arguments. Without the digest,
-// machines with different files would overwrite each other's answers. An answer found under a
-// digest may still come from another tree.
+// machines with different files would overwrite each other's answers. The digest does not prove
+// that an answer is still valid, because it may be out of date and does not cover ignored files.
+// The client decides whether the answer is valid.
 func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
 	if an.shared == nil {
 		return nil, nil

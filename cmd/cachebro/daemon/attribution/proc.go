@@ -15,8 +15,8 @@ func Alive(pid int, start uint64) bool {
 		return false
 	}
 	if st, err := procfs.ReadStat(pid); err != nil {
-		// The process may not be inspected, or there is no /proc, so only check that it
-		// exists.
+		// A process that is not found has ended. After another error, such as a denied
+		// permission, only check that the process exists.
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 	} else if start != 0 && st.Start != start {
 		return false
