@@ -121,7 +121,7 @@ const (
 type Cell struct {
 	_    struct{} `cbor:",toarray"`
 	Kind uint8
-	Was  uint64 // the newest version that told of the cell when the plan was made
+	Was  uint64 // the newest version of the cell when the plan was made
 	Back uint64 // 0: before anything was known of it
 	From uint64 // the oldest version that is taken out of the cell; 0: see Back
 	Made bool   // the value is that of no version

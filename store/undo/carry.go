@@ -193,7 +193,8 @@ func (x *carrier) bring(c *cell) bool {
 		}
 	}
 	x.vacate(c)
-	if from = x.leaving(n); from == nil || x.held(c) == n {
+	from = x.leaving(n)
+	if from == nil || x.held(c) == n {
 		return true
 	}
 	x.rename(from, c)
@@ -462,7 +463,8 @@ func (x *carrier) write(p store.Path, have, w state, apart bool) {
 			return
 		}
 		st.Do = store.DoChmod
-		if st.Size = 0; !w.regular() || w.mtime == have.mtime {
+		st.Size = 0
+		if !w.regular() || w.mtime == have.mtime {
 			st.Mtime = 0
 		}
 	case w.link():

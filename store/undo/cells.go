@@ -23,7 +23,7 @@ type node struct {
 	at        []*cell        // the entries that hold it now
 	bare      bool           // a directory of which only what is in it is known
 	made      *store.Version // by which it was made; Seq 0: it was there before
-	seen      bool           // some version told of it
+	seen      bool           // a version of it has been read
 	names     []*cell        // all entries that ever held it
 	goesOn    *node          // which it took the place of
 	strangers uint32         // names that it had, of which nothing is known, when it went and a plan brought it back
@@ -57,7 +57,7 @@ type cell struct {
 	known bool           // something is known of it
 	base  value          // before all facts
 	since uint64         // the version that says what the base is; 0: none
-	found *store.Version // by which the base was found; Seq 0: it was told of before
+	found *store.Version // the scan that found the base; Seq is 0 if the base was recorded before
 	facts []fact
 }
 
@@ -122,7 +122,7 @@ type past struct {
 	now     *outcome // the tree as it is, once it was asked for
 	nodes   map[store.Inode]*node
 	bySeq   map[uint64]*node                // what a version is of
-	entryOf map[uint64]*cell                // the entry that a version tells of
+	entryOf map[uint64]*cell                // the entry that a version changes
 	saidBy  map[string]map[*cell]store.Cell // what plans say of cells, as far as it was asked
 	all     []*node
 	sure    map[store.Path]bool // looked at
@@ -379,7 +379,8 @@ func (h *past) resolve(p store.Path) *cell {
 			c.known, c.base.node = true, n
 			n.at, n.names = append(n.at, c), append(n.names, c)
 		}
-		if dir = c.now().node; dir == nil || !dir.dir() {
+		dir = c.now().node
+		if dir == nil || !dir.dir() {
 			return nil
 		}
 		p = store.Path(rest)
@@ -407,7 +408,7 @@ func (h *past) begin(p store.Path) {
 	for i+1 < len(own) && own[i+1].Seq < h.lo {
 		i++
 	}
-	if i >= 0 && i+1 < len(own) && store.FoundNew(own[i], own[i+1]) { // a scan told of it first
+	if i >= 0 && i+1 < len(own) && store.FoundNew(own[i], own[i+1]) { // a scan recorded it before its maker did
 		i--
 	}
 	if i < 0 {
@@ -516,8 +517,8 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 	}
 }
 
-// left is how many names a file has after it lost one, but for one where nothing is kept
-// that it was given since.
+// left returns how many names a file has after it lost one. A name that it was given since, at a
+// place of which nothing is recorded, does not count.
 func (h *past) left(nlink uint32, last store.Version) uint32 {
 	if last.Linked >= h.begun && nlink > 1 {
 		nlink--
@@ -595,7 +596,8 @@ func (h *past) leaves(c *cell, v *store.Version) {
 	}
 	if n := c.now().node; n != nil {
 		if in := store.InodeOf(v.Stat); in == n.in && in.Ino != 0 {
-			if n.nlink = v.Stat.Nlink; v.Op != store.OpMoved {
+			n.nlink = v.Stat.Nlink
+			if v.Op != store.OpMoved {
 				n.nlink = h.left(n.nlink, h.lastAt(v.Path, v.Seq))
 			}
 		}
@@ -612,8 +614,8 @@ func (h *past) leaves(c *cell, v *store.Version) {
 	h.set(c, nil, v)
 }
 
-// underNewName: a scan, which finds the new name of a directory first, tells of what is
-// in it under the old name as removed.
+// underNewName reports whether a file was recorded as removed only because a scan found its
+// directory under a new name first.
 func (h *past) underNewName(c *cell, v *store.Version) bool {
 	n := c.now().node
 	below := store.Path("/") + c.name
@@ -639,14 +641,14 @@ func (h *past) wentAlong(v *store.Version) bool {
 	return to != nil && to.known && to.now().node != nil && to.now().node.in == store.InodeOf(v.Stat)
 }
 
-// comes: an entry gets what a version tells of.
+// comes gives an entry the node of a version.
 func (h *past) comes(c *cell, v *store.Version) {
 	n := h.nodeOf(v, c)
 	if v.Op == store.OpExchange {
 		h.leaving[arrival{v.From, v.Time}] = c.now().node
 	}
 	if v.Op == store.OpCreate && c.known && c.now().node == n && store.FoundNew(*h.foundBy(c), *v) {
-		// A scan told of it first.
+		// A scan recorded it before its maker did.
 		if len(c.facts) == 0 {
 			c.base, c.found = value{}, noVersion
 			n.at = slices.DeleteFunc(n.at, func(o *cell) bool { return o == c })
@@ -811,7 +813,7 @@ func (h *past) broughtTo(r store.Cell, c *cell, i int) (int, bool) {
 	return i, true
 }
 
-// cellOf is the cell of a kind that a version tells of; nil: it is not known.
+// cellOf returns the cell of a kind that a version changes, or nil if it is not known.
 func (h *past) cellOf(kind uint8, seq uint64) *cell {
 	if kind == entryCell {
 		return h.entryOf[seq]
@@ -856,7 +858,8 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 		c := &n.content
 		switch {
 		case !c.known:
-			if c.known = true; !fresh && (v.Op == store.OpWrite || v.Op == store.OpTruncate) && !nobodys(v) {
+			c.known = true
+			if !fresh && (v.Op == store.OpWrite || v.Op == store.OpTruncate) && !nobodys(v) {
 				c.base.unknown = true
 				h.write(c, st, v)
 			} else {
@@ -879,7 +882,8 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	c := &n.meta
 	switch {
 	case !c.known:
-		if c.known = true; !fresh && v.Op == store.OpChmod && !nobodys(v) {
+		c.known = true
+		if !fresh && v.Op == store.OpChmod && !nobodys(v) {
 			c.base.unknown = true
 			h.write(c, st, v)
 		} else {

@@ -307,8 +307,8 @@ func (m *maker) withoutLentRights(a *aims, n *node) {
 	}
 }
 
-// newTime: a content is as it should be, but for its time, which was changed by what is
-// taken back.
+// newTime reports whether only the modification time of a file differs from what is wanted,
+// because what is undone changed it.
 func newTime(c *cell, want value) bool {
 	now := c.now().st
 	return c.kind == contentCell && now.regular() && want.st.regular() && want.st.mtime != 0 && want.st.mtime != now.mtime && now.blob != (store.Hash{})
@@ -331,7 +331,8 @@ func (m *maker) takenBack(h *past, c *cell, sel func(*fact) bool, q Query) *aim 
 	for i := range c.facts {
 		f := &c.facts[i]
 		if sel(f) {
-			if last = i; first < 0 {
+			last = i
+			if first < 0 {
 				first = i
 			}
 			over = nil
@@ -425,7 +426,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 	switch {
 	case c.same(g.want, was):
 		return &aim{c: c, want: was, back: back, from: from}
-	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have brought it back but for its rights
+	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have restored it without its rights
 		return &aim{c: c, want: was, back: back, from: from}
 	}
 	why := "changed since"
@@ -541,7 +542,8 @@ func (a *aims) outcome() *outcome {
 				continue
 			}
 			_, seen := o.places[n]
-			if o.places[n] = append(o.places[n], c); n.dir() && !seen {
+			o.places[n] = append(o.places[n], c)
+			if n.dir() && !seen {
 				todo = append(todo, n)
 			}
 		}
@@ -757,7 +759,8 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	}
 	f, others := m.keptBy(a, n), false
 	if n.dir() && now.has(n) {
-		if _, others, err = m.stays(a, n); err != nil {
+		_, others, err = m.stays(a, n)
+		if err != nil {
 			return false, err
 		}
 	}
@@ -794,7 +797,8 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 func (a *aims) taken(c *cell) (out []*fact) {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if a.undo && !a.redo {
-			if i = a.h.effective(c, i); i < 0 {
+			i = a.h.effective(c, i)
+			if i < 0 {
 				break
 			}
 		}

@@ -105,7 +105,8 @@ func (m *maker) stateAt(s Side) state {
 func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 	_, err = p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
 		var sel selection
-		if sel, title, err = m.selected(q, map[uint64]bool{}); err != nil {
+		sel, title, err = m.selected(q, map[uint64]bool{})
+		if err != nil {
 			return nil, err
 		}
 		known := map[uint64]*store.Version{}
@@ -130,7 +131,8 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 	first, last := -1, -1
 	for i, v := range own {
 		if sel[v.Seq] != nil {
-			if last = i; first < 0 {
+			last = i
+			if first < 0 {
 				first = i
 			}
 		}
@@ -146,7 +148,8 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 	want := carriedAway(own[first])
 	switch {
 	case first > 0:
-		if want, err = m.described(own, first-1); err != nil {
+		want, err = m.described(own, first-1)
+		if err != nil {
 			return e, false, err
 		}
 	case !want.absent() || began(own[first]) || madeLater(own, own[first]):
@@ -165,7 +168,8 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 		if !s.of.regular() || s.of.size == 0 && s.of.blob == (store.Hash{}) {
 			continue
 		}
-		if s.to.Content, err = m.store.Content(s.of.blob); err != nil {
+		s.to.Content, err = m.store.Content(s.of.blob)
+		if err != nil {
 			e.Was, e.Want, e.Lost = Side{}, Side{}, cmp.Or(s.of.noContent, "the content is not kept")
 			return e, true, nil
 		}

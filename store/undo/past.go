@@ -318,7 +318,8 @@ func (m *maker) stateThen(path store.Path, own []store.Version, seq uint64) (st 
 	switch first := own[0]; {
 	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
 		// It was there before anybody looked: what was found is what was.
-		if st, err = m.described(own, 0); err != nil {
+		st, err = m.described(own, 0)
+		if err != nil {
 			return st, false, err
 		}
 	case !carriedAway(first).absent():

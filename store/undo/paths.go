@@ -80,11 +80,13 @@ func (a *aims) place(p store.Path, making bool) *cell {
 		if !c.known && making && a.after(c).node == nil {
 			c.known = true
 		}
-		if dir = a.after(c).node; dir == nil {
+		dir = a.after(c).node
+		if dir == nil {
 			if !making {
 				return nil
 			}
-			if a.of[c] = a.lastDir(c); a.of[c] == nil {
+			a.of[c] = a.lastDir(c)
+			if a.of[c] == nil {
 				dir = a.h.newNode(unix.S_IFDIR, store.Inode{})
 				dir.meta.known, dir.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}
 				a.of[c] = &aim{c: c, want: value{node: dir}}

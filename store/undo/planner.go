@@ -45,7 +45,7 @@ type maker struct {
 
 	lost   []lost
 	asked  func(store.Path) bool      // the query asks for a path; nil: for all
-	before []store.Version            // what a query means, but for its paths
+	before []store.Version            // what a query without its paths selects
 	unsafe map[store.Path]string      // what could not be secured, and why
 	kept   map[store.Hash]place       // whether and where the store has contents, as far as it was asked
 	wentTo map[store.Path][]laterName // which names directories of a moment had later, as far as it was asked
@@ -69,10 +69,12 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 	var atRisk []risk
 	err := p.Store.View(func(v *store.View) (err error) {
 		m.view, m.plan.Seq = v, v.Seq()
-		if a, err = find(m); err != nil || a == nil {
+		a, err = find(m)
+		if err != nil || a == nil {
 			return err
 		}
-		if err = m.leaveLines(a, p.Leave); err != nil {
+		err = m.leaveLines(a, p.Leave)
+		if err != nil {
 			return err
 		}
 		m.askFor(a)

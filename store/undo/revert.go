@@ -171,8 +171,8 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	return a, nil
 }
 
-// upTo is how many facts of a cell are not younger than a version. What a scan had found by
-// then was there, though it is told of as made later.
+// upTo returns how many facts of a cell are not younger than a version. A file that a scan had
+// found by then existed, even if the version that records its making is younger.
 func (h *past) upTo(c *cell, seq uint64) int {
 	younger := func(f fact) bool {
 		if f.seqs[0] <= seq {

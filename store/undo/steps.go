@@ -94,7 +94,8 @@ func (x *stepper) lines(w write) (added, removed int) {
 	want, ok := x.plan.Made[w.want.blob]
 	if !ok && w.want.regular() {
 		var err error
-		if want, err = x.store.Content(w.want.blob); err != nil {
+		want, err = x.store.Content(w.want.blob)
+		if err != nil {
 			return 0, 0
 		}
 		x.keep(w.want.blob, want)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Then tells of each path below dirs (none: the root) what it was at a moment, for who
-// makes another machine's tree the same: also that it was not there (Mode 0), if it ever
-// was. Of what this history was never told it says nothing.
+// Then returns what each path in the directories dirs was at a moment, so that the tree of another
+// machine can be made the same. Without dirs it returns all paths. The Mode of a path that did not
+// exist then, but at another time, is 0. Paths that this history has never recorded are left out.
 func (p Planner) Then(dirs []store.Path, seq uint64) (out []Entry, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
@@ -85,7 +85,7 @@ func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 // RestoreThen plans to make the tree here what another machine's was, as Then told it
 // there. Only what differs is touched; a path of which that machine knows nothing stays
 // as it is, and so does a file whose content it does not tell. A file that is there in
-// both keeps its owner, its attributes and, but for the right to be run, its mode.
+// both keeps its owner, its attributes and its mode, except for the executable bits.
 // contents are those that the store may not have.
 func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draft, error) {
 	return p.make(store.PlanRestore, func(m *maker) (_ *aims, err error) {

@@ -63,10 +63,12 @@ func (m *maker) described(own []store.Version, i int) (state, error) {
 			continue
 		}
 		var err error
-		if own, err = m.view.History(to, false); err != nil {
+		own, err = m.view.History(to, false)
+		if err != nil {
 			return st, err
 		}
-		if i = slices.IndexFunc(own, func(v store.Version) bool { return v.From == is.Path && v.Prev == is.Seq }); i < 0 || !sameBytes(own[i], is) {
+		i = slices.IndexFunc(own, func(v store.Version) bool { return v.From == is.Path && v.Prev == is.Seq })
+		if i < 0 || !sameBytes(own[i], is) {
 			return st, nil
 		}
 	}
@@ -92,8 +94,8 @@ func began(v store.Version) bool {
 	return false
 }
 
-// madeLater: a file is told of as made when it is first closed, so a chmod
-// through the descriptor that made it comes before (sed -i does this).
+// madeLater reports whether a chmod was recorded before the making of its file. A file is recorded
+// as made when it is first closed, and sed -i, for example, changes the mode before that.
 func madeLater(own []store.Version, first store.Version) bool {
 	if first.Op != store.OpChmod {
 		return false

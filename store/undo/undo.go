@@ -326,7 +326,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		if slices.ContainsFunc(m.before, func(v store.Version) bool {
 			return (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir()
 		}) {
-			// What was done below what is asked for was told of by other names.
+			// Changes in the directories that are asked for were recorded under other names.
 			for i := range m.before {
 				paths = append(paths, m.before[i].Path)
 			}
@@ -430,7 +430,8 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	if err == nil && each == nil && last.Seq == 0 && len(some) > 0 {
 		look()
 	}
-	if err = errors.Join(err, each); err == nil && last.Seq == 0 {
+	err = errors.Join(err, each)
+	if err == nil && last.Seq == 0 {
 		err = fmt.Errorf("nothing to undo: %w", store.ErrNotFound)
 	}
 	return last, err
